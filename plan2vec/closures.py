@@ -1,0 +1,181 @@
+"""Which loop closures to believe. One false closure (a "worm-hole") shortens thousands of distances.
+
+Without truth at hand, a closure i - j is believed when other recorded evidence supports it:
+- *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none.
+- *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N T N)_ij > 0.
+  It also finds clusters of false closures, through a wall say, but needs dense recordings.
+The radius within which closures are looked for comes from the recorded steps.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+
+from plan2vec.data import transitions
+from plan2vec.graph import closure_entries, edge_rows
+from plan2vec.neighbors import NearPairs
+from plan2vec.search import distances_from
+
+ROWS_AT_ONCE = 4096  # rows of a sparse product kept in memory
+SAME = 0.5  # frames nearer than this many steps look alike (N in N T N)
+
+
+@dataclass(frozen=True)
+class ClosureConfig:
+    """Which loop closures are looked for and believed."""
+
+    min_gap: int = 2  # frames of one sequence fewer than this apart are joined by their recorded steps only
+    min_degree: float = 12.0  # on sparse recordings the radius grows until frames have this many neighbours on average
+    max_radius: float = 1.7  # it never grows beyond this many `max_gap`s
+    max_neighbors: int = 200  # nearest candidates a frame
+    support: Literal["auto", "both", "common", "none"] = "auto"  # tests a closure must pass; auto: by local density
+    max_unsupported: float = 0.1  # the radius stops growing where more than this share of the candidates fails
+
+
+@dataclass(frozen=True)
+class Closures:
+    """The believed closures, and why."""
+
+    pairs: NearPairs
+    radius: float
+    reason: str  # one line for the user
+
+
+def choose_closures(
+    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, radius: float | None, max_gap: int, config: ClosureConfig
+) -> Closures:
+    """Believed closures among the candidates; `steps` are the local distances of recorded one-frame steps that moved."""
+    n = len(sequence)
+    apart = (sequence[candidates.first] != sequence[candidates.second]) | (candidates.second - candidates.first >= config.min_gap)
+    candidates = candidates.select(apart)
+    start = float(np.quantile(steps, 0.95)) if radius is None else radius
+    limit = max(start, config.max_radius * max_gap) if radius is None else radius
+    grown, reason = _grow(candidates, n, start, limit, config.min_degree)
+    if radius is not None:
+        reason = "as given"
+    tests, tests_reason = choose_tests(candidates.select(candidates.distance <= start), sequence, config)
+    believed, share = _believe(candidates, grown, sequence, tests)
+    while radius is None and share > config.max_unsupported and grown > start * 1.001:
+        grown = max(start, grown * 0.95)
+        reason = f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording, stopped by unsupported candidates"
+        believed, share = _believe(candidates, grown, sequence, tests)
+    degree = 2 * len(believed) / n
+    return Closures(
+        believed, grown,
+        f"radius {grown:.2f} steps ({reason}); {len(believed):,} closures, {degree:.1f} a frame; "
+        f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), {share:.2%} of the candidates failed",
+    )  # fmt: skip
+
+
+def _grow(candidates: NearPairs, n: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
+    """The smallest radius from `start` up to `limit` at which frames have `min_degree` candidate neighbours on average."""
+    wanted = int(min_degree * n / 2)
+    if np.count_nonzero(candidates.distance <= start) >= wanted or limit <= start:
+        return start, "95th percentile of recorded steps"
+    reached = np.partition(candidates.distance, wanted - 1)[wanted - 1] if len(candidates) >= wanted else np.inf
+    grown = float(min(reached, limit))
+    return grown, f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording"
+
+
+def choose_tests(candidates: NearPairs, sequence: np.ndarray, config: ClosureConfig) -> tuple[tuple[str, ...], str]:
+    """Which support tests this recording is dense enough for, and why."""
+    named = {"both": ("common neighbours", "transition support"), "common": ("common neighbours",), "none": ()}
+    if config.support != "auto":
+        return named[config.support], "as given"
+    alike = 2 * np.count_nonzero(candidates.distance <= SAME) / len(sequence)
+    near = 2 * len(candidates) / len(sequence)
+    words = f"a frame has {near:.1f} candidates, {alike:.1f} of them look alike"
+    if alike >= 4 and near >= 8:
+        return named["both"], words
+    return (named["common"] if near >= 4 else named["none"]), words
+
+
+def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...]) -> tuple[NearPairs, float]:
+    """Candidates within the radius that pass all tests, and the share that fails."""
+    within = candidates.select(candidates.distance <= radius)
+    passed = np.ones(len(within), bool)
+    if "common neighbours" in tests:
+        passed &= common_neighbors(within, sequence) >= 2
+    if "transition support" in tests:
+        passed &= has_transition_support(within, sequence)
+    return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0
+
+
+def common_neighbors(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
+    """(m,) number of frames that are near both frames of a pair (by candidates or by a recorded step)."""
+    near = _pattern(pairs, np.inf, len(sequence)) + _transition_pattern(sequence)
+    near.data[:] = 1
+    return _product_at(near, near, pairs)
+
+
+def has_transition_support(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
+    """(m,) bool: a recorded step joins the look-alikes of the two frames, (N (T + 1) N)_ij > 0."""
+    n = len(sequence)
+    alike = _pattern(pairs, SAME, n) + eye_array(n, format="csr", dtype=np.float32)
+    stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.float32)
+    return _product_at((alike @ stays_or_steps).tocsr(), alike, pairs) > 0
+
+
+def _pattern(pairs: NearPairs, radius: float, n: int) -> csr_array:
+    """Symmetric 0/1 matrix of the pairs within the radius."""
+    keep = pairs.distance <= radius
+    i, j = pairs.first[keep], pairs.second[keep]
+    ones = np.ones(2 * len(i), np.float32)
+    return csr_array((ones, (np.concatenate((i, j)), np.concatenate((j, i)))), shape=(n, n))
+
+
+def _transition_pattern(sequence: np.ndarray) -> csr_array:
+    start = transitions(sequence)
+    ones = np.ones(2 * len(start), np.float32)
+    return csr_array((ones, (np.concatenate((start, start + 1)), np.concatenate((start + 1, start)))), shape=(len(sequence),) * 2)
+
+
+def _product_at(left: csr_array, right: csr_array, pairs: NearPairs) -> np.ndarray:
+    """(m,) entries of left @ right at the pairs, a block of rows at a time."""
+    values = np.empty(len(pairs), np.float32)
+    for first in range(0, left.shape[0], ROWS_AT_ONCE):
+        here = slice(*np.searchsorted(pairs.first, (first, first + ROWS_AT_ONCE)))
+        block = (left[first : first + ROWS_AT_ONCE] @ right).tocsr()
+        values[here] = np.asarray(block[pairs.first[here] - first, pairs.second[here]]).ravel()
+    return values
+
+
+def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32) -> list[dict]:
+    """The closures that most shortest paths run through: [{first, second, distance, paths}], the most used first.
+
+    `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A false closure is a
+    short cut, so it draws paths; a person can look at these few frame pairs.
+    """
+    sources = rng.choice(graph.shape[0], min(num_sources, graph.shape[0]), replace=False)
+    uses = count_path_uses(graph, sources)
+    row, column = edge_rows(graph), graph.indices
+    closure = closure_entries(graph, sequence)
+    low, high = np.minimum(row, column)[closure], np.maximum(row, column)[closure]
+    key, where = np.unique(low.astype(np.int64) * graph.shape[0] + high, return_inverse=True)
+    total = np.bincount(where, uses[closure], len(key))
+    distance = np.zeros(len(key))
+    distance[where] = graph.data[closure]
+    num_paths = len(sources) * graph.shape[0]
+    return [
+        {"first": int(key[k] // graph.shape[0]), "second": int(key[k] % graph.shape[0]),
+         "distance": round(float(distance[k]), 3), "paths": round(float(total[k] / num_paths), 5)}
+        for k in np.argsort(-total, kind="stable")[:num] if total[k] > 0
+    ]  # fmt: skip
+
+
+def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:
+    """(nnz,) how many shortest paths from the sources to all frames run over each stored edge."""
+    n = graph.shape[0]
+    uses = np.zeros(graph.nnz, np.int64)
+    _, before = distances_from(graph, sources, predecessors=True)
+    entry = csr_array((np.arange(1, graph.nnz + 1), graph.indices, graph.indptr), shape=graph.shape)
+    for tree in before:
+        walker = np.flatnonzero(tree >= 0)
+        while len(walker):
+            previous = tree[walker]
+            edges, times = np.unique(previous.astype(np.int64) * n + walker, return_counts=True)
+            uses[np.asarray(entry[edges // n, edges % n]).ravel() - 1] += times
+            walker = previous[tree[previous] >= 0]
+    return uses

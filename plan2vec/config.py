@@ -1,0 +1,84 @@
+"""Every setting of a fit, with its unit and default. Read by `pipeline.fit`, written to config.json."""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from plan2vec.closures import ClosureConfig
+from plan2vec.embedding import EmbeddingConfig
+from plan2vec.local_metric import LocalMetricConfig
+
+FORMAT_VERSION = 1  # of the run folder
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a fit."""
+
+    dim: int = 8  # numbers in a vector of the metric map (2 or 3 to look at it)
+    head: Literal["lp", "max-relu", "mrn"] = "lp"  # distance between vectors; max-relu and mrn tell there from back
+    norm_order: float = 2.0  # p of the l^p head; inf is allowed
+    encoder: str = "small"  # small | maze-global | resnet18 | mlp | module:factory (vectors always get an MLP)
+    max_gap: int = 1  # frames up to this many steps apart count as neighbours in training
+    radius: float | None = None  # steps within which two frames are joined; None: chosen from the recorded steps
+    directed: bool = False  # recorded steps lead forward only
+    holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
+    seed: int = 0
+    local_metric: LocalMetricConfig = field(default_factory=LocalMetricConfig)
+    closures: ClosureConfig = field(default_factory=ClosureConfig)
+    embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+
+    def __post_init__(self) -> None:
+        _require(self.dim >= 1, "dim", "at least 1", self.dim)
+        _require(self.norm_order >= 1, "norm-order", "at least 1", self.norm_order)
+        _require(self.max_gap >= 1, "max-gap", "at least 1 frame", self.max_gap)
+        _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
+        _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
+        _require(self.seed >= 0, "seed", "0 or more", self.seed)
+        _require(not self.directed or self.head != "lp", "head", "max-relu or mrn for a directed graph", self.head)
+        for stage in (self.local_metric, self.embedding):
+            _require(stage.num_updates >= 1, "num-updates", "at least 1", stage.num_updates)
+
+
+def _require(holds: bool, name: str, expected: str, came: object) -> None:
+    if not holds:
+        raise ValueError(f"--{name} must be {expected}, but is {came}")
+
+
+def preset(name: str) -> Config:
+    """`default`, or `paper`: the networks, losses and sizes of the paper's maze experiments."""
+    if name == "default":
+        return Config()
+    if name != "paper":
+        raise ValueError(f"preset must be default or paper, but is {name!r}")
+    return Config(
+        dim=2, encoder="maze-global",
+        local_metric=LocalMetricConfig(architecture="stacked", network="maze-local", loss="regression", batch_size=32,
+                                       learning_rate=1e-4, num_updates=12_500),  # 40 epochs of 10,000 frames
+        embedding=EmbeddingConfig(learning_rate=1e-4, num_updates=4000),
+    )  # fmt: skip
+
+
+def to_json(config: Config) -> dict:
+    """A plain map; infinity, which JSON lacks, becomes the string "inf"."""
+    values = dataclasses.asdict(config)
+    return values | {"norm_order": "inf" if math.isinf(config.norm_order) else config.norm_order}
+
+
+def from_json(values: dict) -> Config:
+    stages = {"local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig}
+    built = {name: make(**values[name]) for name, make in stages.items()}
+    return Config(**(values | built | {"norm_order": float(values["norm_order"])}))
+
+
+def differences(first: dict, second: dict, prefix: str = "") -> list[str]:
+    """Names of the settings in which two configurations differ, with both values."""
+    found = []
+    for name in sorted(first.keys() | second.keys()):
+        a, b = first.get(name), second.get(name)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += differences(a, b, f"{prefix}{name}.")
+        elif a != b:
+            found.append(f"{prefix}{name} ({a} there, {b} now)")
+    return found

@@ -1,0 +1,148 @@
+"""Recordings in memory: frames laid end to end, and which sequence each belongs to.
+
+    frame number   0 1 2 3 4 | 5 6 7 | 8 9 10 11
+    sequence       0 0 0 0 0 | 1 1 1 | 2 2 2  2
+    transitions    0-1 1-2 2-3 3-4, 5-6 6-7, 8-9 9-10 10-11      (never 4-5 or 7-8)
+
+A frame travels through the whole program as its number. `frames` may be an array or a memory map.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class SuccessRule:
+    """When a plan that hops between frames counts as a success. Domains state theirs; evaluation reads it."""
+
+    radius: float | None = None  # true distance to the goal that counts as arrived (units of position); None: three median steps
+    max_hops: int | None = None  # hops allowed; None: 4 x the hops of the shortest path + 10
+    epsilon: float = 0.0  # probability of a random hop instead of the greedy one
+    episodes: int = 2000  # random (start, goal) pairs
+    memory: bool = False  # a walker with memory never enters a frame twice
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Recorded frames and what was recorded beside them; n is the number of frames."""
+
+    frames: np.ndarray  # (n, height, width, channels) uint8 images, or (n, d) float32 vector observations
+    sequence: np.ndarray  # (n,) int64: label of the sequence a frame belongs to; equal labels are contiguous
+    position: np.ndarray | None = None  # (n, k) ground truth, for evaluation only
+    action: np.ndarray | None = None  # (n, a)
+    step_length: np.ndarray | None = None  # (n,) length of the step from frame i to i + 1; NaN at a sequence's end
+    time: np.ndarray | None = None  # (n,) seconds
+    domain: str | None = None  # the simulator the frames come from, which knows true distances and the success rule
+    source: str = "memory"  # where the frames were read from, for messages
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def num_frames(self) -> int:
+        return len(self.frames)
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """(height, width, channels) of an image, (d,) of a vector."""
+        return tuple(self.frames.shape[1:])
+
+    def without_truth(self) -> "Sequences":
+        """What training may see: everything but positions."""
+        return replace(self, position=None, domain=None)
+
+
+def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **recorded: object) -> Sequences:
+    """Sequences from plain arrays: gray images get a channel axis, channels go last, floats become float32."""
+    frames = _arrange(np.asanyarray(frames))
+    if sequence is None:
+        sequence = np.zeros(len(frames), np.int64)
+    sequence = np.asarray(sequence)
+    if sequence.dtype.kind not in "iu":
+        raise ValueError(f"sequence must hold integers, one label a frame, but its dtype is {sequence.dtype}")
+    return Sequences(frames, sequence.astype(np.int64), **recorded)  # type: ignore[arg-type]
+
+
+def transitions(sequence: np.ndarray) -> np.ndarray:
+    """(m,) frame numbers i such that i -> i + 1 was recorded."""
+    return np.flatnonzero(sequence[1:] == sequence[:-1])
+
+
+def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
+    """(m,) frame numbers i such that i + gap lies in the same sequence."""
+    return np.flatnonzero(sequence[gap:] == sequence[:-gap])
+
+
+def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) bool: the two frames are equal to the last pixel, so nothing moved between them."""
+    still = np.empty(len(first), bool)
+    for part in np.array_split(np.arange(len(first)), max(1, len(first) // 4096)):
+        a, b = frames[first[part]], frames[second[part]]
+        still[part] = (a == b).reshape(len(part), -1).all(axis=1)
+    return still
+
+
+def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator, gap: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) bool masks (kept, held out): whole sequences, about `share` of the frames.
+
+    One long sequence is split into contiguous blocks instead; `gap` frames beside every held-out block belong to
+    neither mask, so that no held-out frame has an almost equal neighbour in training.
+    """
+    labels = np.unique(sequence)
+    held_out = np.zeros(len(sequence), bool)
+    if len(labels) >= 2:
+        wanted = min(max(1, round(share * len(labels))), len(labels) - 1) if share > 0 else 0
+        held_out = np.isin(sequence, rng.choice(labels, wanted, replace=False))
+        return ~held_out, held_out
+    blocks = np.array_split(np.arange(len(sequence)), min(20, max(1, len(sequence) // (4 * gap))))
+    wanted = min(round(share * len(blocks)), len(blocks) - 1)
+    beside = held_out.copy()
+    for block in rng.choice(len(blocks), wanted, replace=False):
+        first, last = blocks[block][0], blocks[block][-1]
+        held_out[first : last + 1] = True
+        beside[max(0, first - gap) : last + 1 + gap] = True
+    return ~beside, held_out
+
+
+def _arrange(frames: np.ndarray) -> np.ndarray:
+    """Images to (n, height, width, channels), vectors to (n, d) float32."""
+    if frames.ndim == 2 and frames.dtype.kind in "fiu":
+        return np.ascontiguousarray(frames, dtype=np.float32)
+    if frames.dtype != np.uint8 or frames.ndim not in (3, 4):
+        raise ValueError(
+            f"frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or float observations (n, d), "
+            f"but came as {frames.dtype} {frames.shape}; convert them, e.g. (255 * frames).astype('uint8')"
+        )
+    if frames.ndim == 3:
+        return frames[..., None]
+    if frames.shape[1] < frames.shape[3]:  # the smaller axis is the channels
+        return np.ascontiguousarray(frames.transpose(0, 2, 3, 1))
+    return frames
+
+
+def _check(sequences: Sequences) -> None:
+    frames, sequence, source = sequences.frames, sequences.sequence, sequences.source
+    n = len(frames)
+    if n < 2:
+        raise ValueError(f"{source}: a recording needs at least 2 frames, but has {n}")
+    if min(frames.shape) < 1:
+        raise ValueError(f"{source}: frames have an empty axis: shape {frames.shape}")
+    for name in ("sequence", "position", "action", "step_length", "time"):
+        value = getattr(sequences, name)
+        if value is not None and len(value) != n:
+            raise ValueError(f"{source}: {name} has {len(value)} entries for {n} frames; give one a frame")
+    starts = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
+    if len(np.unique(sequence[starts])) != len(starts):
+        raise ValueError(
+            f"{source}: frames of one sequence must be contiguous, but a label of `sequence` comes back after another one; sort by sequence"
+        )
+    if not len(transitions(sequence)):
+        raise ValueError(
+            f"{source}: every sequence has length 1, so no step was recorded; frames of one recording must share one label in `sequence`"
+        )
+    if frames.dtype.kind == "f" and not np.isfinite(frames).all():
+        row = int(np.flatnonzero(~np.isfinite(frames).all(axis=1))[0])
+        raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it")
+    if all((frames[part] == frames[0]).all() for part in np.array_split(np.arange(n), max(1, n // 4096))):
+        raise ValueError(f"{source}: all {n} frames are equal, so there is nothing to learn; check the recording")

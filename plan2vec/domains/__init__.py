@@ -1,0 +1,45 @@
+"""Simulators that give Sequences, and what evaluation and pictures may know of each: a `Domain`.
+
+To add one: write its file, and add a line to `find_domain`. Training code never calls anything here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from plan2vec.data import SuccessRule
+from plan2vec.domains import maze
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The ground truth of one simulated world; positions are (n, 2) in `unit`."""
+
+    name: str
+    success: SuccessRule
+    longest_step: float  # the longest recorded step, in `unit`
+    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (n, 2), (n, 2) -> (n,) true distances around walls, in `unit`
+    walls: tuple[maze.Box, ...]  # boxes to draw: x_min, x_max, y_min, y_max
+    extent: maze.Box  # what a picture of all positions shows
+    unit: str = "m"
+
+
+def find_domain(name: str | None) -> Domain | None:
+    """The domain that `Sequences.domain` names, or None where nothing is known about it."""
+    if name in maze.ROOMS:
+        return _maze_domain(maze.ROOMS[name])
+    return None
+
+
+def _maze_domain(room: maze.Room) -> Domain:
+    face = maze.INNER_FACE
+    return Domain(
+        name=room.name,
+        success=maze.SUCCESS,
+        longest_step=maze.LONGEST_STEP,
+        geodesic=partial(maze.geodesic, room.name),
+        walls=room.walls,
+        extent=(-face, face, -face, face),
+    )

@@ -1,0 +1,170 @@
+"""Stage 4, amortized search: an embedding whose distances are shortest-path lengths on the graph, in steps.
+
+In the paper: D(x, x') = |phi(x) - phi(x')|_p, Algorithm 1, regressed towards the length of planned paths (equations 6
+and 7). Here one batch supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
+from plan2vec.heads import Head, make_head
+from plan2vec.search import best_first, distances_from
+from plan2vec.training import Journal, rng_at, train
+
+
+@dataclass(frozen=True)
+class EmbeddingConfig:
+    """How the embedding is learned."""
+
+    num_updates: int = 800  # gradient updates
+    goals_per_update: int = 128  # rows of the block of distances an update learns from
+    nodes_per_update: int = 256  # its columns
+    num_rounds: int = 4  # how often the goals that were searched from are replaced by new ones
+    goals_per_round: int = 128  # goals searched from a round
+    learning_rate: float = 1e-3  # Adam, at its highest
+    loss: Literal["relative", "absolute"] = "relative"  # |D - path| over path, or over the mean path
+    targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
+    depth: int = 10  # hops searched before D takes over, for bootstrapped targets
+    target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
+
+
+class Embedding(nn.Module):
+    """Images -> vectors whose head distance is a number of steps."""
+
+    scale: Tensor
+
+    def __init__(self, encoder: Encoder, head: Head):
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.register_buffer("scale", torch.ones(()))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[b, ...] -> [b, dim]; the scale keeps the network's own outputs near 1 (every head is homogeneous)."""
+        return self.scale * self.encoder(images)
+
+
+def build_embedding(frames: np.ndarray, encoder: str, dim: int, head: str, norm_order: float) -> Embedding:
+    return Embedding(make_encoder(encoder, frames, dim), make_head(head, norm_order, dim))
+
+
+@dataclass(frozen=True)
+class Round:
+    """Planned distances to learn from for a while: targets[k, v] is the length from frame v to goals[k]; inf: none."""
+
+    goals: np.ndarray  # (r,)
+    targets: np.ndarray  # (r, n) float32, steps
+
+
+def train_embedding(
+    frames: np.ndarray, graph: csr_array, encoder: str, dim: int, head: str, norm_order: float, config: EmbeddingConfig, seed: int,
+    device: torch.device, journal: Journal = Journal(),
+) -> Embedding:  # fmt: skip
+    """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph."""
+    torch.manual_seed(seed)
+    embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
+    images = FrameTensors(frames, device)
+    teacher = Teacher(embedding, graph, images, config, seed)
+    embedding.scale.fill_(config.target_scale or teacher.mean_length())
+    train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
+    return embedding
+
+
+class Teacher(nn.Module):
+    """Gives the loss of every update, from rounds of searches. A round is a function of its number, so a run can resume in it."""
+
+    reference: Tensor
+
+    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int):
+        super().__init__()
+        self.embedding = embedding
+        self.graph, self.images, self.config, self.seed = graph, images, config, seed
+        self.reachable = np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))
+        self.round_number, self.round = -1, None
+        if config.targets != "full":  # the target network of equation 7: vectors as they were when the round began
+            self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
+            self.register_buffer("reference_round", torch.tensor(-1))
+
+    def mean_length(self) -> float:
+        """Mean finite distance to a few goals: the natural scale of the targets."""
+        goals = rng_at(self.seed, 10).choice(self.reachable, 8)
+        lengths = distances_from(self.graph, goals)
+        return float(lengths[np.isfinite(lengths) & (lengths > 0)].mean())
+
+    def loss_at(self, update: int) -> Tensor:
+        config, rng = self.config, rng_at(self.seed, 11, update)
+        current = self.round_at(update * config.num_rounds // config.num_updates)
+        rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
+        known = np.flatnonzero(np.isfinite(current.targets[rows]).any(axis=0))
+        nodes = rng.choice(known, config.nodes_per_update)
+        vectors = self.embedding(self.images(np.concatenate((nodes, current.goals[rows]))))
+        distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
+        target = torch.from_numpy(current.targets[np.ix_(rows, nodes)].T).to(distance.device)
+        return distance_loss(distance, target, config.loss, float(self.embedding.scale))
+
+    def round_at(self, number: int) -> Round:
+        if self.round_number != number or self.round is None:
+            self.round_number, self.round = number, self.search(number)
+        return self.round
+
+    def search(self, number: int) -> Round:
+        """Plan towards new random goals."""
+        rng = rng_at(self.seed, 12, number)
+        goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
+        backward = self.graph.T.tocsr()  # searched from the goal, so that rows hold distances *to* it
+        if self.config.targets == "full":
+            return Round(goals, distances_from(backward, goals))
+        self._refresh_reference(number)
+        if self.config.targets == "bootstrapped":
+            return Round(goals, self._bootstrapped(backward, goals))
+        return Round(goals, self._led_by_itself(goals, rng))
+
+    def _refresh_reference(self, number: int) -> None:
+        if int(self.reference_round) != number:
+            vectors = encode(self.embedding.encoder, self.images)
+            self.embedding.train()
+            self.reference.copy_(self.embedding.scale * torch.from_numpy(vectors).to(self.reference.device))
+            self.reference_round.fill_(number)
+
+    @torch.no_grad()
+    def _reference_distance(self, nodes: np.ndarray, goal: int) -> np.ndarray:
+        return self.embedding.head(self.reference[torch.from_numpy(nodes).to(self.reference.device)], self.reference[goal]).cpu().numpy()
+
+    def _bootstrapped(self, backward: csr_array, goals: np.ndarray) -> np.ndarray:
+        """Equation 7: the first `depth` hops of the shortest path, then D of the round's beginning; 0 past the goal."""
+        lengths, onward = distances_from(backward, goals, predecessors=True)
+        for row, goal in enumerate(goals):
+            ahead = np.arange(lengths.shape[1])
+            for _ in range(self.config.depth):
+                ahead = np.where(onward[row, ahead] >= 0, onward[row, ahead], ahead)
+            rest = np.where(ahead == goal, 0.0, self._reference_distance(ahead, goal))
+            lengths[row] = np.where(np.isfinite(lengths[row]), lengths[row] - lengths[row, ahead] + rest, np.inf)
+        return lengths
+
+    def _led_by_itself(self, goals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Algorithm 1 to the letter: A* with D as heuristic. Every node on a found path gives a target, not only its start."""
+        targets = np.full((len(goals), self.graph.shape[0]), np.inf, np.float32)
+        for row, goal in enumerate(goals):
+            targets[row, goal] = 0
+            path = best_first(self.graph, int(rng.choice(self.reachable)), int(goal), lambda nodes: self._reference_distance(nodes, goal))
+            if path.nodes is not None:
+                hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
+                targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)
+        return targets
+
+
+def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:
+    """Mean error over pairs with a path; relative errors are taken over at least one step."""
+    known = target.isfinite()
+    error = (distance - target.masked_fill(~known, 0)).abs() * known
+    if kind == "relative":
+        error = error / target.masked_fill(~known, 1).clamp(min=1)
+    else:
+        error = error / mean
+    return error.sum() / known.sum().clamp(min=1)

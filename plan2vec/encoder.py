@@ -1,0 +1,214 @@
+"""Networks that turn frames into vectors, and the one border between numpy and torch.
+
+`FrameTensors` is where frames (uint8 arrays) become images (float tensors); nothing else converts them.
+"""
+
+import importlib
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+ENCODERS = ("small", "maze-global", "resnet18", "mlp")
+
+
+class FrameTensors:
+    """Frames by number, as float tensors on a device: images [b, channels, height, width] in 0..1, or vectors [b, d]."""
+
+    def __init__(self, frames: np.ndarray, device: torch.device):
+        self.frames = frames
+        self.device = device
+        self.resident: Tensor | None = None
+        if device.type == "cuda" and frames.nbytes < torch.cuda.mem_get_info(device)[0] // 2:
+            self.resident = torch.tensor(np.asarray(frames), device=device)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __call__(self, numbers: np.ndarray) -> Tensor:
+        if self.resident is not None:
+            return as_images(self.resident[torch.from_numpy(numbers).to(self.device)])
+        return as_images(torch.from_numpy(self.frames[numbers]).to(self.device))
+
+    def batches(self, size: int = 1024) -> Iterator[Tensor]:
+        """All frames in order, `size` at a time."""
+        for first in range(0, len(self), size):
+            yield self(np.arange(first, min(first + size, len(self))))
+
+
+def as_images(frames: Tensor) -> Tensor:
+    """uint8 [b, h, w, c] to float [b, c, h, w] in 0..1; vectors [b, d] stay as they are."""
+    if frames.dtype == torch.uint8:
+        return frames.permute(0, 3, 1, 2).float() / 255
+    return frames.float()
+
+
+class Encoder(nn.Module):
+    """A network behind a standardization that belongs to the data: images or vectors -> [b, dim]."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, network: nn.Module, mean: Tensor, deviation: Tensor):
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", mean)
+        self.register_buffer("deviation", deviation)
+
+    def forward(self, images: Tensor) -> Tensor:
+        images = (images - self.mean) / self.deviation
+        with torch.autocast("cuda", torch.bfloat16, enabled=images.is_cuda and self.training):
+            return self.network(images).float()
+
+
+def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
+    """The encoder called `name` for frames of this shape; `module:factory` calls a user's factory(frame_shape, dim) -> nn.Module."""
+    network = make_network(name, tuple(frames.shape[1:]), dim)
+    return Encoder(network, *standardization(frames))
+
+
+def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation a channel (images, [c, 1, 1]) or a coordinate (vectors, [d]), from at most 2,000 frames."""
+    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)])))
+    axes = (0, 2, 3) if sample.ndim == 4 else (0,)
+    mean = sample.mean(dim=axes, keepdim=True)[0]
+    deviation = sample.std(dim=axes, keepdim=True, correction=0)[0]
+    return mean, torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+
+
+def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
+    if ":" in name:
+        module, factory = name.split(":", 1)
+        return getattr(importlib.import_module(module), factory)(frame_shape, dim)
+    if name not in ENCODERS:
+        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)} or module:factory, but is {name!r}")
+    if len(frame_shape) == 1:
+        return mlp(frame_shape[0], dim)
+    height, width, channels = frame_shape
+    if name == "mlp":
+        return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
+    if name == "resnet18":
+        return resnet18(channels, dim)
+    trunk = small_trunk(channels, height, width) if name == "small" else maze_global_trunk(channels)
+    return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (dim,), name)
+
+
+def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
+    return nn.Sequential(nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim))
+
+
+def small_trunk(channels: int, height: int, width: int) -> nn.Module:
+    """Default: a strided first layer keeps it cheap on two CPU cores; halved until at most 4 pixels a side are left."""
+    layers: list[nn.Module] = [nn.Conv2d(channels, 16, 8, stride=4, padding=3), nn.ReLU()]
+    wide, side = 16, max(height, width) // 4
+    while side > 4:
+        layers += [nn.Conv2d(wide, min(64, 2 * wide), 4, stride=2, padding=1), nn.ReLU()]
+        wide, side = min(64, 2 * wide), side // 2
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+def maze_global_trunk(channels: int) -> nn.Module:
+    """The paper's `GlobalMetricConvL2` (Maze), written for 64 x 64."""
+    layers: list[nn.Module] = []
+    wide = channels
+    for out, stride in ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2)):
+        layers += [nn.Conv2d(wide, out, 7, stride), nn.BatchNorm2d(out), nn.ReLU()]
+        wide = out
+    return nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
+
+
+def maze_local_trunk(channels: int) -> nn.Module:
+    """The paper's `LocalMetricConvLarge` (Maze): two frames stacked, so `channels` is twice a frame's."""
+    layers: list[nn.Module] = []
+    wide = channels
+    for out in (32, 64, 64, 32):
+        layers += [nn.Conv2d(wide, out, 4, stride=2), nn.BatchNorm2d(out), nn.ReLU()]
+        wide = out
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+def deep_local_trunk(channels: int) -> nn.Module:
+    """The paper's `LocalMetric` (Rope and StreetLearn): two frames stacked."""
+    layers: list[nn.Module] = []
+    wide = channels
+    for stride in (2, 2, 1, 1, 1, 1):
+        layers += [nn.Conv2d(wide, 128, 4, stride), nn.BatchNorm2d(128), nn.ReLU()]
+        wide = 128
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+STACKED = {"maze-local": maze_local_trunk, "deep-local": deep_local_trunk}
+
+
+def make_stacked(name: str, frame_shape: tuple[int, ...]) -> nn.Module:
+    """The paper's local-metric networks: two frames stacked along the channels [b, 2c, h, w] -> one number [b, 1]."""
+    if name not in STACKED:
+        raise ValueError(f"a stacked local metric needs the network {' or '.join(STACKED)}, but got {name!r}")
+    if len(frame_shape) != 3:
+        raise ValueError(f"a stacked local metric needs images, but frames have shape {frame_shape}; use the siamese architecture")
+    height, width, channels = frame_shape
+    trunk = STACKED[name](2 * channels)
+    return _with_linear_end(trunk, (height, width, 2 * channels), (128, 100, 1), name)
+
+
+def _with_linear_end(trunk: nn.Module, frame_shape: tuple[int, ...], sizes: tuple[int, ...], name: str) -> nn.Module:
+    """The trunk and linear layers of the given sizes with ReLU between; the trunk's output size is found by trying it."""
+    height, width, channels = frame_shape
+    try:
+        with torch.no_grad():
+            num_inputs = trunk.eval()(torch.zeros(1, channels, height, width)).shape[1]
+    except RuntimeError:
+        raise ValueError(
+            f"the network {name!r} is too deep for frames of {height} x {width}; use larger frames or --encoder small"
+        ) from None
+    layers: list[nn.Module] = []
+    for size in sizes:
+        layers += [nn.Linear(num_inputs, size), nn.ReLU()]
+        num_inputs = size
+    return nn.Sequential(trunk, *layers[:-1]).train()
+
+
+class _Residual(nn.Module):
+    """ResNet's basic block: two 3 x 3 convolutions beside a shortcut."""
+
+    def __init__(self, channels: int, out: int, stride: int):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
+            nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out),
+        )  # fmt: skip
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels != out:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.relu(self.body(images) + self.shortcut(images))
+
+
+def resnet18(channels: int, dim: int) -> nn.Module:
+    """ResNet-18 (He et al., 2016), the paper's trunk for rope and streets, with `dim` outputs."""
+    layers: list[nn.Module] = [nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    wide = 64
+    for out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [_Residual(wide, out, stride), _Residual(out, out, 1)]
+        wide = out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
+
+
+@torch.no_grad()
+def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
+    """(n, dim) float32 vectors of all frames, in evaluation mode."""
+    encoder.eval()
+    return np.concatenate([encoder(images).float().cpu().numpy() for images in frames.batches()])
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes a GPU where there is one."""
+    if name != "auto":
+        if name == "cuda" and not torch.cuda.is_available() or name == "mps" and not torch.backends.mps.is_available():
+            raise ValueError(f"device {name} was asked for but this machine has none; use --device auto")
+        return torch.device(name)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")

@@ -1,0 +1,139 @@
+"""Distances between vectors, in steps: what an embedding's vectors mean.
+
+A head maps vectors [..., dim] and [..., dim], broadcast against each other, to distances [...]: from the first to the second.
+
+| name       | distance from a to b                                       | symmetric | guarantee   |
+|------------|------------------------------------------------------------|-----------|-------------|
+| "lp"       | (sum_i |b_i - a_i|^p)^(1/p); p = inf: max_i |b_i - a_i|    | yes       | metric      |
+| "max-relu" | max_i max(b_i - a_i, 0)                                    | no        | quasimetric |
+| "mrn"      | l2 of the first half + max-relu of the second half         | no        | quasimetric |
+
+All are homogeneous (twice the vectors, twice the distance), never negative, zero from a vector to itself, and keep the triangle
+inequality whatever the vectors. A metric is symmetric too, and zero between equal vectors only. At equal vectors the gradient is zero.
+A new head is a subclass of `Head` with a `forward`, and a line in `make_head`.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+NUMBERS_AT_ONCE = 2**22  # differences held while all pairs are computed: 16 MB of float32
+
+
+class Head(nn.Module):
+    """A distance from the first vector to the second, and what it promises."""
+
+    symmetric: bool  # the way back is as long as the way there, for all vectors
+    guarantee: Literal["metric", "quasimetric"]
+    min_dim: int = 1  # fewest coordinates it can work with
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        if dim < self.min_dim:
+            raise ValueError(f"{type(self).__name__} needs vectors of at least {self.min_dim} coordinates, but dim is {dim}")
+        self.dim = dim
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """[..., dim], [..., dim] -> [...]: from each first vector to its second."""
+        raise NotImplementedError
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """[n, dim], [m, dim] -> [n, m]: from every first vector to every second."""
+        return torch.cat([self(rows[:, None], second) for rows in _blocks(first, second)])
+
+
+class LpHead(Head):
+    """The l^p distance, a metric on vectors; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d and 3-d maps."""
+
+    symmetric = True
+    guarantee = "metric"
+
+    def __init__(self, dim: int, norm_order: float = 2.0) -> None:
+        super().__init__(dim)
+        if not norm_order >= 1:
+            raise ValueError(f"norm_order must be at least 1 (below it the triangle inequality fails), but is {norm_order}")
+        self.norm_order = float(norm_order)
+        self.needs_scaling = 2 < self.norm_order < math.inf  # else 0.001^20 would be 0 in float32
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """[..., dim], [..., dim] -> [...]."""
+        difference = second - first
+        if not self.needs_scaling:
+            return torch.linalg.vector_norm(difference, self.norm_order, dim=-1)
+        largest = difference.detach().abs().amax(-1, keepdim=True)
+        largest = torch.where(largest > 0, largest, 1)  # [..., 1]
+        return largest.squeeze(-1) * torch.linalg.vector_norm(difference / largest, self.norm_order, dim=-1)
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """[n, dim], [m, dim] -> [n, m]. Never by the inner products that torch prefers: near zero they lose half the digits."""
+        if self.needs_scaling:
+            return super().pairwise(first, second)
+        return torch.cdist(first, second, self.norm_order, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+class MaxReluHead(Head):
+    """The largest rise of any coordinate from first to second: going up costs, going down is free.
+
+    A quasimetric, and only a pseudo one: the distance from a to b is zero wherever b is nowhere above a, also for a and b that differ.
+    Every quasimetric on n points fits exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x).
+    """
+
+    symmetric = False
+    guarantee = "quasimetric"
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """[..., dim], [..., dim] -> [...]."""
+        return (second - first).amax(-1).relu()
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient, not n x m x dim; of equal rises one gets all of it."""
+        with torch.no_grad():
+            steepest = torch.cat([(second - rows[:, None]).argmax(-1) for rows in _blocks(first, second)])  # [n, m] coordinates
+        return (second.gather(1, steepest.T).T - first.gather(1, steepest)).relu()
+
+
+class MRNHead(Head):
+    """Metric residual network: a symmetric part, the l2 distance of the first dim - dim // 2 coordinates, plus MaxReluHead of the rest.
+
+    A quasimetric, and only a pseudo one: vectors that agree in the first part can be at distance zero in one direction.
+    """
+
+    symmetric = False
+    guarantee = "quasimetric"
+    min_dim = 2
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.sizes = [dim - dim // 2, dim // 2]  # coordinates of the two parts
+        self.metric = LpHead(self.sizes[0])
+        self.residual = MaxReluHead(self.sizes[1])
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """[..., dim], [..., dim] -> [...]."""
+        first_metric, first_residual = first.split(self.sizes, -1)
+        second_metric, second_residual = second.split(self.sizes, -1)
+        return self.metric(first_metric, second_metric) + self.residual(first_residual, second_residual)
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """[n, dim], [m, dim] -> [n, m]."""
+        first_metric, first_residual = first.split(self.sizes, -1)
+        second_metric, second_residual = second.split(self.sizes, -1)
+        return self.metric.pairwise(first_metric, second_metric) + self.residual.pairwise(first_residual, second_residual)
+
+
+def make_head(name: str, norm_order: float, dim: int) -> Head:
+    """A head for vectors of `dim` coordinates; norm_order (1 to math.inf) is read by "lp" only."""
+    if name == "lp":
+        return LpHead(dim, norm_order)
+    if name == "max-relu":
+        return MaxReluHead(dim)
+    if name == "mrn":
+        return MRNHead(dim)
+    raise ValueError(f'head must be "lp", "max-relu" or "mrn", but is {name!r}')
+
+
+def _blocks(first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
+    """Rows of `first`, few enough for their differences to all of `second` to fit in NUMBERS_AT_ONCE."""
+    return first.split(max(1, NUMBERS_AT_ONCE // max(1, second.numel())))

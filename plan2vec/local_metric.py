@@ -1,0 +1,265 @@
+"""Stage 1: a local metric d, learned from recorded steps alone. One step apart is 1, unrelated frames are 2 or more.
+
+In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plan2vec.data import frames_ahead, is_still, split_sequences
+from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder, make_stacked
+from plan2vec.training import Journal, rng_at, train
+
+NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
+NUM_NCE_NEGATIVES = 16  # a stacked metric scores every pair anew, so it sees this many negatives a positive
+
+
+@dataclass(frozen=True)
+class LocalMetricConfig:
+    """How the local metric is learned."""
+
+    architecture: Literal["siamese", "stacked"] = "siamese"  # siamese: |z(a) - z(b)|, searchable; stacked: the paper's net on both frames
+    loss: Literal["regression", "hinge", "nce"] = "hinge"  # far pairs: exactly 2 (paper) | at least 2 | noise-contrastive (paper, eq. 4)
+    network: Literal["maze-local", "deep-local"] = "maze-local"  # the stacked architecture's network
+    dim: int = 32  # numbers in a siamese vector
+    num_updates: int = 600  # gradient updates
+    batch_size: int = 256  # neighbour pairs an update (siamese: all other pairs of the batch are far pairs)
+    learning_rate: float = 1e-3  # Adam, at its highest
+    far_weight: float = 2.0  # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2)
+    shift: int = 0  # augmentation: shift every frame by up to this many pixels
+    brightness: float = 0.0  # augmentation: change brightness and contrast by up to this share
+
+
+class SiameseMetric(nn.Module):
+    """d(a, b) = scale * |z(a) - z(b)|, in steps."""
+
+    scale: Tensor
+
+    def __init__(self, encoder: Encoder):
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("scale", torch.ones(()))
+
+    def embed(self, images: Tensor) -> Tensor:
+        """[b, ...] -> [b, dim], whose l2 distances are d."""
+        return self.scale * self.encoder(images)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        return safe_norm(self.embed(first) - self.embed(second))
+
+
+class StackedMetric(nn.Module):
+    """The paper's metric: a network on both frames stacked. It has no vectors, so a Siamese metric finds its candidates."""
+
+    scale: Tensor
+
+    def __init__(self, network: Encoder, candidates: SiameseMetric):
+        super().__init__()
+        self.network = network
+        self.candidates = candidates
+        self.register_buffer("scale", torch.ones(()))
+
+    def embed(self, images: Tensor) -> Tensor:
+        return self.candidates.embed(images)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        return self.scale * self.network(torch.cat((first, second), dim=1))[:, 0]
+
+
+LocalMetric = SiameseMetric | StackedMetric
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Recorded pairs to learn from: `first[g]` are frames that moved until g + 1 frames later."""
+
+    first: tuple[np.ndarray, ...]
+    sequence: np.ndarray
+    frames: np.ndarray  # (m,) frame numbers that may be used
+
+    @property
+    def max_gap(self) -> int:
+        return len(self.first)
+
+
+def recorded_pairs(frames: np.ndarray, sequence: np.ndarray, usable: np.ndarray, max_gap: int) -> Pairs:
+    """Neighbour pairs of the usable frames; pairs equal to the last pixel did not move and are left out."""
+    first = []
+    for gap in range(1, max_gap + 1):
+        start = frames_ahead(sequence, gap)
+        start = start[usable[start] & usable[start + gap]]
+        first.append(start[~is_still(frames, start, start + gap)])
+    return Pairs(tuple(first), sequence, np.flatnonzero(usable))
+
+
+def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConfig) -> LocalMetric:
+    """An untrained metric of the configured architecture."""
+    siamese = SiameseMetric(make_encoder(encoder, frames, config.dim))
+    if config.architecture == "siamese":
+        return siamese
+    mean, deviation = siamese.encoder.mean, siamese.encoder.deviation
+    network = Encoder(make_stacked(config.network, tuple(frames.shape[1:])), torch.cat((mean, mean)), torch.cat((deviation, deviation)))
+    return StackedMetric(network, siamese)
+
+
+def train_local_metric(
+    frames: np.ndarray, sequence: np.ndarray, encoder: str, max_gap: int, config: LocalMetricConfig, seed: int,
+    device: torch.device, journal: Journal = Journal(), usable: np.ndarray | None = None,
+) -> tuple[LocalMetric, float | None]:  # fmt: skip
+    """The metric, and its accuracy on the 10 % of sequences it never saw (None where those hold no step)."""
+    torch.manual_seed(seed)
+    kept, held_out = split_sequences(sequence, 0.1, rng_at(seed, 0))
+    if usable is not None:
+        kept, held_out = kept & usable, held_out & usable
+    pairs = recorded_pairs(frames, sequence, kept, max_gap)
+    if not len(pairs.first[0]):
+        raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
+    metric = build_local_metric(frames, encoder, config).to(device)
+    images = FrameTensors(frames, device)
+    siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
+    train(siamese, lambda update: siamese_loss(siamese, images, pairs, config, rng_at(seed, 1, update)),
+          config.num_updates, config.learning_rate, "local_metric", journal)  # fmt: skip
+    if isinstance(metric, StackedMetric):
+        train(metric.network, lambda update: stacked_loss(metric, images, pairs, config, rng_at(seed, 2, update)),
+              config.num_updates, config.learning_rate, "stacked_metric", journal)  # fmt: skip
+    if config.loss == "nce":
+        calibrate(siamese, images, pairs)
+        calibrate(metric, images, pairs)
+    held_pairs = recorded_pairs(frames, sequence, held_out, max_gap)
+    return metric, accuracy(metric, images, held_pairs, rng_at(seed, 3))
+
+
+def siamese_loss(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:
+    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by construction."""
+    first, gap = draw_neighbors(pairs, config.batch_size, rng)
+    numbers = np.concatenate((first, first + gap))
+    vectors = metric.embed(augment(images(numbers), config, rng))
+    distance = all_distances(vectors)  # [2b, 2b]
+    near = safe_norm(vectors[: len(first)] - vectors[len(first) :])
+    far = torch.from_numpy(is_far(pairs, numbers[:, None], numbers[None, :])).to(distance.device)
+    if config.loss == "nce":
+        return nce_loss(near, distance[: len(first)], far[: len(first)])
+    target = torch.from_numpy(gap.astype(np.float32)).to(distance.device)
+    far_loss = far_distance_loss(distance[far], pairs.max_gap, config.loss)
+    return F.smooth_l1_loss(near, target) + config.far_weight * far_loss
+
+
+def stacked_loss(metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:
+    """Identical : neighbour : far = 1 : 1 : far_weight (paper, equation 5), or the paper's equation 4."""
+    first, gap = draw_neighbors(pairs, config.batch_size, rng)
+    num_far = round(config.far_weight * len(first)) if config.loss != "nce" else NUM_NCE_NEGATIVES * len(first)
+    far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
+    a = np.concatenate((first, first, far_first))
+    b = np.concatenate((first, first + gap, far_second))
+    d = metric(augment(images(a), config, rng), augment(images(b), config, rng))
+    same, near, far = d.split((len(first), len(first), num_far))
+    if config.loss == "nce":
+        negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
+        return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + same.square().mean()
+    target = torch.from_numpy(gap.astype(np.float32)).to(d.device)
+    far_loss = far_distance_loss(far, pairs.max_gap, config.loss)
+    return F.smooth_l1_loss(same, torch.zeros_like(same)) + F.smooth_l1_loss(near, target) + config.far_weight * far_loss
+
+
+def far_distance_loss(distance: Tensor, max_gap: int, loss: str) -> Tensor:
+    """Far pairs lie at 2 x max_gap (regression, the paper's) or beyond it (hinge, which the authors found better later)."""
+    if loss == "hinge":
+        distance = distance.clamp(max=2.0 * max_gap)
+    return F.smooth_l1_loss(distance, torch.full_like(distance, 2.0 * max_gap))
+
+
+def nce_loss(near: Tensor, negatives: Tensor, far: Tensor) -> Tensor:
+    """Equation 4 with similarity S = -d: near [b], negatives [b, k], far [b, k] says which negatives count."""
+    scores = torch.cat((-near[:, None], (-negatives).masked_fill(~far, -torch.inf)), dim=1)
+    return (torch.logsumexp(scores, dim=1) + near).mean()
+
+
+def draw_neighbors(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """(first, gap): frame numbers whose partner is `gap` frames later, every gap alike."""
+    gaps = [gap for gap, first in enumerate(pairs.first, 1) if len(first)]
+    gap = rng.choice(gaps, num)
+    first = np.empty(num, np.int64)
+    for g in gaps:
+        first[gap == g] = rng.choice(pairs.first[g - 1], np.count_nonzero(gap == g))
+    return first, gap
+
+
+def draw_far(pairs: Pairs, first: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random partners; the few that were recorded close in time are left out by drawing once more."""
+    second = rng.choice(pairs.frames, len(first))
+    close = ~is_far(pairs, first, second)
+    second[close] = rng.choice(pairs.frames, np.count_nonzero(close))
+    return first, second
+
+
+def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Frames of other sequences, or more than 2 x max_gap apart in time: far unless they meet by chance."""
+    return (pairs.sequence[first] != pairs.sequence[second]) | (np.abs(first - second) > 2 * pairs.max_gap)
+
+
+def augment(images: Tensor, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:
+    """Small changes that do not move the camera's place: a shift in pixels, brightness and contrast."""
+    if images.ndim != 4 or not (config.shift or config.brightness):
+        return images
+    num, _, height, width = images.shape
+    if config.brightness:
+        change = torch.from_numpy(rng.uniform(-config.brightness, config.brightness, (2, num, 1, 1, 1)).astype(np.float32)).to(
+            images.device
+        )
+        images = (images * (1 + change[0]) + change[1]).clamp(0, 1)
+    if config.shift:
+        move = rng.integers(-config.shift, config.shift + 1, (2, num, 1))
+        rows = torch.from_numpy(np.clip(np.arange(height) + move[0], 0, height - 1)).to(images.device)
+        columns = torch.from_numpy(np.clip(np.arange(width) + move[1], 0, width - 1)).to(images.device)
+        which = torch.arange(num, device=images.device)[:, None, None]
+        images = images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    return images
+
+
+def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
+    """Noise-contrastive distances have no unit: scale them so that the median recorded step is 1."""
+    first = pairs.first[0]
+    steps = pair_distances(metric, images, first, first + 1)
+    metric.scale.mul_(1 / float(np.median(steps)))
+
+
+def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = 4000) -> float | None:
+    """Share of pairs (identical : neighbour : far = 1 : 1 : 2) on the right side of the threshold (paper, Table 3)."""
+    if not any(len(first) for first in pairs.first) or len(pairs.frames) < 2:
+        return None
+    first, gap = draw_neighbors(pairs, num // 4, rng)
+    far_first, far_second = draw_far(pairs, rng.choice(pairs.frames, num // 2), rng)
+    a, b = np.concatenate((first, first, far_first)), np.concatenate((first, first + gap, far_second))
+    is_near = np.arange(len(a)) < 2 * len(first)
+    return float(np.mean((pair_distances(metric, images, a, b) < NEAR * pairs.max_gap) == is_near))
+
+
+@torch.no_grad()
+def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) local distances of frame pairs, in steps, never negative."""
+    metric.eval()
+    parts = np.array_split(np.arange(len(first)), max(1, len(first) // 2048))
+    distance = [metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy() for part in parts]
+    return np.concatenate(distance).astype(np.float32)
+
+
+def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
+    """(n, dim) vectors in which near frames are searched."""
+    siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
+    return float(siamese.scale) * encode(siamese.encoder, images)
+
+
+def safe_norm(difference: Tensor) -> Tensor:
+    """l2 norm over the last axis whose gradient at 0 is 0 instead of NaN."""
+    return difference.square().sum(-1).clamp(min=1e-12).sqrt()
+
+
+def all_distances(vectors: Tensor) -> Tensor:
+    """[n, d] -> [n, n] l2 distances by one matrix product; exact enough for far pairs, which is what it is used for."""
+    square = vectors.square().sum(1)
+    return (square[:, None] + square[None, :] - 2 * vectors @ vectors.T).clamp(min=1e-12).sqrt()

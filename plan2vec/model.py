@@ -1,0 +1,157 @@
+"""What a fit gives: the graph, the metric map and the planner over one set of recordings."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from plan2vec.config import Config
+from plan2vec.data import Sequences
+from plan2vec.embedding import Embedding
+from plan2vec.encoder import FrameTensors, encode
+from plan2vec.heads import Head
+from plan2vec.local_metric import NEAR, LocalMetric, local_vectors, pair_distances
+from plan2vec.neighbors import nearest
+from plan2vec.planner import Plan, make_plan
+from plan2vec.search import connected_parts
+
+NUM_LOOKED_AT = 20  # nearest frames by vector that the local metric scores when an image is looked for on the map
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where an image lies on the map."""
+
+    number: int  # the nearest frame
+    distance: float  # local distance to it, steps
+    on_map: bool  # near enough to count as that place
+
+
+class Model:
+    """Graph, metric map and planner. `encoder` and `head` are torch modules: batched, differentiable, on `device`."""
+
+    def __init__(
+        self, sequences: Sequences, config: Config, local_metric: LocalMetric, local_accuracy: float | None, graph: csr_array,
+        radius: float, closure_report: str, embedding: Embedding, vectors: np.ndarray, seconds: dict[str, float],
+        folder: Path | None = None,
+    ):  # fmt: skip
+        self.sequences, self.config, self.folder = sequences, config, folder
+        self.local_metric, self.local_accuracy = local_metric, local_accuracy
+        self.graph, self.radius, self.closure_report = graph, radius, closure_report
+        self.embedding, self.vectors = embedding, vectors
+        self.seconds = seconds  # wall time a stage
+        self._vectors = torch.from_numpy(np.asarray(vectors))
+        self._local_vectors: np.ndarray | None = None
+
+    @property
+    def encoder(self) -> Embedding:
+        return self.embedding
+
+    @property
+    def head(self) -> Head:
+        return self.embedding.head
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.scale.device
+
+    def embed(self, frames: np.ndarray) -> np.ndarray:
+        """(n, dim) vectors of frames: uint8 (n, h, w, c), or (n, h, w) when gray, or observations (n, d)."""
+        images = FrameTensors(self._arranged(frames), self.device)
+        return float(self.embedding.scale) * encode(self.embedding.encoder, images)
+
+    def distance(self, frames_a: np.ndarray, frames_b: np.ndarray) -> np.ndarray:
+        """(n,) learned distance from each frame of a to the same row of b, in steps."""
+        return self._head_distance(torch.from_numpy(self.embed(frames_a)), torch.from_numpy(self.embed(frames_b)))
+
+    def distance_between(self, first: np.ndarray | int, second: np.ndarray | int) -> np.ndarray:
+        """(m,) learned distance between recorded frames, by number, from vectors computed once."""
+        a, b = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
+        return self._head_distance(self._vectors[torch.from_numpy(a.astype(np.int64))], self._vectors[torch.from_numpy(b.astype(np.int64))])
+
+    def local_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """(m,) local metric between recorded frames, by number."""
+        return pair_distances(self.local_metric, FrameTensors(self.sequences.frames, self.device), np.asarray(first), np.asarray(second))
+
+    def locate(self, frame: np.ndarray) -> Located:
+        """The recorded frame nearest to an image by the local metric, and whether it is near enough to stand for it."""
+        images = FrameTensors(self._arranged(frame[None]), self.device)
+        if self._local_vectors is None:
+            self._local_vectors = local_vectors(self.local_metric, FrameTensors(self.sequences.frames, self.device))
+        near, _ = nearest(self._local_vectors, local_vectors(self.local_metric, images), NUM_LOOKED_AT, self.device)
+        recorded = FrameTensors(self.sequences.frames, self.device)
+        with torch.no_grad():
+            asked = images(np.zeros(near.shape[1], np.int64))
+            distance = self.local_metric.eval()(asked, recorded(near[0])).clamp(min=0).cpu().numpy()
+        best = int(distance.argmin())
+        limit = max(self.radius, NEAR * self.config.max_gap)
+        return Located(int(near[0, best]), float(distance[best]), bool(distance[best] <= limit))
+
+    def plan(
+        self, start: int | str | np.ndarray, goal: int | str | np.ndarray, method: str = "greedy", lookahead: int = 3, memory: bool = False
+    ) -> Plan:
+        """Plan between frame numbers, "sequence:index" or images. No path, or an image off the map, is an answer with a reason."""
+        numbers, off = [], []
+        for name, asked in (("start", start), ("goal", goal)):
+            if isinstance(asked, np.ndarray) and asked.ndim:
+                place = self.locate(asked)
+                if not place.on_map:
+                    off.append(f"the {name} image is not on the map (nearest frame {place.number}, {place.distance:.1f} steps away)")
+                numbers.append(place.number if place.on_map else -1)
+            else:
+                numbers.append(self.frame_number(asked, name))
+        if off:
+            return Plan(numbers[0], numbers[1], method, None, None, 0, 0, "; ".join(off))
+        return self._explain(make_plan(self.graph, self.distance_between, numbers[0], numbers[1], method, lookahead, memory))
+
+    def _explain(self, plan: Plan) -> Plan:
+        """Say which parts of the graph start and goal lie in where no path can exist."""
+        if plan.nodes is not None:
+            return plan
+        num_parts, part = connected_parts(self.graph)
+        if part[plan.start] == part[plan.goal]:
+            return plan
+        reason = f"no path: start lies in part {part[plan.start]}, goal in part {part[plan.goal]} of {num_parts} (0 is the largest)"
+        return Plan(plan.start, plan.goal, plan.method, None, None, plan.num_expanded, plan.num_touched, reason)
+
+    def frame_number(self, asked: int | str | np.integer | np.ndarray, name: str = "frame") -> int:
+        """A frame number from itself or from "sequence:index"."""
+        sequence, text = self.sequences.sequence, str(asked)
+        if ":" in text:
+            label, _, index = text.partition(":")
+            members = np.flatnonzero(sequence == int(label)) if _is_number(label) else np.empty(0, int)
+            if not _is_number(index) or not 0 <= int(index) < len(members):
+                raise ValueError(f"{name} {text}: expected sequence:index of a recorded frame; sequence {label} has {len(members)} frames")
+            return int(members[int(index)])
+        if not _is_number(text) or not 0 <= int(text) < len(sequence):
+            raise ValueError(f"{name} must be a frame number from 0 to {len(sequence) - 1}, sequence:index or an image, but is {text}")
+        return int(text)
+
+    def save(self, path: str | Path) -> None:
+        """Write a run folder that `plan2vec.load` reads."""
+        from plan2vec.run import save_model
+
+        save_model(self, Path(path))
+
+    def _arranged(self, frames: np.ndarray) -> np.ndarray:
+        """Frames as the networks were fitted on, or a clear refusal."""
+        shape = self.sequences.frame_shape
+        kind = self.sequences.frames.dtype
+        frames = np.asarray(frames)
+        if frames.ndim == len(shape) and shape[-1] == 1:
+            frames = frames[..., None]
+        if frames.shape[1:] != shape or (kind == np.uint8) != (frames.dtype == np.uint8):
+            raise ValueError(
+                f"expected frames of shape (n, {', '.join(map(str, shape))}) and type {kind}, but came {frames.shape} {frames.dtype}"
+            )
+        return np.ascontiguousarray(frames, dtype=kind)
+
+    @torch.no_grad()
+    def _head_distance(self, first: torch.Tensor, second: torch.Tensor) -> np.ndarray:
+        return self.head(first, second).numpy()  # heads hold no parameters, so they work where the vectors are
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdigit()

@@ -1,0 +1,101 @@
+"""plan2vec in one screen: recordings in, graph, metric map and planner out. Start reading here.
+
+recordings -> local metric -> near pairs -> graph -> shortest distances -> embedding -> vectors -> plans
+              local_metric    neighbors     graph    search               embedding    model      planner
+                                            closures
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from plan2vec.closures import choose_closures
+from plan2vec.config import Config
+from plan2vec.data import Sequences, split_sequences
+from plan2vec.embedding import train_embedding
+from plan2vec.encoder import FrameTensors, choose_device, encode
+from plan2vec.graph import build_graph
+from plan2vec.local_metric import LocalMetric, StackedMetric, local_vectors, pair_distances, recorded_pairs, train_local_metric
+from plan2vec.model import Model
+from plan2vec.neighbors import NearPairs, near_pairs
+from plan2vec.run import (
+    BuiltGraph, load_embedding, load_graph, load_local_metric, load_vectors, open_run, save_graph_of, save_local_metric, save_module, save_vectors,
+)  # fmt: skip
+from plan2vec.search import connected_parts
+from plan2vec.training import Journal, rng_at
+
+ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
+
+
+def fit(
+    sequences: Sequences, config: Config = Config(), out: str | Path | None = None, device: str = "auto", show_progress: bool = False
+) -> Model:
+    """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues."""
+    folder, target = (Path(out) if out is not None else None), choose_device(device)
+    journal = Journal(folder, show_progress)
+    run, sequences = open_run(folder, sequences, config, journal)
+    recorded = sequences.without_truth()  # no stage below ever sees a position
+    frames, sequence = recorded.frames, recorded.sequence
+    usable = training_frames(sequence, config)
+
+    metric, accuracy = run.product(
+        "local_metric.safetensors",
+        lambda: train_local_metric(frames, sequence, config.encoder, config.max_gap, config.local_metric, config.seed, target, journal, usable),
+        save_local_metric, lambda path: load_local_metric(path, frames, config, target),
+    )  # fmt: skip
+    built = run.product("graph.npz", lambda: join_frames(recorded, metric, config, target, usable), save_graph_of(sequence), load_graph)
+    journal.say(built.report)
+    warn_about_parts(built, usable, journal)
+    embedding = run.product(
+        "embedding.safetensors",
+        lambda: train_embedding(frames, built.graph, config.encoder, config.dim, config.head, config.norm_order, config.embedding,
+                                config.seed, target, journal),
+        save_module, lambda path: load_embedding(path, frames, config, target),
+    )  # fmt: skip
+    vectors = run.product(
+        "vectors.npy", lambda: float(embedding.scale) * encode(embedding.encoder, FrameTensors(frames, target)), save_vectors, load_vectors
+    )
+    return Model(sequences, config, metric, accuracy, built.graph, built.radius, built.report, embedding, vectors, run.seconds(), folder)
+
+
+def training_frames(sequence: np.ndarray, config: Config) -> np.ndarray:
+    """(n,) bool: frames that may be trained on; the rest is held out."""
+    return split_sequences(sequence, config.holdout, rng_at(config.seed, 20))[0]
+
+
+def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, device: torch.device, usable: np.ndarray) -> BuiltGraph:
+    """Stage 2: the recorded transitions and the loop closures that can be believed, as one graph."""
+    images = FrameTensors(sequences.frames, device)
+    first = recorded_pairs(sequences.frames, sequences.sequence, usable, 1).first[0]
+    steps = pair_distances(metric, images, first, first + 1)
+    reach = config.radius or max(float(np.quantile(steps, 0.95)), config.closures.max_radius * config.max_gap)
+    candidates = candidate_pairs(metric, images, np.flatnonzero(usable), reach, config.closures.max_neighbors)
+    closures = choose_closures(candidates, steps, sequences.sequence, config.radius, config.max_gap, config.closures)
+    graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable)
+    return BuiltGraph(graph, closures.radius, closures.reason)
+
+
+def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, max_neighbors: int) -> NearPairs:
+    """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores the nearest by its Siamese companion."""
+    vectors = local_vectors(metric, images)[numbers]
+    stacked = isinstance(metric, StackedMetric)
+    within = np.inf if stacked else reach
+    most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else max_neighbors
+    found = near_pairs(vectors, within, most, images.device)
+    found = NearPairs(numbers[found.first], numbers[found.second], found.distance)
+    if not stacked:
+        return found
+    there, back = (pair_distances(metric, images, *ends) for ends in ((found.first, found.second), (found.second, found.first)))
+    scored = NearPairs(found.first, found.second, (there + back) / 2)  # the network is not symmetric by itself
+    return scored.select(scored.distance <= reach)
+
+
+def warn_about_parts(built: BuiltGraph, usable: np.ndarray, journal: Journal) -> None:
+    """A map of several parts is no failure, but the user should know, and know what to do."""
+    num_parts, _ = connected_parts(built.graph[usable][:, usable])
+    if num_parts > 1:
+        journal.say(
+            f"warning: the graph has {num_parts} parts that never meet; plans exist inside each. "
+            f"Remedy: record sequences that overlap, or raise --radius (now {built.radius:.2f} steps) or --max-gap"
+        )

@@ -1,0 +1,145 @@
+"""Stage 5: plans between frames. Greedy and lookahead walk the metric map, A* searches with it, Dijkstra without it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from plan2vec.search import ball, best_first, path_length
+
+Method = Literal["greedy", "lookahead", "astar", "dijkstra"]
+METHODS: tuple[str, ...] = get_args(Method)
+Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (m,) frames, (m,) goals -> (m,) learned steps between them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An answer of the planner; no path is an answer too."""
+
+    start: int  # frame number; -1: the image is not on the map
+    goal: int
+    method: str
+    nodes: list[int] | None  # start, ..., goal; None: no path found
+    length: float | None  # steps
+    num_expanded: int  # times the neighbours of a frame were asked for
+    num_touched: int  # distinct frames returned by these queries
+    reason: str = ""  # why there is no path
+
+    @property
+    def hops(self) -> int | None:
+        return None if self.nodes is None else len(self.nodes) - 1
+
+
+def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3, memory: bool = False) -> Plan:
+    """Plan from frame to frame by one of METHODS; `memory` keeps greedy and lookahead from entering a frame twice."""
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
+    if method in ("greedy", "lookahead"):
+        depth = lookahead if method == "lookahead" else 1
+        return _walk_one(graph, lambda nodes: distance(nodes, np.full(len(nodes), goal)), start, goal, method, depth, memory)
+    heuristic = (lambda nodes: distance(nodes, np.full(len(nodes), goal))) if method == "astar" else None
+    path = best_first(graph, start, goal, heuristic)
+    length = path.length if path.nodes is not None else None
+    reason = "" if path.nodes is not None else "no path leads from start to goal on the graph"
+    return Plan(start, goal, method, path.nodes, length, path.num_expanded, path.num_touched, reason)
+
+
+def _walk_one(
+    graph: csr_array, to_goal: Callable[[np.ndarray], np.ndarray], start: int, goal: int, method: str, depth: int, memory: bool
+) -> Plan:
+    """Again and again to the frame of the `depth`-hop ball that D puts nearest to the goal (the paper's k-step plan-ahead)."""
+    nodes, visited, touched = [start], {start}, {start}
+    num_expanded = 0
+    while nodes[-1] != goal:
+        around = ball(graph, nodes[-1], depth)
+        num_expanded += around.num_expanded
+        touched.update(around.nodes.tolist())
+        choices = np.arange(1, len(around.nodes))
+        if memory:
+            choices = choices[[node not in visited for node in around.nodes[1:].tolist()]]
+        if not len(choices):
+            return _stuck(start, goal, method, num_expanded, len(touched), f"stuck at frame {nodes[-1]}: every neighbour was visited")
+        place = choices[np.argmin(to_goal(around.nodes[choices]))]
+        if np.any(around.nodes[choices] == goal):
+            place = choices[around.nodes[choices] == goal][0]
+        hops = around.hops_to(int(place))[1:]
+        if hops[-1] in visited:  # without memory the walk would go round forever
+            return _stuck(start, goal, method, num_expanded, len(touched), f"{method} goes in a circle at frame {hops[-1]}")
+        nodes += hops
+        visited.update(hops)
+    return Plan(start, goal, method, nodes, path_length(graph, nodes), num_expanded, len(touched))
+
+
+def _stuck(start: int, goal: int, method: str, num_expanded: int, num_touched: int, reason: str) -> Plan:
+    return Plan(start, goal, method, None, None, num_expanded, num_touched, reason + "; try lookahead, astar or dijkstra")
+
+
+@dataclass(frozen=True)
+class Walks:
+    """Many walks at once: column e of `nodes` is a walk; entries after its last hop are -1."""
+
+    nodes: np.ndarray  # (max_hops + 1, num_walks)
+    arrived: np.ndarray  # (num_walks,) bool
+
+
+def walk_many(
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray, epsilon: float, memory: bool,
+    has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray], rng: np.random.Generator,
+) -> Walks:  # fmt: skip
+    """Greedy 1-step walks, all at once: hop to the neighbour with the least D to the goal, with probability epsilon to a random one.
+
+    has_arrived(nodes, goals) is asked before the first hop and after each.
+    """
+    trace = np.full((int(max_hops.max(initial=0)) + 1, len(starts)), -1, np.int64)
+    trace[0] = starts
+    arrived = has_arrived(starts, goals)
+    walking = np.flatnonzero(~arrived & (max_hops > 0))
+    for hop in range(1, len(trace)):
+        if not len(walking):
+            break
+        here = trace[hop - 1, walking]
+        allowed = _unvisited(graph, trace[:hop, walking]) if memory else None
+        following = _next_nodes(graph, distance, here, goals[walking], epsilon, allowed, rng)
+        trace[hop, walking] = following
+        walking = walking[following >= 0]
+        arrived[walking] = has_arrived(trace[hop, walking], goals[walking])
+        walking = walking[~arrived[walking] & (max_hops[walking] > hop)]
+    return Walks(trace, arrived)
+
+
+def _next_nodes(
+    graph: csr_array, distance: Distance, here: np.ndarray, goals: np.ndarray, epsilon: float, allowed: np.ndarray | None,
+    rng: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """(m,) the greedy (or random) neighbour of each node; -1 where there is none."""
+    owner, neighbor = neighbor_lists(graph, here)
+    score = distance(neighbor, goals[owner]).astype(np.float64)
+    random = rng.random(len(here)) < epsilon
+    score[random[owner]] = rng.random(np.count_nonzero(random[owner]))
+    score[neighbor == goals[owner]] = -1.0  # the goal itself is recognized
+    if allowed is not None:
+        score[~allowed] = np.inf
+    order = np.lexsort((score, owner))
+    first = np.searchsorted(owner[order], np.arange(len(here)))
+    exists = np.bincount(owner, minlength=len(here)) > 0
+    best = order[np.minimum(first, max(len(order) - 1, 0))] if len(order) else np.zeros(len(here), int)
+    return np.where(exists & (score[best] < math.inf), neighbor[best], -1) if len(order) else np.full(len(here), -1)
+
+
+def neighbor_lists(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All neighbours of the nodes, end to end: (owner, neighbor), where owner is the place in `nodes`."""
+    counts = np.diff(graph.indptr)[nodes]
+    owner = np.repeat(np.arange(len(nodes)), counts)
+    offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, graph.indices[graph.indptr[nodes][owner] + offset].astype(np.int64)
+
+
+def _unvisited(graph: csr_array, trace: np.ndarray) -> np.ndarray:
+    """(number of neighbours,) bool: the neighbour does not stand in its walk's trace (hops, m)."""
+    owner, neighbor = neighbor_lists(graph, trace[-1])
+    n = graph.shape[0]
+    visited = (trace + np.arange(trace.shape[1]) * n).ravel()
+    return ~np.isin(owner * n + neighbor, visited)

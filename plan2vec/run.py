@@ -1,0 +1,243 @@
+"""The run folder: every product is written whole or not at all, and a killed fit continues where it was.
+
+config.json            settings, with the format version          metrics.jsonl       one line a log step
+data.json              source, fingerprint, shapes, domain        scorecard.json      `plan2vec evaluate`
+frames.npy             frames, memory-mapped                      report.html         pictures: figures/
+index.npz              sequence, and position, action, ...        checkpoints/        of a stage under way
+local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from scipy.sparse import csr_array
+from torch import nn
+
+from plan2vec.config import FORMAT_VERSION, Config, differences, from_json, to_json
+from plan2vec.data import Sequences
+from plan2vec.embedding import Embedding, build_embedding
+from plan2vec.encoder import choose_device
+from plan2vec.files import remove_leftovers, replacing, write_text
+from plan2vec.graph import closure_entries
+from plan2vec.local_metric import LocalMetric, build_local_metric
+from plan2vec.model import Model
+from plan2vec.training import Journal
+
+T = TypeVar("T")
+INDEX_FIELDS = ("sequence", "position", "action", "step_length", "time")
+
+
+@dataclass(frozen=True)
+class BuiltGraph:
+    """The graph and how its closures were chosen."""
+
+    graph: csr_array
+    radius: float
+    report: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """An open run folder; `folder` None keeps everything in memory."""
+
+    folder: Path | None
+    journal: Journal
+    times: dict[str, float] = field(default_factory=dict)  # wall time of the stages made by this process, seconds
+
+    def product(self, name: str, make: Callable[[], T], save: Callable[[Path, T], None], load: Callable[[Path], T]) -> T:
+        """The product called `name`: read if it is there, else made, timed and written."""
+        if self.folder and (self.folder / name).exists():
+            return load(self.folder / name)
+        began = time.perf_counter()
+        product = make()
+        stage = name.split(".")[0]
+        if self.folder:
+            with replacing(self.folder / name) as temporary:
+                save(temporary, product)
+            self._forget_checkpoint(stage)
+        self.times[stage] = round(time.perf_counter() - began, 3)
+        self.journal.record(stage=stage, finished=True, seconds=self.times[stage])
+        return product
+
+    def _forget_checkpoint(self, stage: str) -> None:
+        names = ("local_metric", "stacked_metric") if stage == "local_metric" else (stage,)
+        for name in names:
+            path = self.journal.checkpoint(name)
+            if path:
+                path.unlink(missing_ok=True)
+
+    def seconds(self) -> dict[str, float]:
+        """Wall time of the finished stages, of earlier processes too."""
+        return {line["stage"]: line["seconds"] for line in self.journal.records() if line.get("finished")} | self.times
+
+
+def open_run(folder: Path | None, sequences: Sequences, config: Config, journal: Journal) -> tuple[Run, Sequences]:
+    """Make or continue a run folder; refuses one made from other data or with another configuration.
+
+    The sequences that come back read their frames from the folder's memory map.
+    """
+    if folder is None:
+        return Run(None, journal), sequences
+    remove_leftovers(folder)
+    if (folder / "data.json").exists():
+        _refuse_other_run(folder, sequences, config)
+    elif folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
+    if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
+        _write_data(folder, sequences)
+        write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
+    return Run(folder, journal), read_data(folder)
+
+
+def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
+    now = {"format_version": FORMAT_VERSION} | to_json(config)
+    differing = differences(_read_json(folder / "config.json"), now) if (folder / "config.json").exists() else []
+    if differing:
+        raise ValueError(
+            f"{folder} holds a run with another configuration: {', '.join(differing)}; choose another --out or delete that folder"
+        )
+    data = _read_json(folder / "data.json")
+    if data["fingerprint"] != fingerprint(sequences):
+        raise ValueError(f"{folder} holds a run on other data ({data['source']}); choose another --out or delete that folder")
+
+
+def fingerprint(sequences: Sequences) -> str:
+    """Of all that training sees."""
+    digest = hashlib.blake2b(digest_size=16)
+    seen = (sequences.frames, sequences.sequence, sequences.step_length)
+    for array in (part for part in seen if part is not None):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        for part in np.array_split(np.arange(len(array)), max(1, len(array) // 4096)):
+            digest.update(np.ascontiguousarray(array[part[0] : part[-1] + 1]).data)
+    return digest.hexdigest()
+
+
+def _write_data(folder: Path, sequences: Sequences) -> None:
+    described = {
+        "source": sequences.source, "fingerprint": fingerprint(sequences), "domain": sequences.domain,
+        "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
+        "num_sequences": len(np.unique(sequences.sequence)),
+    }  # fmt: skip
+    write_text(folder / "data.json", json.dumps(described, indent=1))  # first: it marks the folder as ours
+    with replacing(folder / "frames.npy") as temporary:
+        np.save(temporary, sequences.frames)
+    recorded = {name: getattr(sequences, name) for name in INDEX_FIELDS}
+    with replacing(folder / "index.npz") as temporary:
+        np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
+
+
+def read_data(folder: Path) -> Sequences:
+    """The recordings of a run, frames as a memory map."""
+    described = _read_json(folder / "data.json")
+    with np.load(folder / "index.npz", allow_pickle=False) as index:
+        recorded = {name: index[name] for name in index.files}
+    frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
+    return Sequences(frames, domain=described["domain"], source=described["source"], **recorded)
+
+
+def load(path: str | Path, device: str = "auto") -> Model:
+    """The model of a finished run folder."""
+    folder = Path(path)
+    missing = [name for name in ("config.json", "local_metric.safetensors", "graph.npz", "embedding.safetensors", "vectors.npy")
+               if not (folder / name).exists()]  # fmt: skip
+    if missing:
+        raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
+    settings = _read_json(folder / "config.json")
+    version = settings.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; fit again or use the matching version")
+    config, target = from_json(settings), choose_device(device)
+    sequences = read_data(folder)
+    metric, accuracy = load_local_metric(folder / "local_metric.safetensors", sequences.frames, config, target)
+    built = load_graph(folder / "graph.npz")
+    embedding = load_embedding(folder / "embedding.safetensors", sequences.frames, config, target)
+    vectors = np.load(folder / "vectors.npy", allow_pickle=False)
+    seconds = Run(folder, Journal(folder)).seconds()
+    return Model(sequences, config, metric, accuracy, built.graph, built.radius, built.report, embedding, vectors, seconds, folder)
+
+
+def save_model(model: Model, folder: Path) -> None:
+    """Write a model that was fitted in memory as a run folder."""
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} exists and is not empty; choose another path")
+    run, _ = open_run(folder, model.sequences, model.config, Journal(folder))
+    products = (
+        ("local_metric.safetensors", (model.local_metric, model.local_accuracy), save_local_metric),
+        ("graph.npz", BuiltGraph(model.graph, model.radius, model.closure_report), save_graph_of(model.sequences.sequence)),
+        ("embedding.safetensors", model.embedding, save_module),
+        ("vectors.npy", model.vectors, save_vectors),
+    )
+    for name, product, save in products:
+        with replacing(folder / name) as temporary:
+            save(temporary, product)  # type: ignore[operator]
+    for stage, seconds in model.seconds.items():
+        run.journal.record(stage=stage, finished=True, seconds=seconds)
+
+
+def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:
+    save_file({name: tensor.cpu().contiguous() for name, tensor in module.state_dict().items()}, path, metadata)
+
+
+def load_module(path: Path, module: nn.Module) -> dict[str, str]:
+    """Fill the module's parameters; returns the file's metadata."""
+    with safe_open(path, "pt") as file:
+        module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+        return file.metadata() or {}
+
+
+def save_local_metric(path: Path, product: tuple[LocalMetric, float | None]) -> None:
+    save_module(path, product[0], {"accuracy": json.dumps(product[1])})
+
+
+def load_local_metric(path: Path, frames: np.ndarray, config: Config, device: torch.device) -> tuple[LocalMetric, float | None]:
+    metric = build_local_metric(frames, config.encoder, config.local_metric)
+    accuracy = json.loads(load_module(path, metric)["accuracy"])
+    return metric.to(device), accuracy
+
+
+def load_embedding(path: Path, frames: np.ndarray, config: Config, device: torch.device) -> Embedding:
+    embedding = build_embedding(frames, config.encoder, config.dim, config.head, config.norm_order)
+    load_module(path, embedding)
+    return embedding.to(device)
+
+
+def save_graph_of(sequence: np.ndarray) -> Callable[[Path, BuiltGraph], None]:
+    def save(path: Path, built: BuiltGraph) -> None:
+        graph = built.graph
+        with open(path, "wb") as file:
+            np.savez(
+                file, data=graph.data, indices=graph.indices, indptr=graph.indptr, shape=np.array(graph.shape),
+                closure=closure_entries(graph, sequence), radius=np.array(built.radius), report=np.array(built.report),
+            )  # fmt: skip
+
+    return save
+
+
+def load_graph(path: Path) -> BuiltGraph:
+    with np.load(path, allow_pickle=False) as file:
+        graph = csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
+        return BuiltGraph(graph, float(file["radius"]), str(file["report"]))
+
+
+def save_vectors(path: Path, vectors: np.ndarray) -> None:
+    np.save(path, vectors)
+
+
+def load_vectors(path: Path) -> np.ndarray:
+    return np.load(path, allow_pickle=False)
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); is this a run folder?") from None

@@ -1,0 +1,124 @@
+"""The only gradient loop: schedule, progress, log, checkpoints.
+
+The batch of an update must be a function of the update's number alone (`rng_at`). Then a checkpoint needs no random
+state, and a killed run that continues gives the same bytes as one that was never killed.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from plan2vec.files import replacing
+
+NUM_LOG_LINES = 100  # lines in metrics.jsonl a stage
+WARM_UP = 0.05  # share of the updates in which the learning rate rises
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Where a run tells how it goes: a progress bar, metrics.jsonl, checkpoints. Without a folder it writes nothing."""
+
+    folder: Path | None = None
+    show_progress: bool = False
+    checkpoint_seconds: float = 10.0  # time between two checkpoints
+
+    def say(self, text: str) -> None:
+        if self.show_progress:
+            Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+
+    def record(self, **values: object) -> None:
+        """One line in metrics.jsonl."""
+        if self.folder:
+            with open(self.folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(values) + "\n")
+
+    def records(self) -> list[dict]:
+        path = self.folder / "metrics.jsonl" if self.folder else None
+        if path is None or not path.exists():
+            return []
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]  # a kill can cut the last line
+
+    def checkpoint(self, stage: str) -> Path | None:
+        return self.folder / "checkpoints" / f"{stage}.safetensors" if self.folder else None
+
+    @contextmanager
+    def bar(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Calls of the yielded function with the work done so far move a progress bar."""
+        columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), disable=not self.show_progress) as progress:
+            task = progress.add_task(label, total=total)
+            yield lambda done: progress.update(task, completed=done)
+
+
+def rng_at(*numbers: int) -> np.random.Generator:
+    """The random numbers of one update: a function of (seed, stage, update) alone."""
+    return np.random.default_rng(numbers)
+
+
+def train(
+    module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str, journal: Journal
+) -> None:
+    """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there is one."""
+    optimizer = torch.optim.Adam([p for p in module.parameters() if p.requires_grad], lr=learning_rate)
+    checkpoint = journal.checkpoint(stage)
+    first = _load_checkpoint(checkpoint, module, optimizer) if checkpoint and checkpoint.exists() else 0
+    last_saved = time.monotonic()
+    log_every = max(1, num_updates // NUM_LOG_LINES)
+    module.train()
+    with journal.bar(stage.replace("_", " "), num_updates) as advance:
+        for update in range(first, num_updates):
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate * schedule(update / num_updates)
+            optimizer.zero_grad(set_to_none=True)
+            loss = loss_at(update)
+            loss.backward()
+            optimizer.step()
+            if update % log_every == 0:
+                journal.record(stage=stage, update=update, loss=round(loss.item(), 6))
+                advance(update)
+            if checkpoint and time.monotonic() - last_saved > journal.checkpoint_seconds:
+                _save_checkpoint(checkpoint, module, optimizer, update + 1)
+                last_saved = time.monotonic()
+        advance(num_updates)
+    module.eval()
+
+
+def schedule(progress: float) -> float:
+    """Factor on the learning rate: a short linear warm-up, then half a cosine down to 0."""
+    return min(1.0, (progress + 1e-3) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _save_checkpoint(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, update: int) -> None:
+    tensors = {f"module.{name}": tensor.contiguous() for name, tensor in module.state_dict().items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": value.contiguous() for name, value in state.items()}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, metadata={"update": str(update)})
+
+
+def _load_checkpoint(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    device = next(module.parameters()).device
+    with safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+        update = int(file.metadata()["update"])
+    module.load_state_dict({name.removeprefix("module."): t.to(device) for name, t in tensors.items() if name.startswith("module.")})
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, number, key = name.split(".")
+            state.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return update
