@@ -80,13 +80,14 @@ class Teacher(nn.Module):
     """Gives the loss of every update, from rounds of searches. A round is a function of its number, so a run can resume in it."""
 
     reference: Tensor
+    reference_round: Tensor
 
     def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int):
         super().__init__()
         self.embedding = embedding
         self.graph, self.images, self.config, self.seed = graph, images, config, seed
         self.reachable = np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))
-        self.round_number, self.round = -1, None
+        self.rounds: dict[int, Round] = {}  # holds the current one only
         if config.targets != "full":  # the target network of equation 7: vectors as they were when the round began
             self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
             self.register_buffer("reference_round", torch.tensor(-1))
@@ -109,9 +110,9 @@ class Teacher(nn.Module):
         return distance_loss(distance, target, config.loss, float(self.embedding.scale))
 
     def round_at(self, number: int) -> Round:
-        if self.round_number != number or self.round is None:
-            self.round_number, self.round = number, self.search(number)
-        return self.round
+        if number not in self.rounds:
+            self.rounds = {number: self.search(number)}
+        return self.rounds[number]
 
     def search(self, number: int) -> Round:
         """Plan towards new random goals."""

@@ -29,11 +29,16 @@ ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
 
 
 def fit(
-    sequences: Sequences, config: Config = Config(), out: str | Path | None = None, device: str = "auto", show_progress: bool = False
+    sequences: Sequences,
+    config: Config = Config(),
+    out: str | Path | None = None,
+    device: str = "auto",
+    show_progress: bool = False,
+    checkpoint_seconds: float = 10.0,
 ) -> Model:
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues."""
     folder, target = (Path(out) if out is not None else None), choose_device(device)
-    journal = Journal(folder, show_progress)
+    journal = Journal(folder, show_progress, checkpoint_seconds)
     run, sequences = open_run(folder, sequences, config, journal)
     recorded = sequences.without_truth()  # no stage below ever sees a position
     frames, sequence = recorded.frames, recorded.sequence

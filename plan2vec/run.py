@@ -61,12 +61,16 @@ class Run:
         product = make()
         stage = name.split(".")[0]
         if self.folder:
-            with replacing(self.folder / name) as temporary:
-                save(temporary, product)
+            self.write(name, product, save)
             self._forget_checkpoint(stage)
         self.times[stage] = round(time.perf_counter() - began, 3)
         self.journal.record(stage=stage, finished=True, seconds=self.times[stage])
         return product
+
+    def write(self, name: str, product: T, save: Callable[[Path, T], None]) -> None:
+        if self.folder:
+            with replacing(self.folder / name) as temporary:
+                save(temporary, product)
 
     def _forget_checkpoint(self, stage: str) -> None:
         names = ("local_metric", "stacked_metric") if stage == "local_metric" else (stage,)
@@ -170,15 +174,11 @@ def save_model(model: Model, folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} exists and is not empty; choose another path")
     run, _ = open_run(folder, model.sequences, model.config, Journal(folder))
-    products = (
-        ("local_metric.safetensors", (model.local_metric, model.local_accuracy), save_local_metric),
-        ("graph.npz", BuiltGraph(model.graph, model.radius, model.closure_report), save_graph_of(model.sequences.sequence)),
-        ("embedding.safetensors", model.embedding, save_module),
-        ("vectors.npy", model.vectors, save_vectors),
-    )
-    for name, product, save in products:
-        with replacing(folder / name) as temporary:
-            save(temporary, product)  # type: ignore[operator]
+    built = BuiltGraph(model.graph, model.radius, model.closure_report)
+    run.write("local_metric.safetensors", (model.local_metric, model.local_accuracy), save_local_metric)
+    run.write("graph.npz", built, save_graph_of(model.sequences.sequence))
+    run.write("embedding.safetensors", model.embedding, save_module)
+    run.write("vectors.npy", model.vectors, save_vectors)
     for stage, seconds in model.seconds.items():
         run.journal.record(stage=stage, finished=True, seconds=seconds)
 

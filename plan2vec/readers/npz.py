@@ -9,6 +9,7 @@ domain        the name of the simulator the frames come from; optional
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def _numbers(path: Path, name: str, values: np.ndarray) -> np.ndarray:
 def write_npz(path: Path, sequences: Sequences) -> None:
     """Recordings as one .npz file that `read_npz` reads back."""
     key = "frames" if sequences.frames.dtype == np.uint8 else "observations"
-    arrays = {key: sequences.frames, "sequence": sequences.sequence}
+    arrays: dict[str, Any] = {key: sequences.frames, "sequence": sequences.sequence}
     arrays |= {name: getattr(sequences, name) for name in OPTIONAL if getattr(sequences, name) is not None}
     if sequences.domain is not None:
         arrays["domain"] = np.array(sequences.domain)

@@ -1,0 +1,32 @@
+# make demo    set up and run the demo            make test    set up, then lint, types and tests
+# Both need Python >= 3.11 and make, nothing else; once set up they work offline.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint coverage clean
+
+demo: $(READY)
+	$(BIN)/plan2vec demo
+
+test: $(READY) lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+coverage: $(READY)
+	$(BIN)/python -m pytest --cov --cov-report=term-missing
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "plan2vec needs Python 3.11 or newer; try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV)

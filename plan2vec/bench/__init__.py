@@ -1,0 +1,7 @@
+"""Benchmarks, one file each: run(seed) -> a map with the rows."""
+
+from collections.abc import Callable
+
+from plan2vec.bench import resume
+
+BENCHMARKS: dict[str, Callable[[int], dict]] = {"resume": resume.run}

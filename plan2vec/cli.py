@@ -1,0 +1,315 @@
+"""The commands. Answers go to standard output, everything else to standard error; exit code 2 for a user's mistake."""
+
+import dataclasses
+import json
+import math
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+from PIL import Image, UnidentifiedImageError
+from rich.console import Console
+from rich.table import Table
+
+from plan2vec.bench import BENCHMARKS
+from plan2vec.config import Config, differences, preset, to_json
+from plan2vec.data import Sequences, SuccessRule
+from plan2vec.domains import maze
+from plan2vec.encoder import choose_device
+from plan2vec.estimate import estimate_fit
+from plan2vec.evaluation import default_rule, evaluate
+from plan2vec.figures import film_strip, save_figure
+from plan2vec.files import write_text
+from plan2vec.model import Model
+from plan2vec.pipeline import fit
+from plan2vec.planner import Method, Plan
+from plan2vec.readers import read
+from plan2vec.report import write_report
+from plan2vec.run import load
+from plan2vec.search import connected_parts
+from plan2vec.version import __version__
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Settings = Annotated[Config, tyro.conf.arg(name="")]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Simulate a maze, fit, evaluate, draw, and say where the report is."""
+
+    room: Literal["c-maze", "table", "open"] = "c-maze"  # the paper's three rooms
+    out: Path | None = None  # run folder; default runs/demo-ROOM, named after the settings that differ
+    num_rollouts: int = 1000  # random walks of 10 frames
+    device: Device = "auto"
+    json: bool = False  # print the scorecard as one JSON object
+    preset: Literal["default", "paper"] = "default"  # start from these settings
+    config: Settings = field(default_factory=Config)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fit graph and metric map to recordings; the same command continues an interrupted fit."""
+
+    recordings: tyro.conf.Positional[Path]  # an .npz file with frames (or observations) and sequence
+    out: Path  # run folder
+    device: Device = "auto"
+    checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
+    json: bool = False  # print the scorecard as one JSON object
+    preset: Literal["default", "paper"] = "default"  # start from these settings
+    config: Settings = field(default_factory=Config)
+
+
+@dataclass(frozen=True)
+class PlanCommand:
+    """Plan between two recorded frames, or images, on a fitted run."""
+
+    run: tyro.conf.Positional[Path]  # run folder
+    start: str  # frame number, sequence:index, or an image file
+    goal: str  # frame number, sequence:index, or an image file
+    method: Method = "greedy"  # greedy and lookahead walk the map, astar searches with it, dijkstra without it
+    lookahead: int = 3  # hops looked ahead, for --method lookahead
+    memory: bool = False  # greedy and lookahead never enter a frame twice
+    strip: Path | None = None  # where the film strip goes; default figures/ of the run
+    device: Device = "auto"
+    json: bool = False  # print the plan as one JSON object
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Print the scorecard of a fitted run."""
+
+    run: tyro.conf.Positional[Path]  # run folder
+    success_radius: float | None = None  # true distance to the goal that counts as arrived (units of position)
+    max_hops: int | None = None  # hops a walk may take
+    epsilon: float | None = None  # probability of a random hop
+    episodes: int | None = None  # random (start, goal) pairs
+    memory: bool = False  # walks never enter a frame twice
+    false_beyond: float | None = None  # closures truly longer than this are false; default three of the longest recorded steps
+    min_gap: int = 0  # leave out closures between frames of one sequence less than this many frames apart
+    device: Device = "auto"
+    json: bool = False  # print the scorecard as one JSON object
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write the pictures and report.html of a fitted run anew."""
+
+    run: tyro.conf.Positional[Path]  # run folder
+    device: Device = "auto"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Run a benchmark and print its rows."""
+
+    name: tyro.conf.Positional[Literal["resume"]]
+    seed: int = 0
+    json: bool = False  # print the rows as one JSON object
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments in (["--version"], ["version"]):
+        print(__version__)
+        return 0
+    try:
+        return run_command(parse(arguments))
+    except KeyboardInterrupt:
+        return refuse("interrupted; the same command continues where it was", 130)
+    except (ValueError, OSError) as error:
+        return refuse(" ".join(str(error).split()), 2)
+
+
+def refuse(text: str, code: int) -> int:
+    print(f"plan2vec: {text}", file=sys.stderr)
+    return code
+
+
+Command = Demo | Fit | PlanCommand | Evaluate | Report | Bench
+
+
+def parse(arguments: list[str]) -> Command:
+    """The command with its settings; --preset changes the defaults that the help shows."""
+    settings = preset(_preset_name(arguments))
+    subcommand = tyro.conf.subcommand
+    commands = (
+        Annotated[Demo, subcommand("demo", default=Demo(config=settings))]
+        | Annotated[Fit, subcommand("fit", default=Fit(tyro.MISSING, tyro.MISSING, config=settings))]
+        | Annotated[PlanCommand, subcommand("plan")]
+        | Annotated[Evaluate, subcommand("evaluate")]
+        | Annotated[Report, subcommand("report")]
+        | Annotated[Bench, subcommand("bench")]
+    )
+    return tyro.cli(commands, prog="plan2vec", description=__doc__, args=arguments, config=(tyro.conf.FlagCreatePairsOff,))  # type: ignore[arg-type]
+
+
+def _preset_name(arguments: list[str]) -> str:
+    for place, argument in enumerate(arguments):
+        if argument == "--preset" and place + 1 < len(arguments):
+            return arguments[place + 1]
+        if argument.startswith("--preset="):
+            return argument.split("=", 1)[1]
+    return "default"
+
+
+def run_command(command: Command) -> int:
+    match command:
+        case Demo():
+            demo(command)
+        case Fit():
+            fit_recordings(command)
+        case PlanCommand():
+            plan(command)
+        case Evaluate():
+            evaluate_run(command)
+        case Report():
+            write_run_report(load(command.run, command.device))
+        case Bench():
+            print_answer(BENCHMARKS[command.name](command.seed), command.json)
+    return 0
+
+
+def demo(command: Demo) -> None:
+    sequences = maze.simulate(command.room, command.num_rollouts, seed=command.config.seed)
+    out = command.out or Path("runs") / demo_name(command)
+    say(f"{sequences.source}: {sequences.num_frames:,} frames, run folder {out}")
+    fit_and_report(sequences, command.config, out, command.device, command.json)
+
+
+def demo_name(command: Demo) -> str:
+    """demo-ROOM and the settings that differ from the default, so that two different demos never meet in one folder."""
+    changed = [text.split(" (")[0] for text in differences(to_json(Config()), to_json(command.config))]
+    values = [f"-{name.replace('_', '-')}-{_setting(command.config, name)}" for name in changed]
+    rollouts = f"-rollouts-{command.num_rollouts}" if command.num_rollouts != 1000 else ""
+    name = f"demo-{command.room}{rollouts}{''.join(values)}"
+    return name if len(name) < 100 else f"demo-{command.room}-{command.preset}-seed-{command.config.seed}"
+
+
+def _setting(config: object, dotted: str) -> object:
+    for name in dotted.split("."):
+        config = getattr(config, name)
+    return config
+
+
+def fit_recordings(command: Fit) -> None:
+    sequences = read(command.recordings)
+    num_sequences = len(np.unique(sequences.sequence))
+    say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num_sequences:,} sequences")
+    if num_sequences == 1:
+        say("warning: one sequence only; loop closures inside it are all that can join distant times")
+    fit_and_report(sequences, command.config, command.out, command.device, command.json, command.checkpoint_seconds)
+
+
+def fit_and_report(
+    sequences: Sequences, config: Config, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0
+) -> None:
+    """What `fit` and `demo` share: estimate, fit, scorecard, report."""
+    if not (out / "vectors.npy").exists():
+        say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
+    model = fit(sequences, config, out, device, True, checkpoint_seconds)
+    card = write_run_report(model)
+    print_answer(card, as_json)
+
+
+def write_run_report(model: Model) -> dict:
+    """Scorecard, pictures and report into the run folder."""
+    assert model.folder is not None
+    card = clean(evaluate(model))
+    write_text(model.folder / "scorecard.json", json.dumps(card, indent=1))
+    say(f"report: {write_report(model, card, model.folder)}")
+    return card
+
+
+def evaluate_run(command: Evaluate) -> None:
+    model = load(command.run, command.device)
+    rule = changed_rule(default_rule(model.sequences), command)
+    card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
+    write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
+    print_answer(card, command.json)
+
+
+def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
+    """The domain's success rule with what the user gave."""
+    given = {
+        "radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
+        "episodes": command.episodes, "memory": command.memory or None,
+    }  # fmt: skip
+    for name, value in given.items():
+        if value is not None and value < 0 or name == "episodes" and value == 0:
+            raise ValueError(f"--{name.replace('_', '-')} must be positive, but is {value}")
+    return dataclasses.replace(rule, **{name: value for name, value in given.items() if value is not None})
+
+
+def plan(command: PlanCommand) -> None:
+    if command.lookahead < 1:
+        raise ValueError(f"--lookahead must be at least 1 hop, but is {command.lookahead}")
+    model = load(command.run, command.device)
+    start, goal = (asked_frame(model, text) for text in (command.start, command.goal))
+    made = model.plan(start, goal, command.method, command.lookahead, command.memory)
+    answer = plan_answer(model, made)
+    if made.nodes is not None:
+        strip = command.strip or command.run / "figures" / f"plan-{made.start}-{made.goal}-{made.method}.png"
+        save_figure(film_strip(model, made), strip)
+        answer["strip"] = str(strip)
+    print_answer(answer, command.json)
+
+
+def asked_frame(model: Model, text: str) -> str | np.ndarray:
+    """Frame numbers stay text; the path of an image becomes a frame of the run's size."""
+    if not Path(text).is_file():
+        return text
+    shape = model.sequences.frame_shape
+    if len(shape) != 3 or shape[2] not in (1, 3):
+        raise ValueError(f"{text}: an image can be looked up only on a map of gray or RGB frames, but these have shape {shape}")
+    try:
+        with Image.open(text) as image:
+            return np.asarray(image.convert("L" if shape[2] == 1 else "RGB").resize((shape[1], shape[0]))).reshape(shape)
+    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{text} cannot be read as an image ({error})") from None
+
+
+def plan_answer(model: Model, made: Plan) -> dict:
+    """The plan as a plain map; `parts` says which parts of the graph start and goal lie in."""
+    _, part = connected_parts(model.graph)
+    answer = dataclasses.asdict(made) | {"hops": made.hops}
+    answer["parts"] = [int(part[number]) if number >= 0 else None for number in (made.start, made.goal)]
+    return clean(answer)
+
+
+def clean(values: dict) -> dict:
+    """Numbers that JSON can hold: NaN and infinity become null."""
+
+    def one(value: object) -> object:
+        if isinstance(value, dict):
+            return clean(value)
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {name: one(value) for name, value in values.items()}
+
+
+def print_answer(answer: dict, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer, allow_nan=False))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in answer.items():
+        table.add_row(name, _words(value))
+    Console(highlight=False).print(table)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(one)}" for name, one in value.items())
+    return str(value) if not isinstance(value, list) else " ".join(_words(one) for one in value)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
