@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -21,14 +21,14 @@ from plan2vec.domains import maze
 from plan2vec.encoder import choose_device
 from plan2vec.estimate import estimate_fit
 from plan2vec.evaluation import default_rule, evaluate
-from plan2vec.figures import film_strip, save_figure
+from plan2vec.figures import save_figure
 from plan2vec.files import write_text
-from plan2vec.model import Model
+from plan2vec.film import film_strip
+from plan2vec.model import Model, load
 from plan2vec.pipeline import fit
 from plan2vec.planner import Method, Plan
 from plan2vec.readers import read
 from plan2vec.report import write_report
-from plan2vec.run import load
 from plan2vec.search import connected_parts
 from plan2vec.version import __version__
 
@@ -53,7 +53,9 @@ class Demo:
 class Fit:
     """Fit graph and metric map to recordings; the same command continues an interrupted fit."""
 
-    recordings: tyro.conf.Positional[Path]  # an .npz file with frames (or observations) and sequence
+    recordings: Annotated[
+        Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")
+    ]  # an .npz file with frames (or observations) and sequence
     out: Path  # run folder
     device: Device = "auto"
     checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
@@ -66,7 +68,7 @@ class Fit:
 class PlanCommand:
     """Plan between two recorded frames, or images, on a fitted run."""
 
-    run: tyro.conf.Positional[Path]  # run folder
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
     start: str  # frame number, sequence:index, or an image file
     goal: str  # frame number, sequence:index, or an image file
     method: Method = "greedy"  # greedy and lookahead walk the map, astar searches with it, dijkstra without it
@@ -81,7 +83,7 @@ class PlanCommand:
 class Evaluate:
     """Print the scorecard of a fitted run."""
 
-    run: tyro.conf.Positional[Path]  # run folder
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
     success_radius: float | None = None  # true distance to the goal that counts as arrived (units of position)
     max_hops: int | None = None  # hops a walk may take
     epsilon: float | None = None  # probability of a random hop
@@ -97,7 +99,7 @@ class Evaluate:
 class Report:
     """Write the pictures and report.html of a fitted run anew."""
 
-    run: tyro.conf.Positional[Path]  # run folder
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
     device: Device = "auto"
 
 
@@ -144,7 +146,7 @@ def parse(arguments: list[str]) -> Command:
         | Annotated[Report, subcommand("report")]
         | Annotated[Bench, subcommand("bench")]
     )
-    return tyro.cli(commands, prog="plan2vec", description=__doc__, args=arguments, config=(tyro.conf.FlagCreatePairsOff,))  # type: ignore[arg-type]
+    return tyro.cli(commands, prog="plan2vec", description=__doc__, args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
 
 
 def _preset_name(arguments: list[str]) -> str:
@@ -204,9 +206,7 @@ def fit_recordings(command: Fit) -> None:
     fit_and_report(sequences, command.config, command.out, command.device, command.json, command.checkpoint_seconds)
 
 
-def fit_and_report(
-    sequences: Sequences, config: Config, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0
-) -> None:
+def fit_and_report(sequences: Sequences, config: Config, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
     """What `fit` and `demo` share: estimate, fit, scorecard, report."""
     if not (out / "vectors.npy").exists():
         say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
@@ -234,12 +234,12 @@ def evaluate_run(command: Evaluate) -> None:
 
 def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
     """The domain's success rule with what the user gave."""
-    given = {
+    given: dict[str, Any] = {
         "radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
         "episodes": command.episodes, "memory": command.memory or None,
     }  # fmt: skip
     for name, value in given.items():
-        if value is not None and value < 0 or name == "episodes" and value == 0:
+        if (value is not None and value < 0) or (name == "episodes" and value == 0):
             raise ValueError(f"--{name.replace('_', '-')} must be positive, but is {value}")
     return dataclasses.replace(rule, **{name: value for name, value in given.items() if value is not None})
 
@@ -311,5 +311,3 @@ def _words(value: object) -> str:
 
 def say(text: str) -> None:
     print(text, file=sys.stderr)
-
-

@@ -44,24 +44,28 @@ class Closures:
 
 
 def choose_closures(
-    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, radius: float | None, max_gap: int, config: ClosureConfig
-) -> Closures:
-    """Believed closures among the candidates; `steps` are the local distances of recorded one-frame steps that moved."""
-    n = len(sequence)
-    apart = (sequence[candidates.first] != sequence[candidates.second]) | (candidates.second - candidates.first >= config.min_gap)
+    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, num_frames: int, radius: float | None, max_gap: int,
+    config: ClosureConfig,
+) -> Closures:  # fmt: skip
+    """Believed closures among the candidates, which are pairs of `num_frames` of the frames.
+
+    `steps` are the local distances of recorded one-frame steps that moved.
+    """
+    min_gap = max(2, config.min_gap)  # a recorded step is never a closure too
+    apart = (sequence[candidates.first] != sequence[candidates.second]) | (candidates.second - candidates.first >= min_gap)
     candidates = candidates.select(apart)
     start = float(np.quantile(steps, 0.95)) if radius is None else radius
     limit = max(start, config.max_radius * max_gap) if radius is None else radius
-    grown, reason = _grow(candidates, n, start, limit, config.min_degree)
+    grown, reason = _grow(candidates, num_frames, start, limit, config.min_degree)
     if radius is not None:
         reason = "as given"
-    tests, tests_reason = choose_tests(candidates.select(candidates.distance <= start), sequence, config)
+    tests, tests_reason = choose_tests(candidates.select(candidates.distance <= start), num_frames, config)
     believed, share = _believe(candidates, grown, sequence, tests)
     while radius is None and share > config.max_unsupported and grown > start * 1.001:
         grown = max(start, grown * 0.95)
         reason = f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording, stopped by unsupported candidates"
         believed, share = _believe(candidates, grown, sequence, tests)
-    degree = 2 * len(believed) / n
+    degree = 2 * len(believed) / num_frames
     return Closures(
         believed, grown,
         f"radius {grown:.2f} steps ({reason}); {len(believed):,} closures, {degree:.1f} a frame; "
@@ -69,9 +73,9 @@ def choose_closures(
     )  # fmt: skip
 
 
-def _grow(candidates: NearPairs, n: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
+def _grow(candidates: NearPairs, num_frames: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
     """The smallest radius from `start` up to `limit` at which frames have `min_degree` candidate neighbours on average."""
-    wanted = int(min_degree * n / 2)
+    wanted = int(min_degree * num_frames / 2)
     if np.count_nonzero(candidates.distance <= start) >= wanted or limit <= start:
         return start, "95th percentile of recorded steps"
     reached = np.partition(candidates.distance, wanted - 1)[wanted - 1] if len(candidates) >= wanted else np.inf
@@ -79,13 +83,13 @@ def _grow(candidates: NearPairs, n: int, start: float, limit: float, min_degree:
     return grown, f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording"
 
 
-def choose_tests(candidates: NearPairs, sequence: np.ndarray, config: ClosureConfig) -> tuple[tuple[str, ...], str]:
+def choose_tests(candidates: NearPairs, num_frames: int, config: ClosureConfig) -> tuple[tuple[str, ...], str]:
     """Which support tests this recording is dense enough for, and why."""
     named = {"both": ("common neighbours", "transition support"), "common": ("common neighbours",), "none": ()}
     if config.support != "auto":
         return named[config.support], "as given"
-    alike = 2 * np.count_nonzero(candidates.distance <= SAME) / len(sequence)
-    near = 2 * len(candidates) / len(sequence)
+    alike = 2 * np.count_nonzero(candidates.distance <= SAME) / num_frames
+    near = 2 * len(candidates) / num_frames
     words = f"a frame has {near:.1f} candidates, {alike:.1f} of them look alike"
     if alike >= 4 and near >= 8:
         return named["both"], words

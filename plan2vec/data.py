@@ -54,13 +54,16 @@ class Sequences:
 
 
 def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **recorded: object) -> Sequences:
-    """Sequences from plain arrays: gray images get a channel axis, channels go last, floats become float32."""
+    """Sequences from plain arrays: channels go last, floats become float32, a flat position is one column."""
     frames = _arrange(np.asanyarray(frames))
     if sequence is None:
         sequence = np.zeros(len(frames), np.int64)
     sequence = np.asarray(sequence)
     if sequence.dtype.kind not in "iu":
         raise ValueError(f"sequence must hold integers, one label a frame, but its dtype is {sequence.dtype}")
+    for name in ("position", "action"):
+        if np.ndim(recorded.get(name)) == 1:  # type: ignore[arg-type]
+            recorded[name] = np.asarray(recorded[name])[:, None]
     return Sequences(frames, sequence.astype(np.int64), **recorded)  # type: ignore[arg-type]
 
 
@@ -79,7 +82,7 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
     still = np.empty(len(first), bool)
     for part in np.array_split(np.arange(len(first)), max(1, len(first) // 4096)):
         a, b = frames[first[part]], frames[second[part]]
-        still[part] = (a == b).reshape(len(part), -1).all(axis=1)
+        still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
     return still
 
 
@@ -89,11 +92,10 @@ def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator
     One long sequence is split into contiguous blocks instead; `gap` frames beside every held-out block belong to
     neither mask, so that no held-out frame has an almost equal neighbour in training.
     """
-    labels = np.unique(sequence)
+    labels, sizes = np.unique(sequence, return_counts=True)
     held_out = np.zeros(len(sequence), bool)
     if len(labels) >= 2:
-        wanted = min(max(1, round(share * len(labels))), len(labels) - 1) if share > 0 else 0
-        held_out = np.isin(sequence, rng.choice(labels, wanted, replace=False))
+        held_out = np.isin(sequence, labels[_draw_sequences(sizes, share, rng)])
         return ~held_out, held_out
     blocks = np.array_split(np.arange(len(sequence)), min(20, max(1, len(sequence) // (4 * gap))))
     wanted = min(round(share * len(blocks)), len(blocks) - 1)
@@ -105,10 +107,24 @@ def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator
     return ~beside, held_out
 
 
+def _draw_sequences(sizes: np.ndarray, share: float, rng: np.random.Generator) -> list[int]:
+    """Sequences in random order, each taken if it brings their frames nearer to the share; at least the smallest, never the largest."""
+    if share <= 0:
+        return []
+    taken: list[int] = []
+    largest, num_frames = int(np.argmax(sizes)), 0
+    for number in rng.permutation(len(sizes)).tolist():
+        if number != largest and num_frames + sizes[number] / 2 <= share * sizes.sum():
+            taken.append(number)
+            num_frames += sizes[number]
+    return taken or [int(np.argmin(np.where(np.arange(len(sizes)) == largest, np.inf, sizes)))]
+
+
 def _arrange(frames: np.ndarray) -> np.ndarray:
     """Images to (n, height, width, channels), vectors to (n, d) float32."""
     if frames.ndim == 2 and frames.dtype.kind in "fiu":
-        return np.ascontiguousarray(frames, dtype=np.float32)
+        with np.errstate(over="ignore"):  # becomes infinity, which is refused
+            return np.ascontiguousarray(frames, dtype=np.float32)
     if frames.dtype != np.uint8 or frames.ndim not in (3, 4):
         raise ValueError(
             f"frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or float observations (n, d), "
@@ -130,8 +146,11 @@ def _check(sequences: Sequences) -> None:
         raise ValueError(f"{source}: frames have an empty axis: shape {frames.shape}")
     for name in ("sequence", "position", "action", "step_length", "time"):
         value = getattr(sequences, name)
-        if value is not None and len(value) != n:
-            raise ValueError(f"{source}: {name} has {len(value)} entries for {n} frames; give one a frame")
+        if value is not None and (np.ndim(value) < 1 or len(value) != n):
+            raise ValueError(f"{source}: {name} has {len(value) if np.ndim(value) else 0} entries for {n} frames; give one a frame")
+        expected, words = (2, f"({n}, k)") if name in ("position", "action") else (1, f"({n},)")
+        if value is not None and np.ndim(value) != expected:
+            raise ValueError(f"{source}: {name} must have shape {words}, but has shape {np.shape(value)}")
     starts = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
     if len(np.unique(sequence[starts])) != len(starts):
         raise ValueError(

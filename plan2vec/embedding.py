@@ -5,6 +5,7 @@ and 7). Here one batch supervises every pair of a block of goals and nodes, so 3
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
 from plan2vec.heads import Head, make_head
-from plan2vec.search import best_first, distances_from
+from plan2vec.search import best_first, choose_workers, distances_from
 from plan2vec.training import Journal, rng_at, train
 
 
@@ -25,8 +26,8 @@ class EmbeddingConfig:
     num_updates: int = 800  # gradient updates
     goals_per_update: int = 128  # rows of the block of distances an update learns from
     nodes_per_update: int = 256  # its columns
-    num_rounds: int = 4  # how often the goals that were searched from are replaced by new ones
-    goals_per_round: int = 128  # goals searched from a round
+    num_rounds: int = 2  # how often the goals that were searched from are replaced by new ones
+    goals_per_round: int = 256  # goals searched from a round
     learning_rate: float = 1e-3  # Adam, at its highest
     loss: Literal["relative", "absolute"] = "relative"  # |D - path| over path, or over the mean path
     targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
@@ -120,7 +121,7 @@ class Teacher(nn.Module):
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         backward = self.graph.T.tocsr()  # searched from the goal, so that rows hold distances *to* it
         if self.config.targets == "full":
-            return Round(goals, distances_from(backward, goals))
+            return Round(goals, distances_from(backward, goals, choose_workers(backward, len(goals))))
         self._refresh_reference(number)
         if self.config.targets == "bootstrapped":
             return Round(goals, self._bootstrapped(backward, goals))
@@ -145,7 +146,8 @@ class Teacher(nn.Module):
             for _ in range(self.config.depth):
                 ahead = np.where(onward[row, ahead] >= 0, onward[row, ahead], ahead)
             rest = np.where(ahead == goal, 0.0, self._reference_distance(ahead, goal))
-            lengths[row] = np.where(np.isfinite(lengths[row]), lengths[row] - lengths[row, ahead] + rest, np.inf)
+            known = np.isfinite(lengths[row])
+            lengths[row, known] += rest[known] - lengths[row, ahead[known]]
         return lengths
 
     def _led_by_itself(self, goals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -153,7 +155,7 @@ class Teacher(nn.Module):
         targets = np.full((len(goals), self.graph.shape[0]), np.inf, np.float32)
         for row, goal in enumerate(goals):
             targets[row, goal] = 0
-            path = best_first(self.graph, int(rng.choice(self.reachable)), int(goal), lambda nodes: self._reference_distance(nodes, goal))
+            path = best_first(self.graph, int(rng.choice(self.reachable)), int(goal), partial(self._reference_distance, goal=goal))
             if path.nodes is not None:
                 hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
                 targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)

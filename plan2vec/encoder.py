@@ -69,7 +69,7 @@ def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
 
 
 def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation a channel (images, [c, 1, 1]) or a coordinate (vectors, [d]), from at most 2,000 frames."""
+    """Mean and standard deviation a channel (images, [c, 1, 1]) or a coordinate (vectors, [d]), from at most 4,000 frames."""
     sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)])))
     axes = (0, 2, 3) if sample.ndim == 4 else (0,)
     mean = sample.mean(dim=axes, keepdim=True)[0]
@@ -80,7 +80,11 @@ def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
 def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
     if ":" in name:
         module, factory = name.split(":", 1)
-        return getattr(importlib.import_module(module), factory)(frame_shape, dim)
+        try:
+            make = getattr(importlib.import_module(module), factory)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ValueError(f"encoder {name!r} cannot be imported ({error}); expected module:factory") from None
+        return make(frame_shape, dim)
     if name not in ENCODERS:
         raise ValueError(f"encoder must be one of {', '.join(ENCODERS)} or module:factory, but is {name!r}")
     if len(frame_shape) == 1:
@@ -99,12 +103,12 @@ def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
 
 
 def small_trunk(channels: int, height: int, width: int) -> nn.Module:
-    """Default: a strided first layer keeps it cheap on two CPU cores; halved until at most 4 pixels a side are left."""
+    """Default: a strided first layer keeps it cheap; halved until 4 pixels of the longer or 1 of the shorter side are left."""
     layers: list[nn.Module] = [nn.Conv2d(channels, 16, 8, stride=4, padding=3), nn.ReLU()]
-    wide, side = 16, max(height, width) // 4
-    while side > 4:
+    wide, long, short = 16, max(height, width) // 4, min(height, width) // 4
+    while long > 4 and short > 1:
         layers += [nn.Conv2d(wide, min(64, 2 * wide), 4, stride=2, padding=1), nn.ReLU()]
-        wide, side = min(64, 2 * wide), side // 2
+        wide, long, short = min(64, 2 * wide), long // 2, short // 2
     return nn.Sequential(*layers, nn.Flatten())
 
 
@@ -160,7 +164,7 @@ def _with_linear_end(trunk: nn.Module, frame_shape: tuple[int, ...], sizes: tupl
             num_inputs = trunk.eval()(torch.zeros(1, channels, height, width)).shape[1]
     except RuntimeError:
         raise ValueError(
-            f"the network {name!r} is too deep for frames of {height} x {width}; use larger frames or --encoder small"
+            f"the network {name!r} is too deep for frames of {height} x {width}; use larger frames or --encoder mlp, which takes any size"
         ) from None
     layers: list[nn.Module] = []
     for size in sizes:
@@ -206,7 +210,7 @@ def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
 def choose_device(name: str) -> torch.device:
     """`auto` takes a GPU where there is one."""
     if name != "auto":
-        if name == "cuda" and not torch.cuda.is_available() or name == "mps" and not torch.backends.mps.is_available():
+        if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
             raise ValueError(f"device {name} was asked for but this machine has none; use --device auto")
         return torch.device(name)
     if torch.cuda.is_available():

@@ -11,8 +11,8 @@ from plan2vec.data import Sequences
 from plan2vec.encoder import FrameTensors, make_encoder
 from plan2vec.local_metric import build_local_metric
 from plan2vec.neighbors import TILE
+from plan2vec.search import SECONDS_PER_EDGE
 
-SECONDS_PER_RELAXED_EDGE = 6e-8  # scipy's Dijkstra on one core
 BASE_BYTES = 5e8  # Python, torch and their libraries
 
 
@@ -38,7 +38,7 @@ def estimate_fit(sequences: Sequences, config: Config, device: torch.device) -> 
         seconds += local.num_updates * _time_update(lambda x: metric(x, x), images, round((2 + local.far_weight) * local.batch_size))
     seconds += block.num_updates * _time_update(embedding, images, block.goals_per_update + block.nodes_per_update)
     num_edges = n * min(config.closures.max_neighbors, n)
-    seconds += _time_tiles(n, local.dim, device) + block.num_rounds * block.goals_per_round * num_edges * SECONDS_PER_RELAXED_EDGE
+    seconds += _time_tiles(n, local.dim, device) + block.num_rounds * block.goals_per_round * num_edges * SECONDS_PER_EDGE
     memory = BASE_BYTES + frames.nbytes + 3 * 4 * TILE * n + 4 * n * block.goals_per_round + 40 * num_edges
     return Estimate(seconds, memory)
 

@@ -4,6 +4,7 @@ Needs scikit-learn: pip install "plan2vec[sklearn]".
 """
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -21,7 +22,15 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
     `config` holds the settings that have no parameter here.
     """
 
-    def __init__(self, dim: int = 8, head: str = "lp", norm_order: float = 2.0, seed: int = 0, device: str = "auto", config: Config | None = None):
+    def __init__(
+        self,
+        dim: int = 8,
+        head: Literal["lp", "max-relu", "mrn"] = "lp",
+        norm_order: float = 2.0,
+        seed: int = 0,
+        device: str = "auto",
+        config: Config | None = None,
+    ):
         self.dim = dim
         self.head = head
         self.norm_order = norm_order

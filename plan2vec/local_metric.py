@@ -113,9 +113,9 @@ def train_local_metric(
 ) -> tuple[LocalMetric, float | None]:  # fmt: skip
     """The metric, and its accuracy on the 10 % of sequences it never saw (None where those hold no step)."""
     torch.manual_seed(seed)
-    kept, held_out = split_sequences(sequence, 0.1, rng_at(seed, 0))
-    if usable is not None:
-        kept, held_out = kept & usable, held_out & usable
+    usable = np.ones(len(sequence), bool) if usable is None else usable
+    kept, held_out = np.zeros(len(sequence), bool), np.zeros(len(sequence), bool)
+    kept[usable], held_out[usable] = split_sequences(sequence[usable], 0.1, rng_at(seed, 0))
     pairs = recorded_pairs(frames, sequence, kept, max_gap)
     if not len(pairs.first[0]):
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
@@ -160,7 +160,10 @@ def stacked_loss(metric: StackedMetric, images: FrameTensors, pairs: Pairs, conf
     same, near, far = d.split((len(first), len(first), num_far))
     if config.loss == "nce":
         negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
-        return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + same.square().mean()
+        anchored = (
+            same.square().mean() + (1 - near).clamp(min=0).square().mean()
+        )  # equation 4 knows differences of d only: not below 0 or 1
+        return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchored
     target = torch.from_numpy(gap.astype(np.float32)).to(d.device)
     far_loss = far_distance_loss(far, pairs.max_gap, config.loss)
     return F.smooth_l1_loss(same, torch.zeros_like(same)) + F.smooth_l1_loss(near, target) + config.far_weight * far_loss
@@ -168,6 +171,8 @@ def stacked_loss(metric: StackedMetric, images: FrameTensors, pairs: Pairs, conf
 
 def far_distance_loss(distance: Tensor, max_gap: int, loss: str) -> Tensor:
     """Far pairs lie at 2 x max_gap (regression, the paper's) or beyond it (hinge, which the authors found better later)."""
+    if not len(distance):  # a recording of a few frames
+        return distance.sum()
     if loss == "hinge":
         distance = distance.clamp(max=2.0 * max_gap)
     return F.smooth_l1_loss(distance, torch.full_like(distance, 2.0 * max_gap))
@@ -224,8 +229,10 @@ def augment(images: Tensor, config: LocalMetricConfig, rng: np.random.Generator)
 def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
     """Noise-contrastive distances have no unit: scale them so that the median recorded step is 1."""
     first = pairs.first[0]
-    steps = pair_distances(metric, images, first, first + 1)
-    metric.scale.mul_(1 / float(np.median(steps)))
+    median = float(np.median(pair_distances(metric, images, first, first + 1)))
+    if not median > 0:
+        raise ValueError("the noise-contrastive local metric collapsed: recorded steps have length 0; train longer or use the hinge loss")
+    metric.scale.mul_(1 / median)
 
 
 def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = 4000) -> float | None:

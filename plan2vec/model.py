@@ -10,12 +10,28 @@ from scipy.sparse import csr_array
 from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.embedding import Embedding
-from plan2vec.encoder import FrameTensors, encode
+from plan2vec.encoder import FrameTensors, choose_device, encode
 from plan2vec.heads import Head
 from plan2vec.local_metric import NEAR, LocalMetric, local_vectors, pair_distances
 from plan2vec.neighbors import nearest
 from plan2vec.planner import Plan, make_plan
+from plan2vec.run import (
+    BuiltGraph,
+    Run,
+    load_embedding,
+    load_graph,
+    load_local_metric,
+    load_vectors,
+    open_run,
+    read_data,
+    require_finished,
+    save_graph_of,
+    save_local_metric,
+    save_module,
+    save_vectors,
+)  # fmt: skip
 from plan2vec.search import connected_parts
+from plan2vec.training import Journal
 
 NUM_LOOKED_AT = 20  # nearest frames by vector that the local metric scores when an image is looked for on the map
 
@@ -131,9 +147,16 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write a run folder that `plan2vec.load` reads."""
-        from plan2vec.run import save_model
-
-        save_model(self, Path(path))
+        folder = Path(path)
+        if folder.exists() and any(folder.iterdir()):
+            raise ValueError(f"{folder} exists and is not empty; choose another path")
+        run, _ = open_run(folder, self.sequences, self.config, Journal(folder))
+        run.write("local_metric.safetensors", (self.local_metric, self.local_accuracy), save_local_metric)
+        run.write("graph.npz", BuiltGraph(self.graph, self.radius, self.closure_report), save_graph_of(self.sequences.sequence))
+        run.write("embedding.safetensors", self.embedding, save_module)
+        run.write("vectors.npy", self.vectors, save_vectors)
+        for stage, seconds in self.seconds.items():
+            run.journal.record(stage=stage, finished=True, seconds=seconds)
 
     def _arranged(self, frames: np.ndarray) -> np.ndarray:
         """Frames as the networks were fitted on, or a clear refusal."""
@@ -155,3 +178,16 @@ class Model:
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").isdigit()
+
+
+def load(path: str | Path, device: str = "auto") -> Model:
+    """The model of a finished run folder."""
+    folder, target = Path(path), choose_device(device)
+    config = require_finished(folder)
+    sequences = read_data(folder)
+    metric, accuracy = load_local_metric(folder / "local_metric.safetensors", sequences.frames, config, target)
+    built = load_graph(folder / "graph.npz")
+    embedding = load_embedding(folder / "embedding.safetensors", sequences.frames, config, target)
+    seconds = Run(folder, Journal(folder)).seconds()
+    vectors = load_vectors(folder / "vectors.npy")
+    return Model(sequences, config, metric, accuracy, built.graph, built.radius, built.report, embedding, vectors, seconds, folder)

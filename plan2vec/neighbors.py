@@ -25,18 +25,19 @@ class NearPairs:
 
 def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> NearPairs:
     """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, so memory is O(n k)."""
-    points = torch.from_numpy(vectors).to(device)
+    points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)  # small numbers keep the matrix product exact
     squares = points.square().sum(1)
     num_nearest = min(max_neighbors + 1, len(points))
     found = []
     for first in range(0, len(points), TILE):
         rows = slice(first, min(first + TILE, len(points)))
         distance = _tile_distances(points, squares, rows)  # [tile, n]
-        crowded = (distance <= max_distance).sum(1) > num_nearest
+        near = distance <= max_distance
+        crowded = near.sum(1) > num_nearest
         if crowded.any():
             limit = distance[crowded].kthvalue(num_nearest, dim=1).values
-            distance[crowded] = distance[crowded].masked_fill(distance[crowded] > limit[:, None], torch.inf)
-        row, column = torch.nonzero(distance <= max_distance, as_tuple=True)
+            near[crowded] &= distance[crowded] <= limit[:, None]
+        row, column = torch.nonzero(near, as_tuple=True)
         found.append(torch.stack((row + first, column)).cpu().numpy())
     return _unique_pairs(np.concatenate(found, axis=1), vectors)
 
@@ -44,7 +45,8 @@ def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, dev
 def nearest(vectors: np.ndarray, queries: np.ndarray, num: int, device: torch.device) -> tuple[np.ndarray, np.ndarray]:
     """The `num` nearest vectors of every query: (numbers (q, num), distances (q, num)), nearest first."""
     points, asked = torch.from_numpy(vectors).to(device), torch.from_numpy(queries).to(device)
-    distance, number = torch.cdist(asked, points).topk(min(num, len(points)), dim=1, largest=False)
+    exact = torch.cdist(asked, points, compute_mode="donot_use_mm_for_euclid_dist")
+    distance, number = exact.topk(min(num, len(points)), dim=1, largest=False)
     return number.cpu().numpy(), distance.cpu().numpy()
 
 

@@ -20,7 +20,16 @@ from plan2vec.local_metric import LocalMetric, StackedMetric, local_vectors, pai
 from plan2vec.model import Model
 from plan2vec.neighbors import NearPairs, near_pairs
 from plan2vec.run import (
-    BuiltGraph, load_embedding, load_graph, load_local_metric, load_vectors, open_run, save_graph_of, save_local_metric, save_module, save_vectors,
+    BuiltGraph,
+    load_embedding,
+    load_graph,
+    load_local_metric,
+    load_vectors,
+    open_run,
+    save_graph_of,
+    save_local_metric,
+    save_module,
+    save_vectors,
 )  # fmt: skip
 from plan2vec.search import connected_parts
 from plan2vec.training import Journal, rng_at
@@ -46,7 +55,8 @@ def fit(
 
     metric, accuracy = run.product(
         "local_metric.safetensors",
-        lambda: train_local_metric(frames, sequence, config.encoder, config.max_gap, config.local_metric, config.seed, target, journal, usable),
+        lambda: train_local_metric(frames, sequence, config.encoder, config.max_gap, config.local_metric, config.seed, target, journal,
+                                   usable),
         save_local_metric, lambda path: load_local_metric(path, frames, config, target),
     )  # fmt: skip
     built = run.product("graph.npz", lambda: join_frames(recorded, metric, config, target, usable), save_graph_of(sequence), load_graph)
@@ -76,7 +86,8 @@ def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, devic
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), config.closures.max_radius * config.max_gap)
     candidates = candidate_pairs(metric, images, np.flatnonzero(usable), reach, config.closures.max_neighbors)
-    closures = choose_closures(candidates, steps, sequences.sequence, config.radius, config.max_gap, config.closures)
+    num_frames = int(np.count_nonzero(usable))
+    closures = choose_closures(candidates, steps, sequences.sequence, num_frames, config.radius, config.max_gap, config.closures)
     graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable)
     return BuiltGraph(graph, closures.radius, closures.reason)
 

@@ -51,12 +51,13 @@ def _walk_one(
     graph: csr_array, to_goal: Callable[[np.ndarray], np.ndarray], start: int, goal: int, method: str, depth: int, memory: bool
 ) -> Plan:
     """Again and again to the frame of the `depth`-hop ball that D puts nearest to the goal (the paper's k-step plan-ahead)."""
-    nodes, visited, touched = [start], {start}, {start}
+    nodes, visited = [start], {start}
+    touched: set[int] = set()
     num_expanded = 0
     while nodes[-1] != goal:
         around = ball(graph, nodes[-1], depth)
         num_expanded += around.num_expanded
-        touched.update(around.nodes.tolist())
+        touched.update(around.nodes[len(around.nodes) - around.num_touched :].tolist())  # its first node only if a query returned it
         choices = np.arange(1, len(around.nodes))
         if memory:
             choices = choices[[node not in visited for node in around.nodes[1:].tolist()]]
@@ -69,7 +70,7 @@ def _walk_one(
         if hops[-1] in visited:  # without memory the walk would go round forever
             return _stuck(start, goal, method, num_expanded, len(touched), f"{method} goes in a circle at frame {hops[-1]}")
         nodes += hops
-        visited.update(hops)
+        visited.update(hops if memory else hops[-1:])  # frames passed on the way chose nothing yet
     return Plan(start, goal, method, nodes, path_length(graph, nodes), num_expanded, len(touched))
 
 
@@ -117,9 +118,9 @@ def _next_nodes(
     """(m,) the greedy (or random) neighbour of each node; -1 where there is none."""
     owner, neighbor = neighbor_lists(graph, here)
     score = distance(neighbor, goals[owner]).astype(np.float64)
+    score[neighbor == goals[owner]] = -1.0  # the goal itself is recognized
     random = rng.random(len(here)) < epsilon
     score[random[owner]] = rng.random(np.count_nonzero(random[owner]))
-    score[neighbor == goals[owner]] = -1.0  # the goal itself is recognized
     if allowed is not None:
         score[~allowed] = np.inf
     order = np.lexsort((score, owner))

@@ -25,14 +25,13 @@ from torch import nn
 from plan2vec.config import FORMAT_VERSION, Config, differences, from_json, to_json
 from plan2vec.data import Sequences
 from plan2vec.embedding import Embedding, build_embedding
-from plan2vec.encoder import choose_device
 from plan2vec.files import remove_leftovers, replacing, write_text
 from plan2vec.graph import closure_entries
 from plan2vec.local_metric import LocalMetric, build_local_metric
-from plan2vec.model import Model
 from plan2vec.training import Journal
 
 T = TypeVar("T")
+PRODUCTS = ("local_metric.safetensors", "graph.npz", "embedding.safetensors", "vectors.npy")
 INDEX_FIELDS = ("sequence", "position", "action", "step_length", "time")
 
 
@@ -148,39 +147,16 @@ def read_data(folder: Path) -> Sequences:
     return Sequences(frames, domain=described["domain"], source=described["source"], **recorded)
 
 
-def load(path: str | Path, device: str = "auto") -> Model:
-    """The model of a finished run folder."""
-    folder = Path(path)
-    missing = [name for name in ("config.json", "local_metric.safetensors", "graph.npz", "embedding.safetensors", "vectors.npy")
-               if not (folder / name).exists()]  # fmt: skip
+def require_finished(folder: Path) -> Config:
+    """The configuration of a finished run folder, or a clear refusal."""
+    missing = [name for name in ("config.json", *PRODUCTS) if not (folder / name).exists()]
     if missing:
         raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
     settings = _read_json(folder / "config.json")
     version = settings.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; fit again or use the matching version")
-    config, target = from_json(settings), choose_device(device)
-    sequences = read_data(folder)
-    metric, accuracy = load_local_metric(folder / "local_metric.safetensors", sequences.frames, config, target)
-    built = load_graph(folder / "graph.npz")
-    embedding = load_embedding(folder / "embedding.safetensors", sequences.frames, config, target)
-    vectors = np.load(folder / "vectors.npy", allow_pickle=False)
-    seconds = Run(folder, Journal(folder)).seconds()
-    return Model(sequences, config, metric, accuracy, built.graph, built.radius, built.report, embedding, vectors, seconds, folder)
-
-
-def save_model(model: Model, folder: Path) -> None:
-    """Write a model that was fitted in memory as a run folder."""
-    if folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} exists and is not empty; choose another path")
-    run, _ = open_run(folder, model.sequences, model.config, Journal(folder))
-    built = BuiltGraph(model.graph, model.radius, model.closure_report)
-    run.write("local_metric.safetensors", (model.local_metric, model.local_accuracy), save_local_metric)
-    run.write("graph.npz", built, save_graph_of(model.sequences.sequence))
-    run.write("embedding.safetensors", model.embedding, save_module)
-    run.write("vectors.npy", model.vectors, save_vectors)
-    for stage, seconds in model.seconds.items():
-        run.journal.record(stage=stage, finished=True, seconds=seconds)
+    return from_json(settings)
 
 
 def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:

@@ -29,6 +29,8 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 Heuristic = Callable[[np.ndarray], np.ndarray]  # (m,) node numbers -> (m,) estimated distances to the goal, steps
 
+SECONDS_PER_EDGE = 1e-8  # scipy's Dijkstra, for every stored edge and source, on one core
+SECONDS_TO_START = 0.7  # a child process that searches
 SOURCES_AT_ONCE = 64  # rows of float64 distances that scipy holds before they become float32
 
 
@@ -256,16 +258,28 @@ def distances_from(
     return (results[0], results[1]) if predecessors else results[0]
 
 
+def choose_workers(graph: csr_array, num_sources: int) -> int:
+    """Processes that `distances_from` should use: all cores where the time saved outweighs starting them, else one."""
+    cores = os.cpu_count() or 1
+    alone = num_sources * graph.nnz * SECONDS_PER_EDGE
+    return min(cores, num_sources) if alone * (1 - 1 / cores) > SECONDS_TO_START else 1
+
+
 def hop_counts(graph: csr_array, sources: np.ndarray) -> np.ndarray:
     """(len(sources), n) float32: edges on the shortest path (by length in steps) from each source to every node; inf where none leads.
 
     Where several paths are equally short it is the count of one of them, the one that `distances_from` finds.
     """
     sources = _checked_nodes(graph, sources)
-    hops = np.empty((len(sources), graph.shape[0]), np.float32)
-    for part in _parts(len(sources)):
-        distances, predecessors = distances_from(graph, sources[part], predecessors=True)
-        hops[part] = np.where(np.isinf(distances), np.inf, _depths(predecessors))
+    distances, predecessors = distances_from(graph, sources, predecessors=True)
+    return tree_depths(distances, predecessors)
+
+
+def tree_depths(distances: np.ndarray, predecessors: np.ndarray) -> np.ndarray:
+    """(k, n) float32 hop counts from what `distances_from` gives with predecessors."""
+    hops = np.empty(distances.shape, np.float32)
+    for part in _parts(len(hops)):
+        hops[part] = np.where(np.isinf(distances[part]), np.inf, _depths(predecessors[part]))
     return hops
 
 

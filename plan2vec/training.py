@@ -6,6 +6,7 @@ state, and a killed run that continues gives the same bytes as one that was neve
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,15 +42,17 @@ class Journal:
     def record(self, **values: object) -> None:
         """One line in metrics.jsonl."""
         if self.folder:
-            with open(self.folder / "metrics.jsonl", "a", encoding="utf-8") as file:
-                file.write(json.dumps(values) + "\n")
+            with open(self.folder / "metrics.jsonl", "a+b") as file:
+                if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
+                    file.write(b"\n")  # a kill cut the line before
+                file.write(json.dumps(values).encode() + b"\n")
 
     def records(self) -> list[dict]:
         path = self.folder / "metrics.jsonl" if self.folder else None
         if path is None or not path.exists():
             return []
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.endswith("}")]  # a kill can cut the last line
+        return [json.loads(line) for line in lines if line.endswith("}")]  # a kill can cut a line
 
     def checkpoint(self, stage: str) -> Path | None:
         return self.folder / "checkpoints" / f"{stage}.safetensors" if self.folder else None

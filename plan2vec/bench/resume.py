@@ -16,8 +16,8 @@ import numpy as np
 
 from plan2vec.domains.maze import simulate
 from plan2vec.readers.npz import write_npz
+from plan2vec.run import PRODUCTS
 
-PRODUCTS = ("local_metric.safetensors", "graph.npz", "embedding.safetensors", "vectors.npy")
 SETTINGS = ("--local-metric.num-updates", "150", "--embedding.num-updates", "150", "--checkpoint-seconds", "0.3", "--device", "cpu")
 
 

@@ -16,20 +16,25 @@ import numpy as np
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.files import replacing
 
+UNREADABLE = (OSError, ValueError, EOFError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)  # what zips can raise
 OPTIONAL = ("position", "action", "step_length", "time")
 
 
 def read_npz(path: Path) -> Sequences:
     """Recordings of one .npz file; nothing pickled is ever opened."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened:  # np.load leaves a file it opened itself open when it cannot read it
+            file = np.load(opened, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ValueError("a bare array, not an archive of named arrays")
             wanted = ("frames", "observations", "sequence", "domain", *OPTIONAL)
             arrays = {name: file[name] for name in wanted if name in file.files}
             names = list(file.files)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as .npz ({str(error).splitlines()[0]}); is the file complete?") from None
+        if damaged := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{damaged[0]} is no array")
+    except UNREADABLE as error:
+        what = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{path} cannot be read as .npz ({what}); is the file complete, and does it hold plain arrays only?") from None
     return _to_sequences(path, arrays, names)
 
 
@@ -53,7 +58,7 @@ def _to_sequences(path: Path, arrays: dict[str, np.ndarray], names: list[str]) -
 def _numbers(path: Path, name: str, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{path}: {name} must hold numbers, but its dtype is {values.dtype}")
-    return values[:, None] if name in ("position", "action") and values.ndim == 1 else values
+    return values
 
 
 def write_npz(path: Path, sequences: Sequences) -> None:

@@ -1,0 +1,249 @@
+"""Which closures are believed: support tests against naive loops, injected worm-holes, the radius, the suspicious ones."""
+
+import networkx
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+import plan2vec.closures
+from plan2vec.closures import ClosureConfig, choose_closures, common_neighbors, count_path_uses, has_transition_support, suspicious_closures
+from plan2vec.data import transitions
+from plan2vec.graph import build_graph, edge_rows
+from plan2vec.neighbors import NearPairs, near_pairs
+from plan2vec.search import distances_from
+
+CPU = torch.device("cpu")
+
+
+def walk(num_sequences, length, size, seed=0):
+    """A walker in a square that takes steps of length 0.8 to 1: position (n, 2) float32, sequence (n,)."""
+    rng = np.random.default_rng(seed)
+    position = np.empty((num_sequences, length, 2))
+    position[:, 0] = rng.uniform(0, size, (num_sequences, 2))
+    for index in range(1, length):
+        moved = np.full((num_sequences, 2), -1.0)
+        while (outside := ((moved < 0) | (moved > size)).any(axis=1)).any():
+            angle, step = rng.uniform(0, 2 * np.pi, outside.sum()), rng.uniform(0.8, 1, outside.sum())
+            moved[outside] = position[outside, index - 1] + step[:, None] * np.stack((np.cos(angle), np.sin(angle)), axis=1)
+        position[:, index] = moved
+    return position.reshape(-1, 2).astype(np.float32), np.repeat(np.arange(num_sequences), length)
+
+
+def pairs_of(triples):
+    first, second, distance = zip(*sorted(triples), strict=True)
+    return NearPairs(np.array(first, np.int64), np.array(second, np.int64), np.array(distance, np.float32))
+
+
+def as_list(pairs):
+    return list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
+
+
+def as_set(pairs):
+    return set(as_list(pairs))
+
+
+def with_worm_holes(pairs, position, num, seed=1):
+    """The pairs and `num` false ones between frames truly more than 5 steps apart: (pairs, set of the false)."""
+    rng = np.random.default_rng(seed)
+    false = set()
+    while len(false) < num:
+        i, j = np.sort(rng.integers(0, len(position), 2)).tolist()
+        if np.linalg.norm(position[i] - position[j]) > 5:
+            false.add((i, j))
+    true = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.distance.tolist(), strict=True)
+    return pairs_of([*true, *((i, j, float(rng.uniform(0.6, 0.95))) for i, j in false)]), false
+
+
+def step_lengths(position, sequence):
+    start = transitions(sequence)
+    return np.linalg.norm(position[start] - position[start + 1], axis=1)
+
+
+def choose(position, sequence, candidates, radius=None, max_gap=1, **settings):
+    steps = step_lengths(position, sequence)
+    return choose_closures(candidates, steps, sequence, len(sequence), radius, max_gap, ClosureConfig(**settings))
+
+
+DENSE_POSITION, DENSE_SEQUENCE = walk(100, 10, size=6)
+SPARSE_POSITION, SPARSE_SEQUENCE = walk(40, 5, size=20)
+DENSE, SPARSE = near_pairs(DENSE_POSITION, 2.0, 200, CPU), near_pairs(SPARSE_POSITION, 2.0, 200, CPU)
+
+
+# ---------------------------------------------------------------------------------------------------- support
+
+
+def random_pairs(seed, num_frames=40):
+    rng = np.random.default_rng(seed)
+    drawn = {tuple(sorted(pair)) for pair in rng.integers(0, num_frames, (120, 2)).tolist() if abs(pair[0] - pair[1]) > 1}
+    return pairs_of([(i, j, float(rng.choice([0.2, 0.5, 0.9, 1.3]))) for i, j in drawn]), np.repeat(np.arange(8), num_frames // 8)
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 7, 4096])
+def test_common_neighbours_equal_a_naive_count(monkeypatch, rows_at_once):
+    monkeypatch.setattr(plan2vec.closures, "ROWS_AT_ONCE", rows_at_once)
+    for seed in range(5):
+        pairs, sequence = random_pairs(seed)
+        near = as_set(pairs) | {(i, i + 1) for i in transitions(sequence).tolist()}
+        near |= {(j, i) for i, j in near}
+        naive = [sum((i, k) in near and (k, j) in near for k in range(40)) for i, j in zip(pairs.first, pairs.second, strict=True)]
+        assert common_neighbors(pairs, sequence).tolist() == naive and len(set(naive)) >= 3
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 7, 4096])
+def test_transition_support_equals_a_naive_search(monkeypatch, rows_at_once):
+    monkeypatch.setattr(plan2vec.closures, "ROWS_AT_ONCE", rows_at_once)
+    for seed in range(5):
+        pairs, sequence = random_pairs(seed)
+        triples = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.distance.tolist(), strict=True)
+        alike = {(i, j) for i, j, distance in triples if distance <= 0.5} | {(i, i) for i in range(40)}
+        alike |= {(j, i) for i, j in alike}
+        steps = {(i, i + 1) for i in transitions(sequence).tolist()} | {(i, i) for i in range(40)}
+        steps |= {(j, i) for i, j in steps}
+        naive = [any((i, a) in alike and (b, j) in alike for a, b in steps) for i, j in zip(pairs.first, pairs.second, strict=True)]
+        assert has_transition_support(pairs, sequence).tolist() == naive and 5 < sum(naive) < len(naive) - 5
+
+
+def test_random_worm_holes_in_a_dense_world_are_removed_and_true_closures_kept():
+    candidates, false = with_worm_holes(DENSE, DENSE_POSITION, 40)
+    chosen = choose(DENSE_POSITION, DENSE_SEQUENCE, candidates)
+    believed, unfiltered = as_set(chosen.pairs), as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support="none").pairs)
+    assert "common neighbours + transition support" in chosen.reason and "tests: none" not in chosen.reason
+    assert len(false & unfiltered) >= 35  # they lie within the radius
+    assert len(false & believed) == 0
+    assert len(believed - false) > 0.95 * len(unfiltered - false) > 10_000
+
+
+def test_worm_holes_ruin_the_distances_and_removing_them_restores_them():
+    candidates, _ = with_worm_holes(DENSE, DENSE_POSITION, 40)
+    everything = np.ones(len(DENSE_SEQUENCE), bool)
+    sources = np.arange(0, 1000, 50)
+    true = np.linalg.norm(DENSE_POSITION[sources][:, None] - DENSE_POSITION[None], axis=2)
+    errors = {}
+    for support in ("none", "auto"):
+        pairs = choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support=support).pairs
+        found = distances_from(build_graph(DENSE_SEQUENCE, pairs, None, False, everything), sources)
+        errors[support] = np.abs(found - true)[true > 3].mean() / true[true > 3].mean()
+    assert errors["auto"] < 0.05 and errors["none"] > 3 * errors["auto"]
+
+
+def test_clustered_worm_holes_pass_the_first_test_but_not_the_second():
+    here, there = (np.flatnonzero(np.linalg.norm(DENSE_POSITION - corner, axis=1) < 0.5).tolist() for corner in ((1, 1), (5, 5)))
+    false = {(min(i, j), max(i, j)) for i in here for j in there}
+    true = zip(DENSE.first.tolist(), DENSE.second.tolist(), DENSE.distance.tolist(), strict=True)
+    candidates = pairs_of([*true, *((i, j, 0.8) for i, j in false)])
+    assert len(false) > 100
+    common = as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support="common").pairs)
+    both = as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support="both").pairs)
+    assert len(false & common) == len(false) and len(false & both) == 0
+
+
+def test_sparse_recordings_get_no_test_they_cannot_pass():
+    chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE)
+    assert "tests: none" in chosen.reason and len(chosen.pairs) > 0
+
+
+# ---------------------------------------------------------------------------------------------------- radius
+
+
+def test_a_dense_recording_keeps_the_95th_percentile_of_its_steps():
+    chosen = choose(DENSE_POSITION, DENSE_SEQUENCE, DENSE)
+    assert chosen.radius == pytest.approx(np.quantile(step_lengths(DENSE_POSITION, DENSE_SEQUENCE), 0.95), abs=1e-6)
+    assert chosen.pairs.distance.max() <= chosen.radius and "95th percentile" in chosen.reason
+
+
+def test_a_sparse_recording_grows_its_radius_up_to_the_limit():
+    start = np.quantile(step_lengths(SPARSE_POSITION, SPARSE_SEQUENCE), 0.95)
+    for limit in (1.3, 1.7):
+        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, max_radius=limit)
+        assert start < chosen.radius == limit and "grown" in chosen.reason
+        assert 2 * len(chosen.pairs) / len(SPARSE_SEQUENCE) < 12
+    assert choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, max_radius=0.5).radius == pytest.approx(start)
+
+
+def test_the_radius_grows_just_until_frames_have_the_wanted_neighbours():
+    is_closure = np.array([j - i > 1 or SPARSE_SEQUENCE[i] != SPARSE_SEQUENCE[j] for i, j in as_list(SPARSE)])
+    distances = np.sort(SPARSE.distance[is_closure])
+    for wanted in (3, 4):
+        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, min_degree=wanted, support="none", max_radius=2.0)
+        assert len(chosen.pairs) == wanted * 100 and chosen.radius == distances[wanted * 100 - 1]
+
+
+def test_a_given_radius_is_kept():
+    for position, sequence, pairs in ((DENSE_POSITION, DENSE_SEQUENCE, DENSE), (SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE)):
+        chosen = choose(position, sequence, pairs, radius=0.7)
+        assert chosen.radius == 0.7 and chosen.pairs.distance.max() <= 0.7 and "as given" in chosen.reason
+
+
+def test_growth_stops_where_candidates_fail_their_tests():
+    rng = np.random.default_rng(2)
+    position, sequence = walk(60, 10, size=8)
+    true = near_pairs(position, 2.0, 200, CPU)
+    triples = dict(zip(as_list(true), true.distance.tolist(), strict=True))
+    for i, j in np.sort(rng.integers(0, 600, (2500, 2))).tolist():
+        if np.linalg.norm(position[i] - position[j]) > 5:
+            triples[i, j] = float(rng.uniform(1.3, 1.7))  # beyond 1.3 steps the metric lies
+    candidates = pairs_of([(*pair, distance) for pair, distance in triples.items()])
+    limited, free = (choose(position, sequence, candidates, min_degree=80, max_unsupported=share) for share in (0.1, 1.0))
+    assert free.radius == 1.7 and limited.radius < 1.5 and "stopped by unsupported candidates" in limited.reason
+
+
+def test_the_density_is_that_of_the_frames_that_take_part():
+    padded = np.concatenate((DENSE_SEQUENCE, np.arange(100, 10_000)))  # held-out frames beside them
+    steps = step_lengths(DENSE_POSITION, DENSE_SEQUENCE)
+    alone = choose_closures(DENSE, steps, DENSE_SEQUENCE, 1000, None, 1, ClosureConfig())
+    beside = choose_closures(DENSE, steps, padded, 1000, None, 1, ClosureConfig())
+    assert alone.radius == beside.radius and alone.reason == beside.reason and as_set(alone.pairs) == as_set(beside.pairs)
+
+
+@pytest.mark.parametrize("min_gap", [0, 1, 2, 5])
+def test_frames_of_one_sequence_less_than_min_gap_apart_get_no_closure_and_recorded_steps_never(min_gap):
+    chosen = choose(DENSE_POSITION, DENSE_SEQUENCE, DENSE, min_gap=min_gap, support="none")
+    same = DENSE_SEQUENCE[chosen.pairs.first] == DENSE_SEQUENCE[chosen.pairs.second]
+    gaps = (chosen.pairs.second - chosen.pairs.first)[same]
+    assert gaps.min() == max(2, min_gap) and same.sum() > 50
+    graph = build_graph(DENSE_SEQUENCE, chosen.pairs, None, False, np.ones(1000, bool))
+    assert graph.has_canonical_format  # no edge stands twice
+
+
+# ---------------------------------------------------------------------------------------------------- suspicious closures
+
+
+def test_an_injected_worm_hole_is_the_most_suspicious_closure():
+    closures = pairs_of([(i, i + 2, 1.9) for i in range(0, 98, 5)] + [(10, 90, 0.7)])
+    sequence = np.zeros(100, int)  # one line, walked once
+    graph = build_graph(sequence, closures, None, False, np.ones(100, bool))
+    found = suspicious_closures(graph, sequence, 3, np.random.default_rng(0), num_sources=100)
+    assert len(found) == 3 and (found[0]["first"], found[0]["second"]) == (10, 90) and found[0]["distance"] == 0.7
+    assert found[0]["paths"] > 0.3 and found[0]["paths"] > found[1]["paths"] >= found[2]["paths"] > 0
+
+
+def test_the_share_of_paths_over_a_closure_is_counted_over_all_pairs():
+    sequence = np.array([0, 0, 1, 1])  # 0 - 1 = 2 - 3, where = is the closure
+    graph = build_graph(sequence, pairs_of([(1, 2, 0.5)]), None, False, np.ones(4, bool))
+    found = suspicious_closures(graph, sequence, 5, np.random.default_rng(0), num_sources=4)
+    assert found == [{"first": 1, "second": 2, "distance": 0.5, "paths": 8 / 16}]
+
+
+def test_path_uses_on_trees_equal_those_counted_with_networkx():
+    for seed in range(5):
+        tree = networkx.random_labeled_tree(30, seed=seed)
+        rng = np.random.default_rng(seed)
+        for edge in tree.edges:
+            tree.edges[edge]["weight"] = float(rng.choice([0.0, 0.5, 1.0]))
+        rows, columns = zip(*((i, j) for a, b in tree.edges for i, j in ((a, b), (b, a))), strict=True)
+        weights = [tree.edges[i, j]["weight"] for i, j in zip(rows, columns, strict=True)]
+        graph = csr_array((np.array(weights), (rows, columns)), shape=(30, 30))
+        assert graph.nnz == 58
+        sources = rng.choice(30, 7, replace=False)
+        expected = dict.fromkeys(zip(edge_rows(graph).tolist(), graph.indices.tolist(), strict=True), 0)
+        for source in sources.tolist():
+            for path in networkx.single_source_shortest_path(tree, source).values():
+                for edge in zip(path, path[1:], strict=False):
+                    expected[edge] += 1
+        assert count_path_uses(graph, sources).tolist() == list(expected.values()) and max(expected.values()) > 20
+
+
+def test_path_uses_count_nothing_where_no_path_leads():
+    graph = csr_array((np.ones(2), ([0, 2], [1, 3])), shape=(5, 5))
+    assert count_path_uses(graph, np.array([0, 1, 4])).tolist() == [1, 0]

@@ -1,0 +1,175 @@
+"""How recordings are laid out, split and refused; naive loops are the oracle."""
+
+import re
+
+import numpy as np
+import pytest
+
+from plan2vec.data import Sequences, frames_ahead, is_still, make_sequences, split_sequences, transitions
+
+
+def images(num=6, height=5, width=7, channels=3, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (num, height, width, channels), dtype=np.uint8)
+
+
+# ---------------------------------------------------------------------------------------------------- layout
+
+
+def test_channels_last_images_stay_as_they_are():
+    frames = images()
+    assert np.array_equal(make_sequences(frames).frames, frames)
+
+
+def test_channels_first_images_are_turned_to_channels_last():
+    frames = images()
+    turned = make_sequences(frames.transpose(0, 3, 1, 2)).frames
+    assert turned.shape == (6, 5, 7, 3) and np.array_equal(turned, frames) and turned.flags.c_contiguous
+
+
+def test_gray_images_get_a_channel_axis_from_either_layout():
+    gray = images(channels=1)[..., 0]
+    for given in (gray, gray[..., None], gray[:, None]):
+        assert np.array_equal(make_sequences(given).frames, gray[..., None])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.uint8])
+def test_vector_observations_become_float32(dtype):
+    vectors = np.arange(12).reshape(4, 3).astype(dtype)
+    frames = make_sequences(vectors).frames
+    assert frames.dtype == np.float32 and np.array_equal(frames, vectors)
+
+
+def test_without_labels_all_frames_are_one_sequence():
+    sequences = make_sequences(images(4))
+    assert sequences.sequence.tolist() == [0, 0, 0, 0] and sequences.sequence.dtype == np.int64
+    assert sequences.num_frames == 4 and sequences.frame_shape == (5, 7, 3)
+
+
+def test_a_flat_position_or_action_is_one_column():
+    sequences = make_sequences(images(4), position=np.arange(4.0), action=[1, 0, 1, 0])
+    assert sequences.position.tolist() == [[0], [1], [2], [3]] and sequences.action.tolist() == [[1], [0], [1], [0]]
+
+
+def test_what_training_sees_has_no_truth_but_all_else():
+    sequences = make_sequences(images(4), position=np.zeros((4, 2)), step_length=np.ones(4), domain="c-maze", source="x.npz")
+    seen = sequences.without_truth()
+    assert seen.position is None and seen.domain is None
+    assert seen.frames is sequences.frames and seen.step_length is sequences.step_length and seen.source == "x.npz"
+
+
+# ---------------------------------------------------------------------------------------------------- transitions
+
+
+@pytest.mark.parametrize("gap", [1, 2, 3])
+def test_no_transition_crosses_from_one_sequence_into_the_next(gap):
+    sequence = np.repeat([7, 3, 9, 4], [5, 3, 4, 1])
+    naive = [i for i in range(len(sequence) - gap) if len(set(sequence[i : i + gap + 1])) == 1]
+    assert frames_ahead(sequence, gap).tolist() == naive and len(naive) < len(sequence) - gap
+    if gap == 1:
+        assert transitions(sequence).tolist() == naive == [0, 1, 2, 3, 5, 6, 8, 9, 10]
+
+
+def test_still_pairs_are_those_equal_to_the_last_pixel():
+    frames = images(9000, 2, 2, 1)
+    frames[frames < 128], frames[frames >= 128] = 0, 1  # equal frames are common
+    first, second = np.random.default_rng(1).integers(0, 9000, (2, 9000))
+    naive = [bool((frames[i] == frames[j]).all()) for i, j in zip(first, second, strict=True)]
+    assert is_still(frames, first, second).tolist() == naive and 300 < sum(naive) < 900
+    one_off = images(2)
+    one_off[1] = one_off[0]
+    one_off[1, 4, 6, 2] += 1
+    assert is_still(one_off, np.array([0, 0]), np.array([0, 1])).tolist() == [True, False]
+
+
+def test_no_pairs_are_no_still_pairs():
+    for frames in (images(), np.zeros((3, 2), np.float32)):
+        assert is_still(frames, np.empty(0, int), np.empty(0, int)).tolist() == []
+
+
+# ---------------------------------------------------------------------------------------------------- splits
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0), (0.1, 5), (0.3, 15), (0.001, 1), (0.99, 49)])
+def test_whole_sequences_are_held_out_about_the_asked_share(share, expected):
+    sequence = np.repeat(np.arange(50), 10)
+    kept, held_out = split_sequences(sequence, share, np.random.default_rng(0))
+    assert len(np.unique(sequence[held_out])) == expected and held_out.sum() == 10 * expected
+    assert not (kept & held_out).any() and (kept | held_out).all()
+    assert set(sequence[kept]).isdisjoint(sequence[held_out])
+
+
+def test_other_random_numbers_hold_out_other_sequences_and_the_same_the_same():
+    sequence = np.repeat(np.arange(50), 10)
+    drawn = [split_sequences(sequence, 0.1, np.random.default_rng(seed))[1] for seed in (0, 0, 1)]
+    assert np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_share_is_one_of_frames_so_a_long_sequence_is_never_held_out_for_a_short_one(seed):
+    sequence = np.repeat([0, 1, 2], [1000, 1, 60])
+    kept, held_out = split_sequences(sequence, 0.1, np.random.default_rng(seed))
+    assert kept[:1000].all() and 1 <= held_out.sum() <= 61
+    kept, held_out = split_sequences(np.repeat([0, 1], [30, 30]), 0.1, np.random.default_rng(seed))
+    assert kept.sum() == held_out.sum() == 30
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_long_sequence_is_held_out_in_blocks_with_a_gap_beside_each(seed):
+    kept, held_out = split_sequences(np.zeros(1000, int), 0.2, np.random.default_rng(seed), gap=10)
+    assert held_out.sum() == 200 and not (kept & held_out).any()
+    borders = np.flatnonzero(np.diff(held_out.astype(int)))
+    assert 1 <= len(borders) <= 8  # four blocks, some of them side by side
+    apart = np.abs(np.flatnonzero(kept)[:, None] - np.flatnonzero(held_out)[None, :])
+    assert apart.min() == 11  # ten frames between belong to neither
+    naive = [not held_out[max(0, i - 10) : i + 11].any() for i in range(1000)]
+    assert kept.tolist() == naive
+
+
+def test_a_short_single_sequence_keeps_all_its_frames():
+    kept, held_out = split_sequences(np.zeros(60, int), 0.1, np.random.default_rng(0))
+    assert kept.all() and not held_out.any()
+
+
+# ---------------------------------------------------------------------------------------------------- refusals
+
+
+def refusal(frames, sequence=None, **recorded):
+    with pytest.raises(ValueError) as caught:
+        make_sequences(frames, sequence, **recorded)
+    return str(caught.value)
+
+
+def test_refusals_say_what_was_expected_and_what_came():
+    assert "uint8 images" in (text := refusal(np.zeros((3, 4, 4)))) and "float64 (3, 4, 4)" in text and "astype('uint8')" in text
+    assert "uint8 (5,)" in refusal(np.zeros(5, np.uint8))
+    assert "complex128 (3, 4)" in refusal(np.zeros((3, 4), complex))
+    assert "at least 2 frames, but has 1" in refusal(images(1))
+    assert "at least 2 frames, but has 0" in refusal(images(0))
+    assert "empty axis: shape (4, 5, 0, 3)" in refusal(images(4, width=0))
+    assert "integers" in (text := refusal(images(4), np.zeros(4))) and "float64" in text
+    assert "sequence has 3 entries for 4 frames" in refusal(images(4), np.zeros(3, int))
+    assert "sequence has 0 entries for 4 frames" in refusal(images(4), np.array(0))
+    assert "sequence must have shape (4,)" in refusal(images(4), np.zeros((4, 1), int))
+    assert "sort by sequence" in refusal(images(4), np.array([0, 1, 1, 0]))
+    assert "every sequence has length 1" in refusal(images(4), np.arange(4))
+    assert "all 5000 frames are equal" in refusal(np.full((5000, 2, 2), 7, np.uint8))
+    assert "all 3 frames are equal" in refusal(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_observations_that_are_not_finite_are_refused_by_frame(bad):
+    vectors = np.arange(12.0).reshape(4, 3)
+    vectors[2, 1] = bad
+    assert "frame 2 has NaN or infinity" in refusal(vectors)
+
+
+@pytest.mark.parametrize("name", ["position", "action", "step_length", "time"])
+def test_what_was_recorded_beside_frames_must_have_one_entry_a_frame(name):
+    assert f"{name} has 3 entries for 4 frames; give one a frame" in refusal(images(4), **{name: np.zeros(3)})
+    shape = "(4, k)" if name in ("position", "action") else "(4,)"
+    assert f"{name} must have shape {shape}, but has shape (4, 2, 2)" in refusal(images(4), **{name: np.zeros((4, 2, 2))})
+
+
+def test_a_refusal_names_the_source():
+    with pytest.raises(ValueError, match=re.escape("kitchen.npz: a recording needs at least 2 frames")):
+        Sequences(images(1), np.zeros(1, np.int64), source="kitchen.npz")

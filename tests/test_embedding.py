@@ -1,0 +1,239 @@
+"""Amortized search: embeddings recover the shortest paths of small worlds; targets against exact ones."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from plan2vec.embedding import Embedding, EmbeddingConfig, Teacher, build_embedding, distance_loss, train_embedding
+from plan2vec.encoder import FrameTensors
+from plan2vec.heads import make_head
+from plan2vec.search import connected_parts, distances_from
+from plan2vec.training import Journal
+
+CPU = torch.device("cpu")
+QUICK = EmbeddingConfig(num_updates=300, goals_per_update=32, nodes_per_update=64, goals_per_round=32, learning_rate=3e-3)
+
+
+def graph_of(num_nodes, edges):
+    rows, columns = np.array(list(edges)).T
+    return csr_array((np.array(list(edges.values()), np.float32), (rows, columns)), shape=(num_nodes, num_nodes))
+
+
+def both_ways(edges):
+    return edges | {(j, i): weight for (i, j), weight in edges.items()}
+
+
+def ring_observations(num):
+    angle = 2 * np.pi * np.arange(num) / num
+    return np.stack((np.cos(angle), np.sin(angle)), axis=1).astype(np.float32)
+
+
+LINE = graph_of(40, both_ways({(i, i + 1): 1.0 for i in range(39)}))
+LINE_FRAMES = np.linspace(-1, 1, 40, dtype=np.float32)[:, None]
+RING = graph_of(40, both_ways({(i, (i + 1) % 40): 1.0 for i in range(40)}))
+RING_FRAMES = ring_observations(40)
+ONE_WAY = graph_of(12, {(i, (i + 1) % 12): 1.0 for i in range(12)})
+ONE_WAY_FRAMES = ring_observations(12)
+TWO_PARTS = graph_of(20, both_ways({(i, i + 1): 1.0 for i in range(19) if i != 9}))
+TWO_FRAMES = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+
+
+@torch.no_grad()
+def learned_distances(embedding, frames):
+    """(n, n) D from each frame to each."""
+    vectors = embedding.eval()(FrameTensors(frames, CPU)(np.arange(len(frames))))
+    return embedding.head.pairwise(vectors, vectors).numpy()
+
+
+def relative_error(embedding, frames, graph):
+    exact = distances_from(graph, np.arange(len(frames)))
+    known = np.isfinite(exact) & (exact > 0)
+    return float(np.mean(np.abs(learned_distances(embedding, frames)[known] - exact[known]) / exact[known]))
+
+
+def fitted(frames, graph, config=QUICK, dim=8, head="lp", norm_order=2.0, seed=0):
+    return train_embedding(frames, graph, "mlp", dim, head, norm_order, config, seed, CPU)
+
+
+def untrained(frames, graph, config=QUICK, head="lp", dim=8):
+    torch.manual_seed(0)
+    embedding = build_embedding(frames, "mlp", dim, head, 2.0)
+    embedding.scale.fill_(Teacher(embedding, graph, FrameTensors(frames, CPU), config, 0).mean_length())
+    return embedding
+
+
+# ---------------------------------------------------------------------------------------------------- learning
+
+
+def test_the_distances_on_a_line_are_recovered():
+    assert relative_error(untrained(LINE_FRAMES, LINE), LINE_FRAMES, LINE) > 0.3
+    assert relative_error(fitted(LINE_FRAMES, LINE, dim=2), LINE_FRAMES, LINE) < 0.06
+
+
+@pytest.mark.parametrize(("norm_order", "limit"), [(2.0, 0.2), (np.inf, 0.1)])
+def test_the_distances_on_a_ring_are_recovered_around_it_and_not_across(norm_order, limit):
+    embedding = fitted(RING_FRAMES, RING, norm_order=norm_order)
+    assert relative_error(embedding, RING_FRAMES, RING) < limit
+    distance = learned_distances(embedding, RING_FRAMES)
+    opposite = distance[np.arange(20), np.arange(20) + 20].mean()
+    assert opposite > 13.2 > 40 / np.pi  # 20 steps around; the straight line across a circle would be 12.7
+
+
+@pytest.mark.parametrize("loss", ["relative", "absolute"])
+@pytest.mark.parametrize("targets", ["full", "bootstrapped", "heuristic"])
+def test_every_kind_of_target_learns_a_line_better_than_an_untrained_network(targets, loss):
+    config = dataclasses.replace(QUICK, targets=targets, loss=loss, depth=10, num_rounds=8, num_updates=200, goals_per_round=16)
+    before = relative_error(untrained(LINE_FRAMES, LINE), LINE_FRAMES, LINE)
+    after = relative_error(fitted(LINE_FRAMES, LINE, config), LINE_FRAMES, LINE)
+    assert after < 0.5 * before and after < 0.25
+
+
+@pytest.mark.parametrize("head", ["max-relu", "mrn"])
+def test_an_asymmetric_head_learns_a_one_way_ring_where_l2_cannot(head):
+    assert distances_from(ONE_WAY, [0])[0].tolist() == list(range(12))
+    symmetric = relative_error(fitted(ONE_WAY_FRAMES, ONE_WAY, dim=16), ONE_WAY_FRAMES, ONE_WAY)
+    asymmetric = fitted(ONE_WAY_FRAMES, ONE_WAY, dim=16, head=head)
+    least = sum((12 - 2 * k) / (12 - k) for k in range(1, 6)) / 11  # of any symmetric function: k steps there for both ways, 12 - k back
+    assert symmetric >= least > 0.28 and relative_error(asymmetric, ONE_WAY_FRAMES, ONE_WAY) < 0.12
+    distance = learned_distances(asymmetric, ONE_WAY_FRAMES)
+    there, back = distance[np.arange(11), np.arange(1, 12)], distance[np.arange(1, 12), np.arange(11)]
+    assert there.max() < 1.5 and back.mean() > 3 * there.mean()  # one step there, eleven back
+
+
+def test_a_target_scale_changes_the_units_inside_and_not_the_distances():
+    embedding = fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, target_scale=5.0), dim=2)
+    assert embedding.scale == 5 and relative_error(embedding, LINE_FRAMES, LINE) < 0.1
+    exact = distances_from(LINE, np.arange(40))
+    assert float(fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, num_updates=1)).scale) == pytest.approx(exact.mean(), rel=0.4)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
+    for targets in ("full", "bootstrapped", "heuristic"):
+        config = dataclasses.replace(QUICK, targets=targets, num_updates=8)
+        states = [
+            {name: tensor.numpy().tobytes() for name, tensor in fitted(LINE_FRAMES, LINE, config, seed=seed).state_dict().items()}
+            for seed in (1, 1, 2)
+        ]
+        assert states[0] == states[1] != states[2]
+
+
+@pytest.mark.parametrize("targets", ["full", "bootstrapped", "heuristic"])
+def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tmp_path, monkeypatch, targets):
+    config = dataclasses.replace(QUICK, targets=targets, num_updates=12, num_rounds=3, depth=3)
+    whole = fitted(LINE_FRAMES, LINE, config)
+    loss_at = Teacher.loss_at
+
+    def stopping(teacher, update):
+        if update == 6:  # in the middle of the second round
+            raise KeyboardInterrupt
+        return loss_at(teacher, update)
+
+    arguments = (LINE_FRAMES, LINE, "mlp", 8, "lp", 2.0, config, 0, CPU, Journal(tmp_path, checkpoint_seconds=0))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Teacher, "loss_at", stopping)
+        train_embedding(*arguments)
+    resumed = train_embedding(*arguments)
+    for name, tensor in whole.state_dict().items():
+        assert tensor.numpy().tobytes() == resumed.state_dict()[name].numpy().tobytes(), name
+
+
+# ---------------------------------------------------------------------------------------------------- targets
+
+
+def teacher_of(frames, graph, **settings):
+    torch.manual_seed(0)
+    embedding = build_embedding(frames, "mlp", 8, "lp", 2.0)
+    return Teacher(embedding, graph, FrameTensors(frames, CPU), dataclasses.replace(QUICK, **settings), 0)
+
+
+@pytest.mark.parametrize(("frames", "graph"), [(LINE_FRAMES, LINE), (ONE_WAY_FRAMES, ONE_WAY), (TWO_FRAMES, TWO_PARTS)])
+def test_full_targets_are_the_exact_distances_towards_the_goals(frames, graph):
+    found = teacher_of(frames, graph).search(0)
+    exact = distances_from(graph, np.arange(len(frames)))
+    assert np.array_equal(found.targets, exact[:, found.goals].T) and len(set(found.goals.tolist())) == min(32, len(frames))
+
+
+@pytest.mark.parametrize(("frames", "graph"), [(LINE_FRAMES, LINE), (ONE_WAY_FRAMES, ONE_WAY), (TWO_FRAMES, TWO_PARTS)])
+def test_bootstrapped_targets_deeper_than_the_longest_path_are_the_full_ones(frames, graph):
+    full, deep = (teacher_of(frames, graph, targets=targets, depth=100).search(3) for targets in ("full", "bootstrapped"))
+    assert np.array_equal(full.goals, deep.goals) and np.array_equal(full.targets, deep.targets)
+
+
+def test_bootstrapped_targets_are_the_first_hops_and_then_the_embedding_of_the_rounds_beginning():
+    teacher = teacher_of(LINE_FRAMES, LINE, targets="bootstrapped", depth=3)
+    teacher.embedding.scale.fill_(7.0)
+    reference = learned_distances(teacher.embedding, LINE_FRAMES)
+    found = teacher.search(0)
+    for row, goal in enumerate(found.goals.tolist()):
+        for node in range(40):
+            ahead = int(np.clip(goal, node - 3, node + 3))
+            expected = abs(ahead - node) + (0 if ahead == goal else reference[ahead, goal])
+            assert found.targets[row, node] == pytest.approx(expected, abs=1e-4)
+
+
+def test_targets_led_by_the_embedding_itself_are_lengths_of_real_paths():
+    teacher = teacher_of(LINE_FRAMES, LINE, targets="heuristic")
+    found = teacher.search(0)
+    exact = distances_from(LINE, found.goals)
+    known = np.isfinite(found.targets)
+    assert (found.targets[known] == exact[known]).all()  # on a line there is one path only
+    assert (found.targets[np.arange(len(found.goals)), found.goals] == 0).all() and known.sum() > 5 * len(found.goals)
+
+
+def test_a_new_round_has_new_goals_and_the_same_round_the_same():
+    teacher = teacher_of(LINE_FRAMES, LINE, goals_per_round=8)
+    assert np.array_equal(teacher.search(0).goals, teacher.search(0).goals)
+    assert not np.array_equal(teacher.search(0).goals, teacher.search(1).goals)
+
+
+# ---------------------------------------------------------------------------------------------------- what counts
+
+
+def test_the_loss_is_the_mean_relative_error_of_known_pairs_over_at_least_one_step():
+    distance = torch.tensor([[1.0, 4.0], [0.5, 9.0]])
+    target = torch.tensor([[2.0, torch.inf], [0.0, 6.0]])
+    assert distance_loss(distance, target, "relative", 10.0).item() == pytest.approx((1 / 2 + 0.5 / 1 + 3 / 6) / 3)
+    assert distance_loss(distance, target, "absolute", 10.0).item() == pytest.approx((1 + 0.5 + 3) / 10 / 3)
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute"])
+def test_unreachable_pairs_are_ignored_in_value_and_gradient(kind):
+    distance = torch.tensor([1.0, 5.0, 2.0], requires_grad=True)
+    distance_loss(distance, torch.tensor([3.0, torch.inf, 1.0]), kind, 2.0).backward()
+    assert distance.grad[1] == 0 and (distance.grad[[0, 2]] != 0).all() and distance.grad.isfinite().all()
+    nothing = distance_loss(distance, torch.full((3,), torch.inf), kind, 2.0)
+    assert nothing.item() == 0
+
+
+def test_only_pairs_inside_a_part_are_learned_from():
+    num_parts, part = connected_parts(TWO_PARTS)
+    assert num_parts == 2
+    for targets in ("full", "bootstrapped", "heuristic"):
+        found = teacher_of(TWO_FRAMES, TWO_PARTS, targets=targets).search(0)
+        known = np.isfinite(found.targets)
+        assert not known[part[found.goals][:, None] != part[None, :]].any() and known.any()
+    assert relative_error(fitted(TWO_FRAMES, TWO_PARTS), TWO_FRAMES, TWO_PARTS) < 0.1
+
+
+def test_frames_outside_the_graph_are_never_goals_nor_learned_from():
+    graph = graph_of(40, both_ways({(i, i + 1): 1.0 for i in range(19)}))  # frames 20 and up are held out
+    for targets in ("full", "bootstrapped", "heuristic"):
+        teacher = teacher_of(LINE_FRAMES, graph, targets=targets)
+        found = teacher.search(0)
+        assert (found.goals < 20).all() and not np.isfinite(found.targets[:, 20:]).any()
+        seen = []
+        images = teacher.images
+        teacher.images = lambda numbers, seen=seen, images=images: seen.extend(numbers.tolist()) or images(numbers)
+        teacher.loss_at(0)
+        assert len(seen) == 64 + 20 and max(seen) < 20
+
+
+def test_vectors_are_the_scale_times_the_network():
+    embedding = Embedding(build_embedding(LINE_FRAMES, "mlp", 3, "lp", 2.0).encoder, make_head("lp", 2.0, 3))
+    images = FrameTensors(LINE_FRAMES, CPU)(np.arange(5))
+    once = embedding(images)
+    embedding.scale.fill_(4.0)
+    assert torch.allclose(embedding(images), 4 * once)

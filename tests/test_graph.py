@@ -1,0 +1,100 @@
+"""The graph against naive loops: weights, directions, zeros, held-out frames."""
+
+import numpy as np
+import pytest
+
+from plan2vec.graph import build_graph, closure_entries, edge_rows, transition_weights
+from plan2vec.neighbors import NearPairs
+from plan2vec.search import connected_parts, distances_from, shortest_path
+
+SEQUENCE = np.repeat([0, 1, 2], [5, 4, 3])
+ALL = np.ones(12, bool)
+
+
+def near(*triples):
+    first, second, distance = zip(*sorted(triples), strict=True) if triples else ((), (), ())
+    return NearPairs(np.array(first, np.int64), np.array(second, np.int64), np.array(distance, np.float32))
+
+
+CLOSURES = near((0, 7, 0.25), (2, 10, 0.0), (0, 3, 1.5))
+
+
+def entries(graph):
+    return dict(zip(zip(edge_rows(graph).tolist(), graph.indices.tolist(), strict=True), graph.data.tolist(), strict=True))
+
+
+def naive_entries(directed, closures=((0, 7, 0.25), (2, 10, 0.0), (0, 3, 1.5)), weights=None):
+    found = {}
+    for i in range(11):
+        if SEQUENCE[i] == SEQUENCE[i + 1]:
+            found[i, i + 1] = 1.0 if weights is None else weights[i]
+            if not directed:
+                found[i + 1, i] = found[i, i + 1]
+    for i, j, distance in closures:
+        found[i, j] = found[j, i] = distance
+    return found
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_graph_holds_the_transitions_and_closures_of_a_naive_loop(directed):
+    graph = build_graph(SEQUENCE, CLOSURES, None, directed, ALL)
+    assert entries(graph) == naive_entries(directed) and graph.nnz == (24 if not directed else 15)
+    assert graph.has_sorted_indices and graph.has_canonical_format and graph.dtype == np.float32
+    assert (graph[4, 5], graph[8, 9]) == (0, 0)  # no transition crosses from sequence to sequence
+
+
+def test_a_closure_of_length_zero_is_an_edge():
+    graph = build_graph(SEQUENCE, CLOSURES, None, False, ALL)
+    path = shortest_path(graph, 1, 11)
+    assert path.nodes == [1, 2, 10, 11] and path.length == 2
+    assert connected_parts(graph)[0] == 1 and connected_parts(build_graph(SEQUENCE, near(), None, False, ALL))[0] == 3
+    kept = graph[np.arange(12)][:, np.arange(12)]
+    assert entries(kept) == entries(graph)  # cutting out frames keeps it
+
+
+def test_a_directed_graph_leads_forward_along_steps_and_both_ways_over_closures():
+    graph = build_graph(SEQUENCE, near((4, 5, 0.5)), None, True, ALL)
+    distances = distances_from(graph, np.arange(12))
+    assert distances[0, 8] == 4 + 0.5 + 3 and np.isinf(distances[8, 0])
+    assert distances[4, 5] == distances[5, 4] == 0.5 and np.isinf(distances[1, 0])
+
+
+def test_recorded_step_lengths_are_divided_by_their_median():
+    length = np.array([2, 4, 6, 8, np.nan, 4, 4, 0, np.nan, 4, 10, np.nan])
+    inside = ~np.isnan(length)
+    graph = build_graph(SEQUENCE, near((0, 7, 0.25)), length, False, ALL)
+    assert np.median(length[inside]) == 4
+    assert entries(graph) == naive_entries(False, [(0, 7, 0.25)], weights=length / 4)
+    assert np.median(transition_weights(np.flatnonzero(inside), length)) == 1
+    assert (7, 8) in entries(graph) and entries(graph)[7, 8] == 0  # a step of length zero is an edge
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_step_lengths_that_are_no_lengths_are_refused(bad):
+    length = np.array([2, 4, 6, bad, np.nan, 4, 4, 4, np.nan, 4, 4, np.nan])
+    with pytest.raises(ValueError, match="step_length must be finite, never negative and mostly above 0"):
+        build_graph(SEQUENCE, near(), length, False, ALL)
+    with pytest.raises(ValueError, match="mostly above 0"):
+        build_graph(SEQUENCE, near(), np.zeros(12), False, ALL)
+
+
+def test_held_out_frames_are_isolated():
+    usable = SEQUENCE != 1
+    usable[2] = False
+    graph = build_graph(SEQUENCE, near((0, 10, 0.5)), None, False, usable)
+    assert set(entries(graph)) == {(0, 1), (1, 0), (3, 4), (4, 3), (9, 10), (10, 9), (10, 11), (11, 10), (0, 10), (10, 0)}
+    degree = np.diff(graph.indptr) + np.bincount(graph.indices, minlength=12)
+    assert (degree[~usable] == 0).all() and (degree[usable] > 0).all() and graph.shape == (12, 12)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_closure_entries_are_those_that_were_not_recorded(directed):
+    graph = build_graph(SEQUENCE, near((0, 7, 0.25), (2, 10, 0.0), (0, 3, 1.5), (4, 5, 1.0)), None, directed, ALL)
+    marked = closure_entries(graph, SEQUENCE)
+    found = {pair for pair, closure in zip(entries(graph), marked, strict=True) if closure}
+    assert found == {(0, 7), (7, 0), (2, 10), (10, 2), (0, 3), (3, 0), (4, 5), (5, 4)}  # 4 - 5 are neighbours in number only
+
+
+def test_edge_rows_name_the_row_of_every_entry():
+    graph = build_graph(SEQUENCE, CLOSURES, None, False, ALL)
+    assert edge_rows(graph).tolist() == [i for i in range(12) for _ in range(graph.indptr[i], graph.indptr[i + 1])]

@@ -1,0 +1,241 @@
+"""Pictures and report: complete, self-contained, and right for every kind of recording."""
+
+import json
+import re
+from dataclasses import replace
+from html import escape, unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from plan2vec import figures, film, gallery
+from plan2vec.config import Config
+from plan2vec.data import Sequences, make_sequences
+from plan2vec.domains import maze
+from plan2vec.embedding import EmbeddingConfig
+from plan2vec.evaluation import evaluate
+from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.model import Model
+from plan2vec.pipeline import fit
+from plan2vec.planner import Plan
+from plan2vec.report import LINES, page, verdicts, write_report
+from plan2vec.search import connected_parts
+
+FEW = {
+    "local_metric": LocalMetricConfig(num_updates=5, batch_size=32),
+    "embedding": EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, num_rounds=1, goals_per_round=16),
+}
+
+
+def table_room() -> Sequences:
+    """A small recording of the table room, seen in a quarter of the pixels."""
+    sequences = maze.simulate("table", 20, 10, 0)
+    return replace(sequences, frames=np.ascontiguousarray(sequences.frames[:, ::4, ::4]))
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """Images, with positions, in a run folder; three dimensions."""
+    return fit(table_room(), Config(dim=3, **FEW), out=tmp_path_factory.mktemp("room"), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def islands() -> Model:
+    """Vectors without positions, in memory: two flocks of random walks that never meet."""
+    rng = np.random.default_rng(0)
+    walks = rng.normal(size=(8, 12, 2)).cumsum(axis=1) + 500 * (np.arange(8) % 2)[:, None, None]
+    sequences = make_sequences(walks.reshape(-1, 2), np.repeat(np.arange(8), 12))
+    return fit(sequences, Config(dim=2, radius=0.1, **FEW), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def room_report(room: Model) -> tuple[dict, Path]:
+    card = evaluate(room)
+    return card, write_report(room, card, room.folder)
+
+
+@pytest.fixture(scope="module")
+def islands_report(islands: Model, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
+    card = evaluate(islands)
+    return card, write_report(islands, card, tmp_path_factory.mktemp("islands"))
+
+
+def all_figures(model: Model) -> dict[str, Figure]:
+    return {name: figure for name, _, _, figure in gallery._drawings(model)}
+
+
+def leaves(card: dict) -> list[tuple[str, object]]:
+    return [leaf for key, value in card.items() for leaf in (leaves(value) if isinstance(value, dict) else [(key, value)])]
+
+
+# ---------------------------------------------------------------------------------------------------- the page
+
+
+def test_the_report_needs_no_network_and_no_script(room_report):
+    text = room_report[1].read_text(encoding="utf-8")
+    sources = re.findall(r'\b(?:src|href)="([^"]{0,30})', text)
+    assert len(sources) == 9 and all(source.startswith("data:image/png;base64,") for source in sources)
+    assert "://" not in text and "<script" not in text and "<link" not in text and "url(" not in text and "@import" not in text
+    assert "default-src 'none'" in text  # and the browser is told so
+
+
+@pytest.mark.parametrize("report", ["room_report", "islands_report"])
+def test_the_report_holds_every_number_of_the_scorecard(report, request):
+    card, path = request.getfixturevalue(report)
+    text = unescape(path.read_text(encoding="utf-8"))
+    numbers = [(name, value) for name, value in leaves(card) if isinstance(value, int | float)]
+    assert len(numbers) >= 18
+    assert [name for name, value in numbers if json.dumps(value) not in text] == []
+    assert [name for name in card if name not in ("seconds", "holdout") and f'<th scope="row">{name}' not in text] == []
+
+
+@pytest.mark.parametrize("report", ["room_report", "islands_report"])
+def test_every_number_of_the_scorecard_is_explained(report, request):
+    card, _ = request.getfixturevalue(report)
+    assert set(card) - set(LINES) == {"seconds"}
+
+
+def test_a_hostile_source_name_stays_text(islands):
+    hostile = "<script>alert('x')</script>\"><img src=x onerror=y>&"
+    named = Model(
+        replace(islands.sequences, source=hostile), islands.config, islands.local_metric, None, islands.graph, islands.radius,
+        islands.closure_report, islands.embedding, islands.vectors, {},
+    )  # fmt: skip
+    text = page(named, {hostile: hostile}, [])
+    assert "<script" not in text and "<img" not in text
+    assert text.count(escape(hostile)) >= 4  # title, heading, source, scorecard
+
+
+def test_a_bad_number_is_named_with_its_remedy_and_a_good_one_is_not(islands):
+    text = page(islands, {"num_components": 2, "path_ratio": 1.1}, [])
+    assert verdicts({"num_components": 2, "path_ratio": 1.1}) == {"num_components": False, "path_ratio": True}
+    assert "1 of 2 judged numbers are good; look at num_components." in text
+    assert "<code>--radius</code>" in text and "--method astar" not in text
+
+
+def test_a_number_that_could_not_be_measured_gets_no_verdict(islands):
+    assert verdicts({"embedding_error": None}) == {}
+    assert "could not be measured" in page(islands, {"embedding_error": None}, [])
+
+
+def test_held_out_frames_have_a_scorecard_of_their_own(islands):
+    text = page(islands, {"success_graph": 0.5, "holdout": {"success_graph": 0.25}}, [])
+    assert "0.5 (50.0%)" in text and "0.25 (25.0%)" in text and "never trained on" in text
+
+
+def test_settings_that_differ_from_the_default_are_marked(islands):
+    assert "0.1 (default: None)" in page(islands, {}, [])
+
+
+def test_islands_have_several_parts_and_their_report_says_so(islands, islands_report):
+    num_parts, _ = connected_parts(islands.graph)
+    text = islands_report[1].read_text(encoding="utf-8")
+    assert num_parts > 1 and islands.sequences.position is None
+    assert f"The graph has {num_parts} parts" in text and "vectors of 2, in 8 sequences" in text
+
+
+# ---------------------------------------------------------------------------------------------------- the pictures
+
+
+def test_a_run_of_images_gets_all_pictures_and_vectors_those_without_frames(room_report, islands_report):
+    named = [{path.stem for path in (report[1].parent / "figures").iterdir()} for report in (room_report, islands_report)]
+    assert named[0] == {"frames", "map", "graph", "value", "path", "strip", "distances", "closures", "training"}
+    assert named[1] == {"map", "graph", "value", "path", "distances"}  # without a folder there is no log either
+
+
+def test_every_picture_is_1200_pixels_wide_and_not_blank(room_report):
+    for path in (room_report[1].parent / "figures").iterdir():
+        with Image.open(path) as image:
+            assert image.width == 1200 and np.ptp(np.asarray(image.convert("L"))) > 100, path.name
+
+
+@pytest.mark.parametrize("name", ["room", "islands"])
+def test_every_axis_is_labelled(name, request):
+    drawn = all_figures(request.getfixturevalue(name))
+    axes = {key: figure.axes[0] for key, figure in drawn.items() if key not in ("frames", "strip", "closures")}
+    assert len(axes) >= 5
+    assert [key for key, ax in axes.items() if not (ax.get_xlabel() and ax.get_ylabel())] == []
+    assert all(ax.axison is False for key in ("frames", "strip", "closures") if key in drawn for ax in drawn[key].axes)
+
+
+def test_the_same_model_gives_the_same_pixels(islands, tmp_path):
+    for name in ("a.png", "b.png"):
+        figures.save_figure(figures.graph_figure(islands), tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_principal_components_carry_their_share_and_two_dimensions_are_drawn_as_they_are():
+    vectors = np.array([[0, 0, 0], [3, 0, 0], [0, 1, 0], [3, 1, 0.0]])
+    scene = figures.map_scene(vectors)
+    assert "90% of variance" in scene.labels[0] and "10% of variance" in scene.labels[1]
+    assert np.linalg.norm(scene.place[0] - scene.place[3]) == pytest.approx(np.sqrt(10))
+    assert np.array_equal(figures.map_scene(vectors[:, :2]).place, vectors[:, :2])
+
+
+def test_a_place_can_be_told_from_its_colour():
+    place = np.stack(np.meshgrid(np.linspace(0, 1, 6), np.linspace(0, 1, 6)), axis=-1).reshape(-1, 2)
+    colors = figures.place_colors(place)
+    apart = np.linalg.norm(colors[:, None] - colors[None], axis=-1) + np.eye(len(colors))
+    assert colors.min() >= 0 and colors.max() <= 1 and apart.min() > 0.05
+
+
+def test_walls_are_drawn_where_the_domain_knows_them(room):
+    scene = figures.room_scene(room.sequences)
+    assert scene is not None and scene.walls == maze.ROOMS["table"].walls and scene.labels == ("x (m)", "y (m)")
+    unknown = figures.room_scene(replace(room.sequences, domain=None))
+    assert unknown is not None and unknown.walls == ()
+    assert figures.room_scene(room.sequences.without_truth()) is None
+
+
+def test_the_task_of_the_pictures_lies_inside_the_largest_part(islands):
+    start, goal = figures.far_task(islands)
+    _, part = connected_parts(islands.graph)
+    assert part[start] == part[goal] == 0 and start != goal
+
+
+# ---------------------------------------------------------------------------------------------------- film strips
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for ax in figure.axes for text in ax.texts if text.get_text()]
+
+
+def test_a_short_plan_shows_every_frame_and_the_local_distance_of_every_hop(room):
+    strip = film.film_strip(room, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
+    hops = [f"{distance:.2f}" for distance in room.local_distance(np.array([0, 1]), np.array([1, 2]))]
+    assert texts(strip)[:6] == ["0:0", hops[0], "0:1", hops[1], "0:2", "goal"]
+    assert len(strip.axes[0].images) == 3
+
+
+def test_a_long_plan_is_thinned_with_a_note_and_keeps_its_ends(room):
+    strip = film.film_strip(room, Plan(0, 39, "dijkstra", list(range(40)), 39.0, 40, 40))
+    assert len(strip.axes[0].images) == film.MAX_STRIP
+    words = texts(strip)
+    assert words[0] == "0:0" and words[-3] == "3:9" and "14 of 40 frames shown" in words[-1]
+
+
+def test_a_plan_that_failed_shows_its_ends_and_why(room):
+    strip = film.film_strip(room, Plan(-1, 5, "greedy", None, None, 0, 0, "the start image is not on the map"))
+    assert texts(strip) == ["not on the map", "start", "0:5", "goal", "greedy: no path (the start image is not on the map)"]
+
+
+def test_the_strip_of_vectors_is_their_path(islands):
+    strip = film.film_strip(islands, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
+    line = strip.axes[0].lines[0]
+    assert np.array_equal(np.stack(line.get_data(), axis=1), figures.scene_of(islands).place[[0, 1, 2]])
+    assert line.get_label() == "greedy: 2.0 steps, 2 hops"
+
+
+def test_color_frames_are_shown_in_color_and_others_by_their_first_channel():
+    frame = np.arange(2 * 2 * 3, dtype=np.uint8).reshape(2, 2, 3)
+    assert film._displayable(frame).shape == (2, 2, 3)
+    assert np.array_equal(film._displayable(frame[..., :2]), frame[..., 0])
+
+
+def test_a_resumed_training_counts_the_last_value_of_an_update():
+    records = [{"stage": "embedding", "update": u, "loss": loss} for u, loss in ((0, 3.0), (1, 2.0), (1, 1.0), (2, 0.5))]
+    (ax,) = figures.training_figure([*records, {"stage": "graph", "finished": True, "seconds": 1.0}]).axes
+    assert ax.lines[0].get_ydata().tolist() == [3.0, 1.0, 0.5] and ax.get_yscale() == "log"
