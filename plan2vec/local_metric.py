@@ -145,7 +145,7 @@ def siamese_loss(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
     if config.loss == "nce":
         return nce_loss(near, distance[: len(first)], far[: len(first)])
     target = torch.from_numpy(gap.astype(np.float32)).to(distance.device)
-    far_loss = far_distance_loss(distance[far], pairs.max_gap, config.loss)
+    far_loss = far_distance_loss(distance, far, pairs.max_gap, config.loss)
     return F.smooth_l1_loss(near, target) + config.far_weight * far_loss
 
 
@@ -160,22 +160,20 @@ def stacked_loss(metric: StackedMetric, images: FrameTensors, pairs: Pairs, conf
     same, near, far = d.split((len(first), len(first), num_far))
     if config.loss == "nce":
         negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
-        anchored = (
-            same.square().mean() + (1 - near).clamp(min=0).square().mean()
-        )  # equation 4 knows differences of d only: not below 0 or 1
-        return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchored
+        anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()  # equation 4 knows differences of d only
+        return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
     target = torch.from_numpy(gap.astype(np.float32)).to(d.device)
-    far_loss = far_distance_loss(far, pairs.max_gap, config.loss)
+    far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
     return F.smooth_l1_loss(same, torch.zeros_like(same)) + F.smooth_l1_loss(near, target) + config.far_weight * far_loss
 
 
-def far_distance_loss(distance: Tensor, max_gap: int, loss: str) -> Tensor:
+def far_distance_loss(distance: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:
     """Far pairs lie at 2 x max_gap (regression, the paper's) or beyond it (hinge, which the authors found better later)."""
-    if not len(distance):  # a recording of a few frames
-        return distance.sum()
+    missing = 2.0 * max_gap - distance
     if loss == "hinge":
-        distance = distance.clamp(max=2.0 * max_gap)
-    return F.smooth_l1_loss(distance, torch.full_like(distance, 2.0 * max_gap))
+        missing = missing.clamp(min=0)
+    error = F.smooth_l1_loss(missing, torch.zeros_like(missing), reduction="none")
+    return (error * far).sum() / far.sum().clamp(min=1)
 
 
 def nce_loss(near: Tensor, negatives: Tensor, far: Tensor) -> Tensor:

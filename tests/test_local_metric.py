@@ -208,8 +208,8 @@ def test_far_pairs_lie_in_other_sequences_or_more_than_two_gaps_apart():
 
 def test_far_pairs_cost_nothing_beyond_the_margin_under_the_hinge_but_do_under_regression():
     distance = torch.tensor([0.0, 3.0, 4.0, 7.0])
-    assert far_distance_loss(distance, 2, "hinge").item() == pytest.approx((3.5 + 0.5) / 4)  # smooth L1 to 4
-    assert far_distance_loss(distance, 2, "regression").item() == pytest.approx((3.5 + 0.5 + 2.5) / 4)
+    assert far_distance_loss(distance, torch.ones_like(distance), 2, "hinge").item() == pytest.approx((3.5 + 0.5) / 4)  # smooth L1 to 4
+    assert far_distance_loss(distance, torch.ones_like(distance), 2, "regression").item() == pytest.approx((3.5 + 0.5 + 2.5) / 4)
 
 
 def test_the_contrastive_loss_equals_a_naive_softmax_over_the_far_pairs():
