@@ -13,9 +13,10 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from plan2vec.device_search import distances_from_on
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
 from plan2vec.heads import Head, make_head
-from plan2vec.search import best_first, choose_workers, distances_from
+from plan2vec.search import best_first, distances_from
 from plan2vec.training import Journal, rng_at, train
 
 
@@ -23,7 +24,7 @@ from plan2vec.training import Journal, rng_at, train
 class EmbeddingConfig:
     """How the embedding is learned."""
 
-    num_updates: int = 800  # gradient updates
+    num_updates: int = 600  # gradient updates
     goals_per_update: int = 128  # rows of the block of distances an update learns from
     nodes_per_update: int = 256  # its columns
     num_rounds: int = 2  # how often the goals that were searched from are replaced by new ones
@@ -121,7 +122,7 @@ class Teacher(nn.Module):
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         backward = self.graph.T.tocsr()  # searched from the goal, so that rows hold distances *to* it
         if self.config.targets == "full":
-            return Round(goals, distances_from(backward, goals, choose_workers(backward, len(goals))))
+            return Round(goals, distances_from_on(self.images.device, backward, goals))
         self._refresh_reference(number)
         if self.config.targets == "bootstrapped":
             return Round(goals, self._bootstrapped(backward, goals))

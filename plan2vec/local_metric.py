@@ -27,7 +27,7 @@ class LocalMetricConfig:
     loss: Literal["regression", "hinge", "nce"] = "hinge"  # far pairs: exactly 2 (paper) | at least 2 | noise-contrastive (paper, eq. 4)
     network: Literal["maze-local", "deep-local"] = "maze-local"  # the stacked architecture's network
     dim: int = 32  # numbers in a siamese vector
-    num_updates: int = 600  # gradient updates
+    num_updates: int = 400  # gradient updates
     batch_size: int = 256  # neighbour pairs an update (siamese: all other pairs of the batch are far pairs)
     learning_rate: float = 1e-3  # Adam, at its highest
     far_weight: float = 2.0  # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2)
@@ -141,7 +141,7 @@ def siamese_loss(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
     vectors = metric.embed(augment(images(numbers), config, rng))
     distance = all_distances(vectors)  # [2b, 2b]
     near = safe_norm(vectors[: len(first)] - vectors[len(first) :])
-    far = torch.from_numpy(is_far(pairs, numbers[:, None], numbers[None, :])).to(distance.device)
+    far = all_far(pairs, numbers, distance.device)
     if config.loss == "nce":
         return nce_loss(near, distance[: len(first)], far[: len(first)])
     target = torch.from_numpy(gap.astype(np.float32)).to(distance.device)
@@ -203,6 +203,13 @@ def draw_far(pairs: Pairs, first: np.ndarray, rng: np.random.Generator) -> tuple
 def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Frames of other sequences, or more than 2 x max_gap apart in time: far unless they meet by chance."""
     return (pairs.sequence[first] != pairs.sequence[second]) | (np.abs(first - second) > 2 * pairs.max_gap)
+
+
+def all_far(pairs: Pairs, numbers: np.ndarray, device: torch.device) -> Tensor:
+    """[b, b] bool: `is_far` of all pairs of the numbered frames, on the device."""
+    number = torch.from_numpy(numbers).to(device)
+    label = torch.from_numpy(pairs.sequence[numbers]).to(device)
+    return (label[:, None] != label) | ((number[:, None] - number).abs() > 2 * pairs.max_gap)
 
 
 def augment(images: Tensor, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:

@@ -1,6 +1,6 @@
 """What a fit gives: the graph, the metric map and the planner over one set of recordings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ from plan2vec.run import (
     save_vectors,
 )  # fmt: skip
 from plan2vec.search import connected_parts
+from plan2vec.strike import drop_struck, read_judged
 from plan2vec.training import Journal
 
 NUM_LOOKED_AT = 20  # nearest frames by vector that the local metric scores when an image is looked for on the map
@@ -130,7 +131,7 @@ class Model:
         if part[plan.start] == part[plan.goal]:
             return plan
         reason = f"no path: start lies in part {part[plan.start]}, goal in part {part[plan.goal]} of {num_parts} (0 is the largest)"
-        return Plan(plan.start, plan.goal, plan.method, None, None, plan.num_expanded, plan.num_touched, reason)
+        return replace(plan, reason=reason)
 
     def frame_number(self, asked: int | str | np.integer | np.ndarray, name: str = "frame") -> int:
         """A frame number from itself or from "sequence:index"."""
@@ -187,7 +188,8 @@ def load(path: str | Path, device: str = "auto") -> Model:
     sequences = read_data(folder)
     metric, accuracy = load_local_metric(folder / "local_metric.safetensors", sequences.frames, config, target)
     built = load_graph(folder / "graph.npz")
+    graph = drop_struck(built.graph, sequences.sequence, read_judged(folder).struck)
     embedding = load_embedding(folder / "embedding.safetensors", sequences.frames, config, target)
     seconds = Run(folder, Journal(folder)).seconds()
     vectors = load_vectors(folder / "vectors.npy")
-    return Model(sequences, config, metric, accuracy, built.graph, built.radius, built.report, embedding, vectors, seconds, folder)
+    return Model(sequences, config, metric, accuracy, graph, built.radius, built.report, embedding, vectors, seconds, folder)

@@ -5,6 +5,7 @@ recordings -> local metric -> near pairs -> graph -> shortest distances -> embed
                                             closures
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from plan2vec.run import (
     save_vectors,
 )  # fmt: skip
 from plan2vec.search import connected_parts
+from plan2vec.strike import drop_struck, read_judged
 from plan2vec.training import Journal, rng_at
 
 ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
@@ -60,6 +62,7 @@ def fit(
         save_local_metric, lambda path: load_local_metric(path, frames, config, target),
     )  # fmt: skip
     built = run.product("graph.npz", lambda: join_frames(recorded, metric, config, target, usable), save_graph_of(sequence), load_graph)
+    built = replace(built, graph=drop_struck(built.graph, sequence, read_judged(folder).struck))
     journal.say(built.report)
     warn_about_parts(built, usable, journal)
     embedding = run.product(

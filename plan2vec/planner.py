@@ -1,8 +1,7 @@
 """Stage 5: plans between frames. Greedy and lookahead walk the metric map, A* searches with it, Dijkstra without it."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -27,6 +26,7 @@ class Plan:
     num_expanded: int  # times the neighbours of a frame were asked for
     num_touched: int  # distinct frames returned by these queries
     reason: str = ""  # why there is no path
+    touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # the frames that num_touched counts, for pictures
 
     @property
     def hops(self) -> int | None:
@@ -44,7 +44,7 @@ def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, metho
     path = best_first(graph, start, goal, heuristic)
     length = path.length if path.nodes is not None else None
     reason = "" if path.nodes is not None else "no path leads from start to goal on the graph"
-    return Plan(start, goal, method, path.nodes, length, path.num_expanded, path.num_touched, reason)
+    return Plan(start, goal, method, path.nodes, length, path.num_expanded, path.num_touched, reason, path.touched)
 
 
 def _walk_one(
@@ -62,20 +62,21 @@ def _walk_one(
         if memory:
             choices = choices[[node not in visited for node in around.nodes[1:].tolist()]]
         if not len(choices):
-            return _stuck(start, goal, method, num_expanded, len(touched), f"stuck at frame {nodes[-1]}: every neighbour was visited")
+            return _stuck(start, goal, method, num_expanded, touched, f"stuck at frame {nodes[-1]}: every neighbour was visited")
         place = choices[np.argmin(to_goal(around.nodes[choices]))]
         if np.any(around.nodes[choices] == goal):
             place = choices[around.nodes[choices] == goal][0]
         hops = around.hops_to(int(place))[1:]
         if hops[-1] in visited:  # without memory the walk would go round forever
-            return _stuck(start, goal, method, num_expanded, len(touched), f"{method} goes in a circle at frame {hops[-1]}")
+            return _stuck(start, goal, method, num_expanded, touched, f"{method} goes in a circle at frame {hops[-1]}")
         nodes += hops
         visited.update(hops if memory else hops[-1:])  # frames passed on the way chose nothing yet
-    return Plan(start, goal, method, nodes, path_length(graph, nodes), num_expanded, len(touched))
+    return Plan(start, goal, method, nodes, path_length(graph, nodes), num_expanded, len(touched), "", frozenset(touched))
 
 
-def _stuck(start: int, goal: int, method: str, num_expanded: int, num_touched: int, reason: str) -> Plan:
-    return Plan(start, goal, method, None, None, num_expanded, num_touched, reason + "; try lookahead, astar or dijkstra")
+def _stuck(start: int, goal: int, method: str, num_expanded: int, touched: set[int], reason: str) -> Plan:
+    reason += "; try lookahead, astar or dijkstra"
+    return Plan(start, goal, method, None, None, num_expanded, len(touched), reason, frozenset(touched))
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,12 @@ def _next_nodes(
     score[random[owner]] = rng.random(np.count_nonzero(random[owner]))
     if allowed is not None:
         score[~allowed] = np.inf
-    order = np.lexsort((score, owner))
-    first = np.searchsorted(owner[order], np.arange(len(here)))
-    exists = np.bincount(owner, minlength=len(here)) > 0
-    best = order[np.minimum(first, max(len(order) - 1, 0))] if len(order) else np.zeros(len(here), int)
-    return np.where(exists & (score[best] < math.inf), neighbor[best], -1) if len(order) else np.full(len(here), -1)
+    least = np.full(len(here), np.inf)
+    np.minimum.at(least, owner, score)
+    best = np.flatnonzero((score == least[owner]) & (score < np.inf))[::-1]
+    following = np.full(len(here), -1)
+    following[owner[best]] = neighbor[best]  # reversed, so that the first of equals stays
+    return following
 
 
 def neighbor_lists(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

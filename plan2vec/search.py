@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, overload
 
@@ -30,7 +30,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 Heuristic = Callable[[np.ndarray], np.ndarray]  # (m,) node numbers -> (m,) estimated distances to the goal, steps
 
 SECONDS_PER_EDGE = 1e-8  # scipy's Dijkstra, for every stored edge and source, on one core
-SECONDS_TO_START = 0.7  # a child process that searches
+SECONDS_TO_START = 2.0  # child processes that search, on a slow file system
 SOURCES_AT_ONCE = 64  # rows of float64 distances that scipy holds before they become float32
 
 
@@ -42,6 +42,7 @@ class Path:
     length: float  # steps; inf: no path found
     num_expanded: int  # times the neighbours of a node were asked for
     num_touched: int  # distinct nodes returned by these queries
+    touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # these nodes
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def best_first(
     while (node := waiting.pop()) is not None:
         if node == goal:
             nodes = _trace(parent, goal)
-            return Path(nodes, path_length(graph, nodes), num_expanded, len(touched))
+            return Path(nodes, path_length(graph, nodes), num_expanded, len(touched), frozenset(touched))
         neighbors, weights = _edges(graph, node)
         num_expanded += 1
         expanded.add(node)
@@ -123,7 +124,7 @@ def best_first(
             for dropped in waiting.keep_best(queue_size):
                 if dropped not in expanded:  # only expanded nodes are anyone's parent
                     del cost[dropped], parent[dropped]
-    return Path(None, math.inf, num_expanded, len(touched))
+    return Path(None, math.inf, num_expanded, len(touched), frozenset(touched))
 
 
 def path_length(graph: csr_array, nodes: Sequence[int]) -> float:

@@ -1,5 +1,7 @@
 """Which closures are believed: support tests against naive loops, injected worm-holes, the radius, the suspicious ones."""
 
+from itertools import pairwise
+
 import networkx
 import numpy as np
 import pytest
@@ -239,7 +241,7 @@ def test_path_uses_on_trees_equal_those_counted_with_networkx():
         expected = dict.fromkeys(zip(edge_rows(graph).tolist(), graph.indices.tolist(), strict=True), 0)
         for source in sources.tolist():
             for path in networkx.single_source_shortest_path(tree, source).values():
-                for edge in zip(path, path[1:], strict=False):
+                for edge in pairwise(path):
                     expected[edge] += 1
         assert count_path_uses(graph, sources).tolist() == list(expected.values()) and max(expected.values()) > 20
 

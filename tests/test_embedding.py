@@ -14,7 +14,7 @@ from plan2vec.search import connected_parts, distances_from
 from plan2vec.training import Journal
 
 CPU = torch.device("cpu")
-QUICK = EmbeddingConfig(num_updates=300, goals_per_update=32, nodes_per_update=64, goals_per_round=32, learning_rate=3e-3)
+QUICK = EmbeddingConfig(num_updates=200, goals_per_update=32, nodes_per_update=64, goals_per_round=32, learning_rate=3e-3)
 
 
 def graph_of(num_nodes, edges):
@@ -70,10 +70,10 @@ def untrained(frames, graph, config=QUICK, head="lp", dim=8):
 
 def test_the_distances_on_a_line_are_recovered():
     assert relative_error(untrained(LINE_FRAMES, LINE), LINE_FRAMES, LINE) > 0.3
-    assert relative_error(fitted(LINE_FRAMES, LINE, dim=2), LINE_FRAMES, LINE) < 0.06
+    assert relative_error(fitted(LINE_FRAMES, LINE, dim=2), LINE_FRAMES, LINE) < 0.01
 
 
-@pytest.mark.parametrize(("norm_order", "limit"), [(2.0, 0.2), (np.inf, 0.1)])
+@pytest.mark.parametrize(("norm_order", "limit"), [(2.0, 0.13), (np.inf, 0.05)])
 def test_the_distances_on_a_ring_are_recovered_around_it_and_not_across(norm_order, limit):
     embedding = fitted(RING_FRAMES, RING, norm_order=norm_order)
     assert relative_error(embedding, RING_FRAMES, RING) < limit
@@ -82,30 +82,32 @@ def test_the_distances_on_a_ring_are_recovered_around_it_and_not_across(norm_ord
     assert opposite > 13.2 > 40 / np.pi  # 20 steps around; the straight line across a circle would be 12.7
 
 
-@pytest.mark.parametrize("loss", ["relative", "absolute"])
-@pytest.mark.parametrize("targets", ["full", "bootstrapped", "heuristic"])
+@pytest.mark.parametrize(
+    ("targets", "loss"), [("full", "relative"), ("bootstrapped", "relative"), ("heuristic", "relative"), ("full", "absolute")]
+)
 def test_every_kind_of_target_learns_a_line_better_than_an_untrained_network(targets, loss):
-    config = dataclasses.replace(QUICK, targets=targets, loss=loss, depth=10, num_rounds=8, num_updates=200, goals_per_round=16)
+    config = dataclasses.replace(QUICK, targets=targets, loss=loss, depth=10, num_rounds=8, num_updates=120, goals_per_round=16)
     before = relative_error(untrained(LINE_FRAMES, LINE), LINE_FRAMES, LINE)
     after = relative_error(fitted(LINE_FRAMES, LINE, config), LINE_FRAMES, LINE)
-    assert after < 0.5 * before and after < 0.25
+    assert after < 0.1 * before and after < 0.03
 
 
-@pytest.mark.parametrize("head", ["max-relu", "mrn"])
-def test_an_asymmetric_head_learns_a_one_way_ring_where_l2_cannot(head):
+def test_an_asymmetric_head_learns_a_one_way_ring_where_l2_cannot():
     assert distances_from(ONE_WAY, [0])[0].tolist() == list(range(12))
+    least = sum((12 - 2 * k) / (12 - k) for k in range(1, 6)) / 11  # error of any symmetric function: k steps there, 12 - k back
     symmetric = relative_error(fitted(ONE_WAY_FRAMES, ONE_WAY, dim=16), ONE_WAY_FRAMES, ONE_WAY)
-    asymmetric = fitted(ONE_WAY_FRAMES, ONE_WAY, dim=16, head=head)
-    least = sum((12 - 2 * k) / (12 - k) for k in range(1, 6)) / 11  # of any symmetric function: k steps there for both ways, 12 - k back
-    assert symmetric >= least > 0.28 and relative_error(asymmetric, ONE_WAY_FRAMES, ONE_WAY) < 0.12
-    distance = learned_distances(asymmetric, ONE_WAY_FRAMES)
-    there, back = distance[np.arange(11), np.arange(1, 12)], distance[np.arange(1, 12), np.arange(11)]
-    assert there.max() < 1.5 and back.mean() > 3 * there.mean()  # one step there, eleven back
+    assert symmetric >= least > 0.28
+    for head in ("max-relu", "mrn"):
+        asymmetric = fitted(ONE_WAY_FRAMES, ONE_WAY, dim=16, head=head)
+        assert relative_error(asymmetric, ONE_WAY_FRAMES, ONE_WAY) < 0.12
+        distance = learned_distances(asymmetric, ONE_WAY_FRAMES)
+        there, back = distance[np.arange(11), np.arange(1, 12)], distance[np.arange(1, 12), np.arange(11)]
+        assert there.max() < 1.5 and back.mean() > 3 * there.mean()  # one step there, eleven back
 
 
 def test_a_target_scale_changes_the_units_inside_and_not_the_distances():
     embedding = fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, target_scale=5.0), dim=2)
-    assert embedding.scale == 5 and relative_error(embedding, LINE_FRAMES, LINE) < 0.1
+    assert embedding.scale == 5 and relative_error(embedding, LINE_FRAMES, LINE) < 0.02
     exact = distances_from(LINE, np.arange(40))
     assert float(fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, num_updates=1)).scale) == pytest.approx(exact.mean(), rel=0.4)
 

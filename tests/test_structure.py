@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
-    "version", "files", "data", "heads", "neighbors", "encoder", "training", "search", "local_metric", "graph", "closures", "embedding",
+    "version", "files", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric", "graph", "closures", "embedding",
     "planner", "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "estimator", "estimate",
     "figures", "film", "gallery", "report", "bench", "cli",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from plan2vec.files import remove_leftovers, replacing, write_text
 from plan2vec.training import NUM_LOG_LINES, Journal, rng_at, schedule, train
 
 
-class Interruption(Exception):
+class InterruptionError(Exception):
     """Stands for a kill."""
 
 
@@ -26,7 +26,7 @@ def loss_of(module, stop_at=None):
 
     def loss_at(update):
         if update == stop_at:
-            raise Interruption
+            raise InterruptionError
         inputs = torch.from_numpy(rng_at(5, update).normal(size=(16, 3)).astype(np.float32))
         return (module(inputs)[:, 0] - inputs.square().sum(1)).square().mean()
 
@@ -54,7 +54,7 @@ def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tm
     journal = Journal(tmp_path, checkpoint_seconds=0)
     for stop_at in stops:
         module = network()
-        with pytest.raises(Interruption):
+        with pytest.raises(InterruptionError):
             train(module, loss_of(module, stop_at), 40, 1e-2, "some", journal)
         assert state_bytes(module) != state_bytes(whole)
         assert (tmp_path / "checkpoints" / "some.safetensors").exists() == (stop_at > 0)
@@ -163,10 +163,10 @@ def test_an_error_leaves_the_former_file_and_nothing_else(tmp_path):
     for former in (None, "former"):
         if former:
             path.write_text(former)
-        with pytest.raises(Interruption), replacing(path) as temporary:
+        with pytest.raises(InterruptionError), replacing(path) as temporary:
             temporary.write_text("half of it")
             assert (path.read_text() if former else path.exists()) == (former or False)  # never half a file in its place
-            raise Interruption
+            raise InterruptionError
         assert os.listdir(tmp_path) == (["some.txt"] if former else [])
     assert path.read_text() == "former"
 

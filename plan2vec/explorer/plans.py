@@ -1,0 +1,46 @@
+"""One plan quickly, then all methods side by side."""
+
+import math
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from plan2vec.model import Model
+from plan2vec.planner import Plan
+from plan2vec.search import distances_from
+
+
+def plan_by(model: Model, start: int, goal: int, method: str) -> Plan:
+    """A plan between two frames; Dijkstra's by scipy, because in pure Python it takes seconds on a large graph."""
+    return exact_plan(model.graph, start, goal) if method == "dijkstra" else model.plan(start, goal, method)
+
+
+def exact_plan(graph: csr_array, start: int, goal: int) -> Plan:
+    """The shortest path, and what Dijkstra's search from start to goal would expand and touch."""
+    lengths, before = distances_from(graph, np.array([start]), predecessors=True)
+    length = float(lengths[0, goal])
+    expanded = lengths[0] < length
+    touched = returned_by(graph, expanded)
+    if math.isinf(length):
+        reason = "no path leads from start to goal on the graph"
+        return Plan(start, goal, "dijkstra", None, None, int(expanded.sum()), len(touched), reason, touched)
+    nodes = [goal]
+    while nodes[-1] != start:
+        nodes.append(int(before[0, nodes[-1]]))
+    return Plan(start, goal, "dijkstra", nodes[::-1], length, int(expanded.sum()), len(touched), "", touched)
+
+
+def returned_by(graph: csr_array, expanded: np.ndarray) -> frozenset[int]:
+    """Frames that a search gets to see when it asks for the neighbours of the expanded ones, (n,) bool."""
+    seen = np.zeros(graph.shape[0], bool)
+    seen[graph.indices[np.repeat(expanded, np.diff(graph.indptr))]] = True
+    return frozenset(np.flatnonzero(seen).tolist())
+
+
+def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
+    """Steps of every hop of a path on the graph; they add up to the plan's length."""
+    lengths = []
+    for node, following in zip(nodes, nodes[1:], strict=False):
+        row = slice(graph.indptr[node], graph.indptr[node + 1])
+        lengths.append(float(graph.data[row][graph.indices[row] == following].min()))
+    return lengths
