@@ -21,9 +21,11 @@ from plan2vec.domains import maze
 from plan2vec.encoder import choose_device
 from plan2vec.estimate import estimate_fit
 from plan2vec.evaluation import default_rule, evaluate
+from plan2vec.explorer import explore
 from plan2vec.figures import save_figure
 from plan2vec.files import write_text
 from plan2vec.film import film_strip
+from plan2vec.film_video import save_video, writer_of
 from plan2vec.model import Model, load
 from plan2vec.pipeline import fit
 from plan2vec.planner import Method, Plan
@@ -73,8 +75,9 @@ class PlanCommand:
     goal: str  # frame number, sequence:index, or an image file
     method: Method = "greedy"  # greedy and lookahead walk the map, astar searches with it, dijkstra without it
     lookahead: int = 3  # hops looked ahead, for --method lookahead
-    memory: bool = False  # greedy and lookahead never enter a frame twice
+    memory: bool = False  # greedy and lookahead never choose a frame twice
     strip: Path | None = None  # where the film strip goes; default figures/ of the run
+    video: Path | None = None  # also as a moving picture: a .gif or .mp4 file
     device: Device = "auto"
     json: bool = False  # print the plan as one JSON object
 
@@ -104,10 +107,21 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Explore:
+    """Look at a fitted run in the browser: map, plans, neighbours, suspicious closures."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    port: int = 0  # 0: a free one
+    host: str = "127.0.0.1"  # any other address lets other machines in, without a password
+    no_browser: bool = False  # print the address only
+    device: Device = "auto"
+
+
+@dataclass(frozen=True)
 class Bench:
     """Run a benchmark and print its rows."""
 
-    name: tyro.conf.Positional[Literal["resume"]]
+    name: tyro.conf.Positional[Literal["resume", "explorer"]]
     seed: int = 0
     json: bool = False  # print the rows as one JSON object
 
@@ -131,7 +145,7 @@ def refuse(text: str, code: int) -> int:
     return code
 
 
-Command = Demo | Fit | PlanCommand | Evaluate | Report | Bench
+Command = Demo | Fit | PlanCommand | Evaluate | Report | Explore | Bench
 
 
 def parse(arguments: list[str]) -> Command:
@@ -144,6 +158,7 @@ def parse(arguments: list[str]) -> Command:
         | Annotated[PlanCommand, subcommand("plan")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
+        | Annotated[Explore, subcommand("explore")]
         | Annotated[Bench, subcommand("bench")]
     )
     return tyro.cli(commands, prog="plan2vec", description=__doc__, args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
@@ -170,6 +185,8 @@ def run_command(command: Command) -> int:
             evaluate_run(command)
         case Report():
             write_run_report(load(command.run, command.device))
+        case Explore():
+            explore(command.run, command.host, command.port, not command.no_browser, command.device)
         case Bench():
             print_answer(BENCHMARKS[command.name](command.seed), command.json)
     return 0
@@ -247,6 +264,8 @@ def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
 def plan(command: PlanCommand) -> None:
     if command.lookahead < 1:
         raise ValueError(f"--lookahead must be at least 1 hop, but is {command.lookahead}")
+    if command.video is not None:
+        writer_of(command.video)  # refuses before any work is done
     model = load(command.run, command.device)
     start, goal = (asked_frame(model, text) for text in (command.start, command.goal))
     made = model.plan(start, goal, command.method, command.lookahead, command.memory)
@@ -255,6 +274,9 @@ def plan(command: PlanCommand) -> None:
         strip = command.strip or command.run / "figures" / f"plan-{made.start}-{made.goal}-{made.method}.png"
         save_figure(film_strip(model, made), strip)
         answer["strip"] = str(strip)
+    if made.nodes is not None and command.video is not None:
+        save_video(model, made, command.video)
+        answer["video"] = str(command.video)
     print_answer(answer, command.json)
 
 
@@ -276,6 +298,7 @@ def plan_answer(model: Model, made: Plan) -> dict:
     """The plan as a plain map; `parts` says which parts of the graph start and goal lie in."""
     _, part = connected_parts(model.graph)
     answer = dataclasses.asdict(made) | {"hops": made.hops}
+    del answer["touched"]
     answer["parts"] = [int(part[number]) if number >= 0 else None for number in (made.start, made.goal)]
     return clean(answer)
 

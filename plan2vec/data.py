@@ -138,19 +138,30 @@ def _arrange(frames: np.ndarray) -> np.ndarray:
 
 
 def _check(sequences: Sequences) -> None:
-    frames, sequence, source = sequences.frames, sequences.sequence, sequences.source
-    n = len(frames)
+    n = len(sequences.frames)
     if n < 2:
-        raise ValueError(f"{source}: a recording needs at least 2 frames, but has {n}")
-    if min(frames.shape) < 1:
-        raise ValueError(f"{source}: frames have an empty axis: shape {frames.shape}")
+        raise ValueError(f"{sequences.source}: a recording needs at least 2 frames, but has {n}")
+    if min(sequences.frames.shape) < 1:
+        raise ValueError(f"{sequences.source}: frames have an empty axis: shape {sequences.frames.shape}")
+    _check_lengths(sequences, n)
+    _check_labels(sequences.sequence, sequences.source)
+    _check_values(sequences)
+
+
+def _check_lengths(sequences: Sequences, n: int) -> None:
     for name in ("sequence", "position", "action", "step_length", "time"):
         value = getattr(sequences, name)
-        if value is not None and (np.ndim(value) < 1 or len(value) != n):
-            raise ValueError(f"{source}: {name} has {len(value) if np.ndim(value) else 0} entries for {n} frames; give one a frame")
+        if value is None:
+            continue
+        if np.ndim(value) < 1 or len(value) != n:
+            num_entries = len(value) if np.ndim(value) else 0
+            raise ValueError(f"{sequences.source}: {name} has {num_entries} entries for {n} frames; give one a frame")
         expected, words = (2, f"({n}, k)") if name in ("position", "action") else (1, f"({n},)")
-        if value is not None and np.ndim(value) != expected:
-            raise ValueError(f"{source}: {name} must have shape {words}, but has shape {np.shape(value)}")
+        if np.ndim(value) != expected:
+            raise ValueError(f"{sequences.source}: {name} must have shape {words}, but has shape {np.shape(value)}")
+
+
+def _check_labels(sequence: np.ndarray, source: str) -> None:
     starts = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
     if len(np.unique(sequence[starts])) != len(starts):
         raise ValueError(
@@ -160,8 +171,21 @@ def _check(sequences: Sequences) -> None:
         raise ValueError(
             f"{source}: every sequence has length 1, so no step was recorded; frames of one recording must share one label in `sequence`"
         )
+
+
+def _check_values(sequences: Sequences) -> None:
+    frames, source = sequences.frames, sequences.source
     if frames.dtype.kind == "f" and not np.isfinite(frames).all():
         row = int(np.flatnonzero(~np.isfinite(frames).all(axis=1))[0])
         raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it")
-    if all((frames[part] == frames[0]).all() for part in np.array_split(np.arange(n), max(1, n // 4096))):
-        raise ValueError(f"{source}: all {n} frames are equal, so there is nothing to learn; check the recording")
+    if sequences.position is not None and not np.isfinite(sequences.position).all():
+        row = int(np.flatnonzero(~np.isfinite(sequences.position).all(axis=1))[0])
+        raise ValueError(f"{source}: position must be finite, but frame {row} has NaN or infinity; repair it or leave position out")
+    if sequences.step_length is not None:
+        length = np.asarray(sequences.step_length)[transitions(sequences.sequence)]
+        if not np.isfinite(length).all() or (length < 0).any() or not np.median(length) > 0:
+            raise ValueError(
+                f"{source}: step_length must be finite, never negative and mostly above 0 (NaN only at a sequence's last frame); repair it"
+            )
+    if all((frames[part] == frames[0]).all() for part in np.array_split(np.arange(len(frames)), max(1, len(frames) // 4096))):
+        raise ValueError(f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording")

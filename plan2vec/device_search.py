@@ -4,6 +4,8 @@ Bellman-Ford: every node takes the least of (distance of a node before it + edge
 changes. As many sweeps as the shortest path with the most hops has edges; the numbers equal scipy's up to rounding.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from scipy.sparse import csr_array
@@ -47,7 +49,7 @@ def _row_blocks(indptr: np.ndarray, edges_at_once: int) -> list[tuple[slice, sli
     while limits[-1] < len(indptr) - 1:
         last = int(np.searchsorted(indptr, indptr[limits[-1]] + edges_at_once, side="right")) - 1
         limits.append(max(last, limits[-1] + 1))
-    return [(slice(a, b), slice(int(indptr[a]), int(indptr[b]))) for a, b in zip(limits, limits[1:], strict=False)]
+    return [(slice(a, b), slice(int(indptr[a]), int(indptr[b]))) for a, b in pairwise(limits)]
 
 
 def _finite_sum(distance: torch.Tensor) -> tuple[float, int]:

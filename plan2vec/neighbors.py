@@ -58,7 +58,8 @@ def _tile_distances(points: torch.Tensor, squares: torch.Tensor, rows: slice) ->
 def _unique_pairs(found: np.ndarray, vectors: np.ndarray) -> NearPairs:
     """Each unordered pair once; distances anew by subtraction, which is exact near 0 where the matrix product is not."""
     low, high = found.min(axis=0), found.max(axis=0)
-    key = np.unique(low[low < high] * np.int64(len(vectors)) + high[low < high])
+    key = np.sort(low[low < high] * np.int64(len(vectors)) + high[low < high])
+    key = key[np.diff(key, prepend=-1) > 0]  # numpy's unique hashes first, which is 20 times slower here
     first, second = key // len(vectors), key % len(vectors)
     distance = np.empty(len(key), np.float32)
     for part in np.array_split(np.arange(len(key)), max(1, len(key) // 100_000)):

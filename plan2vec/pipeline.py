@@ -79,7 +79,10 @@ def fit(
 
 def training_frames(sequence: np.ndarray, config: Config) -> np.ndarray:
     """(n,) bool: frames that may be trained on; the rest is held out."""
-    return split_sequences(sequence, config.holdout, rng_at(config.seed, 20))[0]
+    kept, held_out = split_sequences(sequence, config.holdout, rng_at(config.seed, 20))
+    if config.holdout > 0 and not held_out.any():
+        raise ValueError(f"--holdout {config.holdout} leaves nothing out of {len(sequence)} frames in one sequence; record more or drop it")
+    return kept
 
 
 def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, device: torch.device, usable: np.ndarray) -> BuiltGraph:

@@ -34,7 +34,7 @@ class Plan:
 
 
 def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3, memory: bool = False) -> Plan:
-    """Plan from frame to frame by one of METHODS; `memory` keeps greedy and lookahead from entering a frame twice."""
+    """Plan from frame to frame by one of METHODS; `memory` keeps greedy and lookahead from choosing a frame twice."""
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
     if method in ("greedy", "lookahead"):

@@ -1,5 +1,9 @@
 """One thread a process: on the small networks of the tests more threads are slower, by far when cores are shared."""
 
-import torch
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
+
+import torch  # noqa: E402
 
 torch.set_num_threads(1)

@@ -116,6 +116,17 @@ def test_random_worm_holes_in_a_dense_world_are_removed_and_true_closures_kept()
     assert len(believed - false) > 0.95 * len(unfiltered - false) > 10_000
 
 
+def test_two_common_neighbours_alone_remove_random_worm_holes_too():
+    candidates, false = with_worm_holes(DENSE, DENSE_POSITION, 40)
+    unfiltered, believed = (as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support=name).pairs) for name in ("none", "common"))
+    assert len(false & unfiltered) >= 35 and len(false & believed) <= 1 and len(believed - false) > 0.99 * len(unfiltered - false)
+    square = np.repeat([0, 1], 2)  # 0 - 1 and 2 - 3 were recorded: 0 and 3 have the common neighbours 1 and 2, 0 and 2 only one more
+    pairs = pairs_of([(0, 2, 0.9), (0, 3, 0.9), (1, 3, 0.9)])
+    assert common_neighbors(pairs, square).tolist() == [1, 2, 1]
+    chosen = choose_closures(pairs, np.ones(2), square, 4, 1.0, 1, ClosureConfig(support="common"))
+    assert as_set(chosen.pairs) == {(0, 3)} and "66.67% of the candidates failed" in chosen.reason
+
+
 def test_worm_holes_ruin_the_distances_and_removing_them_restores_them():
     candidates, _ = with_worm_holes(DENSE, DENSE_POSITION, 40)
     everything = np.ones(len(DENSE_SEQUENCE), bool)

@@ -173,3 +173,16 @@ def test_what_was_recorded_beside_frames_must_have_one_entry_a_frame(name):
 def test_a_refusal_names_the_source():
     with pytest.raises(ValueError, match=re.escape("kitchen.npz: a recording needs at least 2 frames")):
         Sequences(images(1), np.zeros(1, np.int64), source="kitchen.npz")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 0.0])
+def test_step_lengths_that_are_no_lengths_are_refused(bad):
+    observations, sequence = np.arange(24.0).reshape(12, 2), np.repeat([0, 1], 6)
+    length = np.full(12, bad)
+    with pytest.raises(ValueError, match="step_length must be finite, never negative and mostly above 0"):
+        make_sequences(observations, sequence, step_length=length)
+
+
+def test_positions_must_be_finite():
+    with pytest.raises(ValueError, match="position must be finite, but frame 3"):
+        make_sequences(np.arange(24.0).reshape(12, 2), position=np.where(np.arange(12)[:, None] == 3, np.nan, 1.0))

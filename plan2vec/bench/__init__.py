@@ -2,6 +2,6 @@
 
 from collections.abc import Callable
 
-from plan2vec.bench import resume
+from plan2vec.bench import explorer, resume
 
-BENCHMARKS: dict[str, Callable[[int], dict]] = {"resume": resume.run}
+BENCHMARKS: dict[str, Callable[[int], dict]] = {"resume": resume.run, "explorer": explorer.run}

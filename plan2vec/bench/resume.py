@@ -18,31 +18,37 @@ from plan2vec.domains.maze import simulate
 from plan2vec.readers.npz import write_npz
 from plan2vec.run import PRODUCTS
 
-SETTINGS = ("--local-metric.num-updates", "150", "--embedding.num-updates", "150", "--checkpoint-seconds", "0.3", "--device", "cpu")
+COMMAND = (
+    sys.executable, "-m", "plan2vec", "fit", "--local-metric.num-updates", "150", "--embedding.num-updates", "150",
+    "--checkpoint-seconds", "0.3", "--device", "cpu",
+)  # fmt: skip
 
 
-def run(seed: int, num_kills: int = 20, num_rollouts: int = 60) -> dict:
-    """Kill `num_kills` fits, each at a random moment of its life, start each again, and compare the products."""
+def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[str, ...] = COMMAND) -> dict:
+    """Kill `num_kills` fits, each at a random moment of its life, start each again, and compare the products.
+
+    `command` is called with the recordings' path, --out and the run folder.
+    """
     rng = np.random.default_rng(seed)
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_npz(folder / "maze.npz", simulate("c-maze", num_rollouts, seed=seed))
         began = time.monotonic()
-        finish(start_fit(folder, "whole"))
+        finish(start_fit(command, folder, "whole"))
         whole_seconds = time.monotonic() - began
         wanted = product_digests(folder / "whole")
         for kill in range(num_kills):
             name, moment = f"killed-{kill}", float(rng.uniform(0, whole_seconds))
-            left = kill_after(start_fit(folder, name), moment, folder / name)
-            finish(start_fit(folder, name))
+            left = kill_after(start_fit(command, folder, name), moment, folder / name)
+            finish(start_fit(command, folder, name))
             rows.append({"killed_after_seconds": round(moment, 2), "left": left, "equal": product_digests(folder / name) == wanted})
     return {"num_kills": num_kills, "num_equal": sum(row["equal"] for row in rows), "whole_seconds": round(whole_seconds, 1), "rows": rows}
 
 
-def start_fit(folder: Path, name: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "plan2vec", "fit", str(folder / "maze.npz"), "--out", str(folder / name), *SETTINGS]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def start_fit(command: tuple[str, ...], folder: Path, name: str) -> subprocess.Popen:
+    arguments = [*command, str(folder / "maze.npz"), "--out", str(folder / name)]
+    return subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def kill_after(process: subprocess.Popen, seconds: float, folder: Path) -> str:

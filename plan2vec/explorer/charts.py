@@ -31,11 +31,13 @@ def map_places(vectors: np.ndarray, num_axes: int) -> Places:
     dim = vectors.shape[1]
     if dim <= num_axes:
         place = np.pad(vectors, ((0, 0), (0, num_axes - dim)))
-        return Places(place.astype(np.float32), [f"coordinate {k + 1} (steps)" for k in range(num_axes)], f"the {dim}-d latent itself")
+        return Places(
+            place.astype(np.float32), [f"coordinate {k + 1} (steps)" for k in range(num_axes)], f"the {dim}-d latent itself, no projection"
+        )
     centred = vectors.astype(np.float64) - vectors.mean(axis=0)
     variance, axes = np.linalg.eigh(centred.T @ centred)  # ascending
     share = float(variance[::-1][:num_axes].sum() / max(variance.sum(), 1e-12))
-    words = f"{num_axes} principal components of the {dim}-d latent, {share:.0%} of its variance"
+    words = f"{num_axes} principal components of {dim}-d, {share:.0%} of variance"
     labels = [f"principal component {k + 1} (steps)" for k in range(num_axes)]
     return Places((centred @ axes[:, ::-1][:, :num_axes]).astype(np.float32), labels, words)
 
@@ -67,8 +69,9 @@ def room_figure(scene: Scene, marker: dict) -> dict:
 def _points(place: np.ndarray, marker: dict) -> dict:
     """One trace of all frames."""
     axes = {name: typed(column) for name, column in zip("xyz", place.T, strict=False)}
-    size = 4 if len(place) <= 20_000 else 3 if len(place) <= 60_000 else 2
-    kind = "scattergl" if place.shape[1] == 2 else "scatter3d"
+    spatial = place.shape[1] == 3
+    size = 2 if spatial or len(place) > 60_000 else 3 if len(place) > 20_000 else 4
+    kind = "scatter3d" if spatial else "scattergl"
     return {"type": kind, "mode": "markers", "hoverinfo": "none", "marker": {"size": size} | marker, **axes}
 
 

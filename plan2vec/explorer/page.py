@@ -26,7 +26,7 @@ def page(session: Session) -> html.Div:
     facts = f"{session.sequences.source}: {session.num_frames:,} frames, {dim}-d map, {session.model.graph.nnz:,} directed edges"
     return html.Div([
         dcc.Location(id="address", refresh=False),
-        *(dcc.Store(id=name) for name in ("plan", "touched", "judged", "query", "drawn")),
+        *(dcc.Store(id=name) for name in ("plan", "touched", "judged", "query", "addressed", "drawn")),
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet"),
                      html.Span(id="message", role="status", **{"aria-live": "polite"})]),
         html.Section([_end_control("start"), _end_control("goal"), *_choices()], className="controls", **{"aria-label": "controls"}),
@@ -142,15 +142,14 @@ def _bar(method: str, value: float | None, most: float, chosen: bool) -> html.Di
 
 
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
-    words = f"The {len(near)} nearest neighbours of frame {number} on the graph; steps of the hop"
-    words += ", then learned steps to the goal." if near and near[0].to_goal is not None else "."
+    words = f"The {len(near)} nearest neighbours of frame {number} on the graph: steps of the hop, and"
+    words += " learned steps to the goal." if near and near[0].to_goal is not None else " whether it was recorded."
     cells = [_picture(session, one.number, _neighbor_words(one)) for one in near]
     return [html.P(words, className="quiet"), html.Div(cells, className="cells")]
 
 
 def _neighbor_words(one: Neighbor) -> str:
-    kind = "step" if one.recorded else "closure"
-    return f"{kind} {one.distance:.2f}" + (f", {one.to_goal:.1f}" if one.to_goal is not None else "")
+    return f"{one.distance:.2f} {'step' if one.recorded else 'closure'}" + (f", {one.to_goal:.1f} to go" if one.to_goal is not None else "")
 
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
@@ -158,7 +157,9 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
     words = "Closures that most shortest paths run through. Keep a pair that shows (almost) the same place, strike it if it does not."
     pairs = [_closure(session, closure) for closure in suspicious]
     done = [("struck", pair) for pair in reversed(judged.struck)] + [("kept", pair) for pair in reversed(judged.kept)]
-    rows = [html.Div([f"{verdict} {first} - {second} ", _judge("undo", first, second)], className="row") for verdict, (first, second) in done]
+    rows = [
+        html.Div([f"{verdict} {first} - {second} ", _judge("undo", first, second)], className="row") for verdict, (first, second) in done
+    ]
     return [html.P(words), html.P(REFIT, className="quiet"), *rows, *(pairs or [html.P("No closure is left to look at.")])]
 
 
@@ -166,7 +167,9 @@ def _closure(session: Session, closure: dict) -> html.Div:
     first, second = closure["first"], closure["second"]
     facts = html.Div([f"{closure['distance']:.2f} steps", html.Br(), f"{closure['paths']:.1%} of paths", html.Br(),
                       _judge("keep", first, second), _judge("strike", first, second)])  # fmt: skip
-    return html.Div([_picture(session, first, session.name(first)), _picture(session, second, session.name(second)), facts], className="pair")
+    return html.Div(
+        [_picture(session, first, session.name(first)), _picture(session, second, session.name(second)), facts], className="pair"
+    )
 
 
 def _judge(verdict: str, first: int, second: int) -> html.Button:

@@ -47,10 +47,12 @@ class Session:
         self.default = View(color="position" if self.room else "sequence", axes="3-d" if model.vectors.shape[1] == 3 else "2-d")
         self._lock = threading.Lock()
         self._suspicious: list[dict] | None = None
+        self.revision = -1  # changes of the graph in this session
         self._forget_graph()
 
     def _forget_graph(self) -> None:
         """After a change of the graph nothing computed from it counts."""
+        self.revision += 1
         self._plan = lru_cache(64)(lambda start, goal, method: plan_by(self.model, start, goal, method))
         self.parts = lru_cache(1)(lambda: connected_parts(self.model.graph)[1])
 

@@ -1,0 +1,135 @@
+"""Claim: the interactive page shows 10,000 frames within 3 s and a plan within 300 ms of a click; 100,000 within 8 s and 1 s.
+
+Command: plan2vec bench explorer        Cost: about 8 minutes on two CPU cores        Needs: extras [explore,browser], chromium
+Expected: first_paint_ms and click_to_plan_ms, each the median of 5 fresh pages, below the limits beside them.
+
+Real: the page, its server (a process of its own), the browser, the mouse; simulated maze frames; the small model, fitted
+with fewer updates than usual. Not real: the large model is not fitted. It lends the small one's networks, so its vectors
+and its graph (the usual stage 2, without the support tests and with a radius for about 200 neighbours a frame) are what a
+fit would give in kind, number and size, not in quality. Headless chromium draws WebGL on the CPU; a graphics card is faster.
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plan2vec.config import Config
+from plan2vec.domains.maze import simulate
+from plan2vec.embedding import EmbeddingConfig
+from plan2vec.encoder import FrameTensors, encode
+from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.model import Model
+from plan2vec.pipeline import fit, join_frames
+
+LIMITS = {10_000: {"first_paint_ms": 3000, "click_to_plan_ms": 300}, 100_000: {"first_paint_ms": 8000, "click_to_plan_ms": 1000}}
+NUM_REPEATS = 5
+BRIEF = Config(local_metric=LocalMetricConfig(num_updates=300), embedding=EmbeddingConfig(num_updates=300))
+FLAGS = (
+    "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
+)  # fmt: skip
+PAINTED = "() => performance.getEntriesByName('explorer-paint')[0]?.startTime"
+CLICK_TO_PLAN = """() => {
+    const last = (name) => performance.getEntriesByName(name).at(-1);
+    const [click, plan] = [last('explorer-click'), last('explorer-plan')];
+    return click && plan && plan.startTime > click.startTime ? plan.startTime - click.startTime : null;
+}"""
+PLACE_OF = """([name, number]) => {
+    const plot = document.querySelector(`#${name} .js-plotly-plot`);
+    const { xaxis, yaxis } = plot._fullLayout, { x, y } = plot._fullData[0], box = plot.getBoundingClientRect();
+    return [box.left + xaxis._offset + xaxis.d2p(x[number]), box.top + yaxis._offset + yaxis.d2p(y[number])];
+}"""
+
+
+def run(seed: int, sizes: tuple[int, ...] = (10_000, 100_000)) -> dict:
+    """First paint and click-to-plan in a real browser, at each size."""
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        small = fit(simulate("c-maze", sizes[0] // 10, seed=seed), replace(BRIEF, seed=seed), Path(temporary) / str(sizes[0]))
+        for size in sizes:
+            folder = Path(temporary) / str(size)
+            if not folder.exists():
+                enlarge(small, size, seed).save(folder)
+            for method in ("greedy", "dijkstra"):
+                rows.append(measure(folder, size, method))
+    return {"rows": rows, "num_cores": os.cpu_count(), "browser": "headless chromium, WebGL on the CPU"}
+
+
+def enlarge(small: Model, num_frames: int, seed: int) -> Model:
+    """A model of more frames of the same maze, by the networks of the small one."""
+    sequences = simulate("c-maze", num_frames // 10, seed=seed + 1)
+    radius = small.radius * (small.sequences.num_frames / num_frames) ** 0.5
+    config = replace(small.config, radius=radius, closures=replace(small.config.closures, support="none"))
+    built = join_frames(sequences.without_truth(), small.local_metric, config, small.device, np.ones(num_frames, bool))
+    vectors = float(small.embedding.scale) * encode(small.embedding.encoder, FrameTensors(sequences.frames, small.device))
+    return Model(sequences, config, small.local_metric, None, built.graph, built.radius, built.report, small.embedding, vectors, {})
+
+
+def measure(folder: Path, num_frames: int, method: str) -> dict:
+    """Medians over fresh pages of one run."""
+    with serving(folder) as address, browsing() as browser:
+        times = [measure_page(browser, f"{address}?method={method}", num_frames, repeat) for repeat in range(NUM_REPEATS)]
+    paint, plan = (statistics.median(time[k] for time in times) for k in (0, 1))
+    limits = {f"limit_{name}": limit for name, limit in LIMITS.get(num_frames, {}).items()}
+    return {"num_frames": num_frames, "method": method, "first_paint_ms": round(paint), "click_to_plan_ms": round(plan)} | limits
+
+
+def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tuple[float, float]:
+    """Milliseconds from opening the address until all points are drawn, and from the click on a goal until the plan is drawn."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(address)
+    painted = page.wait_for_function(PAINTED, timeout=120_000).json_value()
+    page.wait_for_timeout(1500)  # a person looks first
+    ends = np.random.default_rng(repeat).integers(num_frames, size=2)
+    for number in ends.tolist():
+        left, top = page.evaluate(PLACE_OF, ["map", number])
+        page.mouse.move(left - 4, top - 4)
+        page.mouse.move(left, top)
+        page.wait_for_timeout(300)
+        page.mouse.click(left, top)
+        page.wait_for_timeout(700)
+    planned = page.wait_for_function(CLICK_TO_PLAN, timeout=60_000).json_value()
+    page.close()
+    return painted, planned
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """`plan2vec explore` in a process of its own; gives its address."""
+    command = [sys.executable, "-m", "plan2vec", "explore", str(folder), "--no-browser", "--device", "cpu"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        address = process.stdout.readline().strip()
+        if not address:
+            raise ValueError(f"the explorer did not start: {process.stderr.read().strip()[-500:]}")
+        yield address
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+@contextmanager
+def browsing() -> Iterator[Any]:
+    """A headless browser."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        raise ValueError("no browser was found: install chromium (Debian: apt-get install chromium)")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        raise ValueError("driving a browser needs the extra [browser]: pip install 'plan2vec[explore,browser]'") from None
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()

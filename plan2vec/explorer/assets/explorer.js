@@ -1,0 +1,196 @@
+// Over the points, which take long to draw, lies a canvas: plans, touched frames and markers change without touching them.
+// Also here: the frame under the pointer, clicks, the address.
+(function () {
+  "use strict";
+  const PLOTS = ["room", "map"]; // the map in 3-d takes longest
+  const shown = { plan: null, others: [], touched: new Int32Array(0), show: [] };
+  const [BLACK, ORANGE] = ["#000", "#D55E00"];
+  let next = "start"; // what a click sets
+
+  const plotOf = (name) => document.querySelector(`#${name} .js-plotly-plot`);
+  const set = (id, props) => window.dash_clientside.set_props(id, props);
+
+  // ------------------------------------------------------------------------------------------------ lines and markers
+
+  function redraw() {
+    for (const name of PLOTS) {
+      const plot = plotOf(name);
+      if (!plot || !plot._fullLayout) continue;
+      prepare(plot);
+      const canvas = document.getElementById(`${name}-overlay`);
+      if (plot._fullLayout.scene) drawSpatial(plot, canvas);
+      else if (plot._fullData && plot._fullData.length) drawFlat(plot, canvas);
+    }
+  }
+
+  function drawFlat(plot, canvas) {
+    const { xaxis, yaxis } = plot._fullLayout;
+    const { x, y } = plot._fullData[0];
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [plot.clientWidth, plot.clientHeight];
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    const pen = canvas.getContext("2d");
+    pen.scale(ratio, ratio);
+    pen.beginPath();
+    pen.rect(xaxis._offset, yaxis._offset, xaxis._length, yaxis._length);
+    pen.clip();
+    const at = (k) => [xaxis._offset + xaxis.d2p(x[k]), yaxis._offset + yaxis.d2p(y[k])];
+    drawTouched(pen, at, xaxis, yaxis);
+    if (shown.show.includes("others")) for (const one of shown.others) drawLine(pen, at, one.nodes, one.color, 2, [6, 4]);
+    if (shown.plan && shown.plan.nodes) drawLine(pen, at, shown.plan.nodes, BLACK, 3, []);
+    drawEnds(pen, at);
+    canvas.dataset.nodes = shown.plan && shown.plan.nodes ? shown.plan.nodes.length : 0;
+    canvas.dataset.touched = shown.show.includes("touched") ? shown.touched.length : 0;
+  }
+
+  function drawTouched(pen, at, xaxis, yaxis) {
+    if (!shown.show.includes("touched") || !shown.touched.length) return;
+    pen.fillStyle = "rgba(255,255,255,0.62)"; // the other frames step back
+    pen.fillRect(xaxis._offset, yaxis._offset, xaxis._length, yaxis._length);
+    pen.fillStyle = ORANGE;
+    const size = shown.touched.length > 20000 ? 2 : 3;
+    for (const k of shown.touched) {
+      const [left, top] = at(k);
+      pen.fillRect(left - size / 2, top - size / 2, size, size);
+    }
+  }
+
+  function drawLine(pen, at, nodes, color, width, dashes) {
+    const trace = () => {
+      pen.beginPath();
+      nodes.forEach((k, place) => (place ? pen.lineTo(...at(k)) : pen.moveTo(...at(k))));
+      pen.stroke();
+    };
+    pen.lineJoin = "round";
+    pen.setLineDash(dashes);
+    pen.strokeStyle = "#fff";
+    pen.lineWidth = width + 3;
+    trace();
+    pen.strokeStyle = color;
+    pen.lineWidth = width;
+    trace();
+    pen.setLineDash([]);
+  }
+
+  function drawEnds(pen, at) {
+    const plan = shown.plan || {};
+    for (const [number, letter] of [[plan.start, "S"], [plan.goal, "G"]]) {
+      if (number === null || number === undefined) continue;
+      const [left, top] = at(number);
+      pen.beginPath();
+      pen.arc(left, top, 10, 0, 2 * Math.PI);
+      pen.fillStyle = letter === "S" ? "#fff" : "#000";
+      pen.fill();
+      pen.lineWidth = 2;
+      pen.strokeStyle = letter === "S" ? "#000" : "#fff";
+      pen.stroke();
+      pen.fillStyle = letter === "S" ? "#000" : "#fff";
+      pen.font = "bold 13px system-ui, sans-serif";
+      pen.textAlign = "center";
+      pen.textBaseline = "middle";
+      pen.fillText(letter, left, top + 0.5);
+    }
+  }
+
+  function drawSpatial(plot, canvas) {
+    // in 3-d the plan and the touched frames are traces 1 and 2; their key tells whether they are up to date
+    canvas.width = 0;
+    if (plot.data.length < 3) return;
+    const plan = shown.plan || {};
+    const nodes = plan.nodes || [plan.start, plan.goal].filter((k) => k !== null && k !== undefined);
+    const touched = shown.show.includes("touched") ? shown.touched : new Int32Array(0);
+    const key = `${nodes.join(" ")}|${touched.length}`;
+    canvas.dataset.nodes = plan.nodes ? plan.nodes.length : 0;
+    if (plot.data[1].meta === key) return;
+    const points = plot._fullData[0];
+    const pick = (axis, numbers) => Array.from(numbers, (k) => points[axis][k]);
+    const along = (axis) => [pick(axis, nodes), pick(axis, touched)];
+    window.Plotly.restyle(plot, { x: along("x"), y: along("y"), z: along("z"), meta: [key, key] }, [1, 2]);
+  }
+
+  // for `plan2vec bench explorer`: the moment when what was asked for can be seen
+  const markDrawn = (name) => requestAnimationFrame(() => requestAnimationFrame(() => performance.mark(name)));
+
+  // ------------------------------------------------------------------------------------------------ pointer
+
+  function prepare(plot) {
+    if (plot.dataset.prepared) return;
+    plot.dataset.prepared = "yes";
+    plot.on("plotly_afterplot", redraw);
+    plot.on("plotly_relayouting", redraw);
+    plot.on("plotly_relayout", redraw);
+    plot.on("plotly_hover", showTip);
+    plot.on("plotly_unhover", () => (document.getElementById("tip").style.display = "none"));
+    plot.on("plotly_click", choose);
+    if (plot === plotOf("map")) markDrawn("explorer-paint");
+    redraw();
+  }
+
+  function choose(event) {
+    const point = event.points[0];
+    if (point.curveNumber !== 0) return;
+    performance.mark("explorer-click", { startTime: event.event.timeStamp });
+    const now = next;
+    next = now === "start" ? "goal" : "start"; // at once, for a quick second click
+    set(now, { value: String(point.pointNumber) });
+    set("next", { value: next });
+  }
+
+  function showTip(event) {
+    const point = event.points[0];
+    if (point.curveNumber !== 0) return;
+    const tip = document.getElementById("tip");
+    document.getElementById("tip-image").src = `/frame/${point.pointNumber}.png`;
+    document.getElementById("tip-text").textContent = `frame ${point.pointNumber}`;
+    const { clientX, clientY } = event.event;
+    tip.style.display = "block";
+    tip.style.left = `${clientX + 140 > window.innerWidth ? clientX - 132 : clientX + 16}px`;
+    tip.style.top = `${Math.min(clientY + 12, window.innerHeight - 150)}px`;
+  }
+
+  // ------------------------------------------------------------------------------------------------ called by Dash
+
+  const numbersOf = (text) => new Int32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.explorer = {
+    overlay(plan, touched, show) {
+      const fresh = touched && plan && touched.start === plan.start && touched.goal === plan.goal && touched.method === plan.method;
+      shown.plan = plan;
+      shown.show = show || [];
+      shown.touched = fresh ? numbersOf(touched.touched) : new Int32Array(0);
+      shown.others = fresh ? touched.others : [];
+      redraw();
+      if (plan && plan.nodes) markDrawn("explorer-plan");
+      return Date.now();
+    },
+    address(query) {
+      window.history.replaceState(null, "", query ? `?${query}` : window.location.pathname);
+      return window.dash_clientside.no_update;
+    },
+    next(value) {
+      next = value || "start";
+      return window.dash_clientside.no_update;
+    },
+    panel(chosen) {
+      return ["methods", "neighbours", "closures"].map((name) => ({ display: name === chosen ? "block" : "none" }));
+    },
+  };
+
+  document.addEventListener("change", (event) => {
+    const file = event.target.type === "file" && event.target.files && event.target.files[0];
+    if (file && file.size > 20e6) {
+      event.stopImmediatePropagation();
+      set("message", { children: `${file.name} has ${Math.round(file.size / 1e6)} MB; an image may have 8 MB.` });
+    }
+  }, true);
+
+  const waiting = setInterval(() => {
+    const plots = PLOTS.map(plotOf).filter((plot) => plot && plot._fullLayout && plot.on);
+    plots.forEach(prepare);
+    if (plots.length === document.querySelectorAll(".plot").length && plots.length) clearInterval(waiting);
+  }, 50);
+})();

@@ -1,0 +1,215 @@
+"""What changes when. The server answers with what is new only; lines over the points are drawn by assets/explorer.js."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from dash import ALL, ClientsideFunction, Dash, Input, Output, Patch, ctx, no_update
+from dash.exceptions import PreventUpdate
+
+from plan2vec.explorer.charts import map_figure, map_places, marker_of, room_figure
+from plan2vec.explorer.page import METHOD_COLORS, PANELS, closure_list, film, frame_address, method_bars, neighbor_list, summary
+from plan2vec.explorer.session import Session
+from plan2vec.explorer.view import View, from_query, to_query
+from plan2vec.planner import METHODS, Plan
+
+HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."
+DEPENDS = {"goal.value": "distance", "judged.data": "component"}  # colours that change with these
+
+
+def add_callbacks(app: Dash, session: Session) -> None:
+    """Connect the page to the session."""
+    answers: tuple[Callable[[Dash, Session], None], ...] = (
+        _address, _query, _draw, _plan, _compare, _neighbors, _closures, _judge, _upload,
+    )  # fmt: skip
+    for add in answers:
+        add(app, session)
+    script = lambda name: ClientsideFunction("explorer", name)  # noqa: E731
+    shown = (Input("plan", "data"), Input("touched", "data"), Input("show", "value"))
+    app.clientside_callback(script("overlay"), Output("drawn", "data"), *shown)
+    app.clientside_callback(script("address"), Output("addressed", "data"), Input("query", "data"), prevent_initial_call=True)
+    app.clientside_callback(script("next"), Output("next", "className"), Input("next", "value"))
+    app.clientside_callback(script("panel"), [Output(f"panel-{name}", "style") for name in PANELS], Input("panel", "value"))
+
+
+# ---------------------------------------------------------------------------------------------------- view
+
+
+def _address(app: Dash, session: Session) -> None:
+    names = ("start", "goal", "method", "color", "axes", "next")
+
+    @app.callback(
+        [*(Output(name, "value") for name in names), Output("message", "children", allow_duplicate=True)], Input("address", "search"),
+        prevent_initial_call="initial_duplicate",
+    )  # fmt: skip
+    def read_address(search: str | None) -> list[str]:
+        view, complaint = from_query(search or "", session.default)
+        following = "goal" if view.start and not view.goal else "start"
+        return [view.start, view.goal, view.method, view.color, view.axes, following, complaint]
+
+
+def _query(app: Dash, session: Session) -> None:
+    @app.callback(
+        Output("query", "data"), [Input(name, "value") for name in ("start", "goal", "method", "color", "axes")], prevent_initial_call=True
+    )
+    def write_query(*values: str | None) -> str:
+        return to_query(View(*(str(value or "") for value in values)))
+
+
+def _draw(app: Dash, session: Session) -> None:
+    rooms = [Output("room", "figure")] if session.room else []
+
+    @app.callback(
+        [Output("map", "figure"), Output("map-words", "children"), *rooms], Input("color", "value"), Input("axes", "value"),
+        Input("goal", "value"), Input("judged", "data"), prevent_initial_call=True,
+    )  # fmt: skip
+    def draw(color: str, axes: str, goal: str, judged: object) -> list:
+        changed = set(ctx.triggered_prop_ids)
+        if not changed & {"axes.value", "color.value"} and all(color != DEPENDS.get(name) for name in changed):
+            raise PreventUpdate
+        marker = marker_of(session, color, _number_or_none(session, goal))
+        if "axes.value" in changed:
+            words = f" - {map_places(session.model.vectors, 3 if axes == '3-d' else 2).words}"
+            answer = [map_figure(session, axes, marker), words]
+        else:
+            answer = [_recolored(marker), no_update]
+        if session.room is None:
+            return answer
+        if not changed >= {"axes.value", "color.value"}:  # both change when the page is opened
+            return [*answer, no_update if "axes.value" in changed else _recolored(marker | {"showscale": False})]
+        return [*answer, room_figure(session.room, marker)]
+
+
+def _recolored(marker: dict) -> Patch:
+    """Other colours for the points that are there."""
+    patch = Patch()
+    for name, value in ({"colorbar": None, "colorscale": None, "showscale": False} | marker).items():
+        patch["data"][0]["marker"][name] = value
+    return patch
+
+
+def _number_or_none(session: Session, text: str | None) -> int | None:
+    """A frame number, or None for a field that is empty or wrong (the plan's message says so)."""
+    try:
+        return session.number(text, "frame") if text else None
+    except ValueError:
+        return None
+
+
+# ---------------------------------------------------------------------------------------------------- plans
+
+
+def _plan(app: Dash, session: Session) -> None:
+    @app.callback(
+        Output("plan", "data"), Output("strip", "children"), Output("summary", "children"), Output("message", "children"),
+        Output("start-image", "src"), Output("goal-image", "src"),
+        Input("start", "value"), Input("goal", "value"), Input("method", "value"), Input("judged", "data"), prevent_initial_call=True,
+    )  # fmt: skip
+    def plan(start: str, goal: str, method: str, judged: dict | None) -> tuple:
+        ends, complaints = {}, []
+        for name, text in (("start", start), ("goal", goal)):
+            try:
+                ends[name] = session.number(text, name) if text else None
+            except ValueError as error:
+                ends[name] = None
+                complaints.append(f"{error}.")
+        images = [frame_address(number) if number is not None else "" for number in ends.values()]
+        said = " ".join(complaints) or (judged or {}).get("message", "")
+        if None in ends.values() or method not in METHODS:
+            return ends | {"method": method, "nodes": None}, [], HELP, said, *images
+        made = session.plan(ends["start"], ends["goal"], method)
+        drawn = ends | {"method": method, "nodes": made.nodes, "revision": session.revision}
+        return drawn, film(session, made), summary(session, made), said, *images
+
+
+def _compare(app: Dash, session: Session) -> None:
+    @app.callback(Output("methods", "children"), Output("touched", "data"), Input("plan", "data"), prevent_initial_call=True)
+    def compare(plan: dict) -> tuple:
+        """All methods side by side, after the chosen one stands on the page."""
+        start, goal, method = (plan.get(name) for name in ("start", "goal", "method"))
+        if start is None or goal is None or method not in METHODS:
+            return HELP, None
+        plans = session.compare(session.number(start, "start"), session.number(goal, "goal"))
+        return method_bars(plans, method), overlay_data(plans, method)
+
+
+def overlay_data(plans: list[Plan], method: str) -> dict[str, Any]:
+    """The frames that the chosen method touched, as the bytes of int32, and the ways of the other methods."""
+    (chosen,) = (plan for plan in plans if plan.method == method)
+    touched = np.fromiter(sorted(chosen.touched), np.int32, len(chosen.touched))
+    others = [{"nodes": plan.nodes, "color": METHOD_COLORS[plan.method]} for plan in plans if plan is not chosen and plan.nodes]
+    task = {"start": chosen.start, "goal": chosen.goal, "method": method}
+    return task | {"touched": base64.b64encode(touched.data).decode("ascii"), "others": others}
+
+
+def _neighbors(app: Dash, session: Session) -> None:
+    @app.callback(
+        Output("neighbours", "children"), Input("panel", "value"), Input("neighbours-of", "value"), Input("start", "value"),
+        Input("goal", "value"), Input("judged", "data"), prevent_initial_call=True,
+    )  # fmt: skip
+    def neighbors(panel: str, of: str, start: str, goal: str, judged: object) -> Any:
+        if panel != "neighbours":
+            raise PreventUpdate
+        number, end = _number_or_none(session, goal if of == "goal" else start), _number_or_none(session, goal)
+        return HELP if number is None else neighbor_list(session, number, session.neighbors(number, end))
+
+
+# ---------------------------------------------------------------------------------------------------- closures, images
+
+
+def _closures(app: Dash, session: Session) -> None:
+    @app.callback(Output("closures", "children"), Input("panel", "value"), Input("judged", "data"), prevent_initial_call=True)
+    def closures(panel: str, judged: object) -> list:
+        if panel != "closures":
+            raise PreventUpdate
+        return closure_list(session, session.suspicious(), session.judged())
+
+
+def _judge(app: Dash, session: Session) -> None:
+    @app.callback(Output("judged", "data"), Input({"verdict": ALL, "pair": ALL}, "n_clicks"), prevent_initial_call=True)
+    def judge(clicks: list[int | None]) -> dict:
+        pressed = ctx.triggered_id
+        if not pressed or not any(item["value"] for item in ctx.triggered):
+            raise PreventUpdate
+        return judge_pair(session, str(pressed["verdict"]), str(pressed["pair"]))
+
+
+def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
+    """Carry out a verdict on a pair "first-second"; the message says what came of it."""
+    done = {"strike": "struck", "keep": "kept", "undo": "forgotten"}
+    try:
+        first, second = (session.number(text, "frame") for text in pair.split("-", 1))
+        if verdict not in done:
+            raise ValueError("a verdict is strike, keep or undo")
+        session.judge(verdict, first, second)
+        message = f"Closure {first} - {second}: {done[verdict]}."
+    except ValueError as error:
+        message = f"{error}."
+    return {"revision": session.revision, "message": message}
+
+
+def _upload(app: Dash, session: Session) -> None:
+    for name, following in (("start", "goal"), ("goal", "start")):
+
+        @app.callback(
+            Output(name, "value", allow_duplicate=True), Output("next", "value", allow_duplicate=True),
+            Output("message", "children", allow_duplicate=True), Output(f"upload-{name}", "contents"),
+            Input(f"upload-{name}", "contents"), prevent_initial_call=True,
+        )  # fmt: skip
+        def upload(contents: str | None, name: str = name, following: str = following) -> tuple:
+            if not contents:
+                raise PreventUpdate
+            number, message = place_upload(session, contents)
+            return (no_update, no_update, message, None) if number is None else (str(number), following, message, None)
+
+
+def place_upload(session: Session, contents: str) -> tuple[int | None, str]:
+    """The frame that an uploaded image stands for, if any, and what to say."""
+    try:
+        place = session.locate_upload(contents)
+    except ValueError as error:
+        return None, f"{error}."
+    if not place.on_map:
+        return None, f"This image is not on the map: the nearest frame, {place.number}, is {place.distance:.1f} steps away."
+    return place.number, f"The image lies at frame {place.number}, {place.distance:.2f} steps away."

@@ -1,0 +1,337 @@
+"""The interactive page without a browser: what the server answers, what it refuses, what it remembers."""
+
+import base64
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from plan2vec.cli import main
+from plan2vec.config import Config
+from plan2vec.data import Sequences, make_sequences
+from plan2vec.domains import maze
+from plan2vec.embedding import EmbeddingConfig
+from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.model import Model, load
+from plan2vec.pipeline import fit
+from plan2vec.planner import METHODS
+from plan2vec.search import best_first
+
+pytest.importorskip("dash")
+
+from plan2vec.explorer import charts, page, server, view
+from plan2vec.explorer.callbacks import judge_pair, overlay_data, place_upload
+from plan2vec.explorer.plans import exact_plan, hop_lengths
+from plan2vec.explorer.session import Session
+from plan2vec.explorer.uploads import LARGEST_FILE, decode_upload
+
+FEW = {
+    "local_metric": LocalMetricConfig(num_updates=5, batch_size=32),
+    "embedding": EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, num_rounds=1, goals_per_round=16),
+}
+
+
+def table_room() -> Sequences:
+    """A small recording of the table room, seen in a quarter of the pixels."""
+    sequences = maze.simulate("table", 20, 10, 0)
+    return replace(sequences, frames=np.ascontiguousarray(sequences.frames[:, ::4, ::4]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("room")
+    fit(table_room(), Config(dim=3, **FEW), out=out, device="cpu")
+    return out
+
+
+@pytest.fixture
+def session(folder: Path) -> Session:
+    (folder / "struck.json").unlink(missing_ok=True)
+    return Session(load(folder, "cpu"))
+
+
+@pytest.fixture(scope="module")
+def islands() -> Model:
+    """Vectors without positions, in memory: two flocks of random walks that never meet."""
+    rng = np.random.default_rng(0)
+    walks = rng.normal(size=(8, 12, 2)).cumsum(axis=1) + 500 * (np.arange(8) % 2)[:, None, None]
+    sequences = make_sequences(walks.reshape(-1, 2), np.repeat(np.arange(8), 12))
+    return fit(sequences, Config(dim=2, radius=0.1, **FEW), device="cpu")
+
+
+def png(width: int, height: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("L", (width, height), 200).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def data_address(data: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(data).decode()
+
+
+def decoded(values: dict) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
+
+
+# ---------------------------------------------------------------------------------------------------- routes
+
+
+def test_a_frame_comes_as_a_picture_of_its_pixels(session):
+    answer = server.make_app(session).server.test_client().get("/frame/7.png")
+    assert answer.status_code == 200 and answer.mimetype == "image/png"
+    picture = np.asarray(Image.open(io.BytesIO(answer.data)))
+    assert picture.shape == (64, 64)
+    assert (picture[::4, ::4] == session.sequences.frames[7, :, :, 0]).all()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["200", "99999999999999999999999999999999", "-1", "1e3", "0x10", "7.5", "abc", "", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "7%00"],
+)  # fmt: skip
+def test_what_is_no_frame_number_is_not_found(session, path):
+    client = server.make_app(session).server.test_client()
+    assert client.get("/frame/199.png").status_code == 200
+    assert client.get(f"/frame/{path}.png").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/assets/../server.py", "/assets/%2e%2e/server.py", "/assets//etc/passwd"])
+def test_no_path_of_the_page_reaches_other_files(session, path):
+    client = server.make_app(session).server.test_client()
+    assert client.get("/assets/explorer.js").status_code == 200
+    assert b"def serve" not in client.get(path).data and b"root:" not in client.get(path).data
+
+
+def test_other_names_of_the_server_are_refused_unless_a_host_was_given(session):
+    client = server.make_app(session).server.test_client()
+    assert client.get("/", headers={"Host": "evil.example:80"}).status_code == 403
+    assert client.get("/", headers={"Host": "127.0.0.1:8050"}).status_code == 200
+    assert server.make_app(session, any_host=True).server.test_client().get("/", headers={"Host": "box.local"}).status_code == 200
+
+
+def test_the_page_may_load_nothing_from_outside(session):
+    answer = server.make_app(session).server.test_client().get("/")
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
+    assert b"https://" not in answer.data
+
+
+def test_a_request_that_is_too_large_is_refused(session):
+    client = server.make_app(session).server.test_client()
+    answer = client.post("/_dash-update-component", data=b"x" * (server.LARGEST_REQUEST + 1), content_type="application/json")
+    assert answer.status_code == 413
+
+
+# ---------------------------------------------------------------------------------------------------- address
+
+
+def test_the_address_of_a_view_gives_the_view_back():
+    asked = view.View("12", "3:7", "astar", "distance", "3-d")
+    assert view.from_query("?" + view.to_query(asked), view.View()) == (asked, "")
+
+
+def test_an_empty_address_gives_the_usual_view(session):
+    assert view.from_query("", session.default) == (session.default, "")
+    assert session.default == view.View(color="position", axes="3-d")
+
+
+@pytest.mark.parametrize("query", ["method=teleport", "color=%3Cscript%3E", "axes=4-d", "start=" + "9" * 1000])
+def test_an_address_that_asks_for_nonsense_gets_the_usual_and_a_message(query):
+    found, complaint = view.from_query(f"?{query}", view.View())
+    assert found == view.View() and query.split("=")[0] in complaint
+
+
+def test_an_address_of_a_thousand_fields_is_refused_with_a_message():
+    found, complaint = view.from_query("&".join(f"a{k}=1" for k in range(1000)), view.View())
+    assert found == view.View() and "too much" in complaint
+
+
+@pytest.mark.parametrize("text", ["200", "-5", "9" * 39, "../x", "3:99", "", "None"])
+def test_unknown_frames_get_a_message(session, text):
+    with pytest.raises(ValueError, match="start"):
+        session.number(text, "start")
+
+
+# ---------------------------------------------------------------------------------------------------- uploads
+
+
+def test_an_uploaded_frame_is_found_on_the_map(session):
+    answer = server.make_app(session).server.test_client().get("/frame/31.png")
+    number, message = place_upload(session, data_address(answer.data))
+    assert number is not None and (session.sequences.frames[number] == session.sequences.frames[31]).all()
+    assert f"frame {number}" in message
+
+
+def test_broken_uploads_get_a_message_and_no_frame(session):
+    half = data_address(png(40, 40)[:60])
+    for contents in (half, data_address(b"no image"), "data:image/png;base64,@@@", "nonsense", data_address(b"")):
+        number, message = place_upload(session, contents)
+        assert number is None and message.startswith("the upload")
+
+
+def test_an_upload_of_too_many_bytes_is_refused():
+    with pytest.raises(ValueError, match="8 MB"):
+        decode_upload(data_address(b"x" * (LARGEST_FILE + 10)), (16, 16, 1))
+
+
+@pytest.mark.parametrize("side", [5_100, 11_000, 20_000])
+def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(side):
+    """Above our own limit, where Pillow warns, and where Pillow refuses; the file itself is small."""
+    header = Image.new("1", (8, 8))
+    buffer = io.BytesIO()
+    header.save(buffer, format="BMP")
+    data = bytearray(buffer.getvalue())
+    data[18:26] = side.to_bytes(4, "little") + side.to_bytes(4, "little")
+    with pytest.raises(ValueError, match="pixels|exceeds"):
+        decode_upload(data_address(bytes(data)), (16, 16, 1))
+
+
+def test_vectors_cannot_be_asked_for_by_an_image(islands):
+    number, message = place_upload(Session(islands), data_address(png(4, 4)))
+    assert number is None and "gray or RGB" in message
+
+
+# ---------------------------------------------------------------------------------------------------- plans
+
+
+def test_the_exact_plan_equals_the_search_in_cost_and_length(session):
+    graph = session.model.graph
+    for start, goal in ((0, 150), (33, 34), (7, 7)):
+        ours, exact = exact_plan(graph, start, goal), best_first(graph, start, goal)
+        assert ours.length == pytest.approx(exact.length, rel=1e-5)
+        assert ours.nodes[0] == start and ours.nodes[-1] == goal
+        assert sum(hop_lengths(graph, ours.nodes)) == pytest.approx(ours.length, rel=1e-5)
+        assert len(ours.touched) == ours.num_touched
+
+
+def test_no_exact_plan_leads_to_another_part(islands):
+    plan = exact_plan(islands.graph, 0, 12)
+    assert plan.nodes is None and plan.length is None and "no path" in plan.reason
+
+
+def test_all_methods_stand_side_by_side_and_touched_frames_are_counted_rightly(session):
+    plans = session.compare(0, 150)
+    assert [plan.method for plan in plans] == list(METHODS)
+    assert all(len(plan.touched) == plan.num_touched for plan in plans)
+    drawn = overlay_data(plans, "dijkstra")
+    touched = np.frombuffer(base64.b64decode(drawn["touched"]), np.int32)
+    assert set(touched.tolist()) == plans[3].touched
+    assert "dijkstra" in str(page.method_bars(plans, "dijkstra"))
+
+
+def test_the_film_shows_every_frame_of_a_plan_and_a_choice_of_a_long_one(session):
+    plan = session.plan(0, 150, "dijkstra")
+    assert len(page.film(session, plan)) == len(plan.nodes)
+    back_and_forth = [0, 1] * 100
+    strip = page.film(session, replace(plan, nodes=back_and_forth))
+    assert len(strip) == page.MAX_STRIP
+    assert sum(float(cell.children[1].children[2].split()[0]) for cell in strip[:-1]) == pytest.approx(199, abs=5)
+
+
+def test_neighbours_come_nearest_first_with_their_scores(session):
+    near = session.neighbors(5, 100)
+    assert {4, 6} & {one.number for one in near if one.recorded}
+    assert [one.distance for one in near] == sorted(one.distance for one in near)
+    assert near[0].to_goal == pytest.approx(float(session.model.distance_between(near[0].number, 100)[0]))
+
+
+# ---------------------------------------------------------------------------------------------------- points and colours
+
+
+def test_the_map_is_the_latent_itself_where_it_fits_and_says_when_not(session):
+    itself, projected = charts.map_places(session.model.vectors, 3), charts.map_places(session.model.vectors, 2)
+    assert (itself.place == session.model.vectors).all() and "itself" in itself.words
+    assert projected.place.shape == (200, 2) and "principal" in projected.words
+
+
+@pytest.mark.parametrize("color", view.COLORS)
+def test_every_colour_gives_a_number_to_every_frame(session, islands, color):
+    for known in (session, Session(islands)):
+        marker = charts.marker_of(known, color, goal=3)
+        if known.room is None and color == "position":
+            assert marker["color"].startswith("#")
+        else:
+            values = decoded(marker["color"])
+            assert values.shape == (known.num_frames,) and marker["cmin"] <= values.min() and values.max() <= marker["cmax"]
+
+
+def test_the_value_map_is_the_learned_distance_to_the_goal(session):
+    values = decoded(charts.marker_of(session, "distance", goal=8)["color"])
+    assert values == pytest.approx(session.model.distance_between(np.arange(200), 8))
+
+
+def test_points_travel_as_bytes_in_one_trace(session):
+    figure = charts.map_figure(session, "2-d", charts.marker_of(session, "time", None))
+    assert len(figure["data"]) == 1 and figure["data"][0]["type"] == "scattergl"
+    assert len(json.dumps(figure)) < 200 * 3 * 4 * 4 / 3 + 3000
+    assert decoded(figure["data"][0]["x"]) == pytest.approx(charts.map_places(session.model.vectors, 2).place[:, 0])
+
+
+# ---------------------------------------------------------------------------------------------------- closures
+
+
+def test_striking_takes_a_closure_out_of_plans_at_once_and_undo_brings_it_back(session):
+    closure = session.suspicious()[0]
+    first, second = closure["first"], closure["second"]
+    pair, edges = f"{first}-{second}", session.model.graph.nnz
+    assert "struck" in judge_pair(session, "strike", pair)["message"]
+    assert session.model.graph.nnz == edges - 2
+    assert (first, second) not in {(one["first"], one["second"]) for one in session.suspicious()}
+    assert load(session.model.folder, "cpu").graph.nnz == edges - 2
+    assert "forgotten" in judge_pair(session, "undo", pair)["message"]
+    assert session.model.graph.nnz == edges
+
+
+def test_a_kept_closure_is_not_shown_again(session):
+    shown = session.suspicious()
+    judge_pair(session, "keep", f"{shown[0]['first']}-{shown[0]['second']}")
+    assert shown[0] not in session.suspicious()
+    assert session.judged().kept == ((shown[0]["first"], shown[0]["second"]),)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "pair"), [("strike", "0-1"), ("strike", "0-99999"), ("strike", "x"), ("explode", "0-50"), ("undo", "0-50")]
+)
+def test_nonsense_verdicts_get_a_message_and_change_nothing(session, verdict, pair):
+    edges = session.model.graph.nnz
+    judged = judge_pair(session, verdict, pair)
+    assert judged["message"] and session.model.graph.nnz == edges and not session.judged().all
+
+
+# ---------------------------------------------------------------------------------------------------- the command
+
+
+def test_only_loopback_needs_no_warning():
+    assert all(server.is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "127.9.9.9"))
+    assert not any(server.is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"))
+    assert "other machines" in server.warning("http://0.0.0.0:1/")
+
+
+def test_a_free_port_is_found_and_a_taken_one_refused(session):
+    listening = server.open_server(session.model, "127.0.0.1", 0)
+    try:
+        assert listening.server_port > 0
+        with pytest.raises(ValueError, match="port"):
+            server.open_server(session.model, "127.0.0.1", listening.server_port)
+    finally:
+        listening.server_close()
+    with pytest.raises(ValueError, match="65535"):
+        server.open_server(session.model, "127.0.0.1", 70_000)
+
+
+def test_a_run_that_is_still_being_fitted_is_refused_with_what_is_missing(folder, tmp_path, capsys):
+    for name in ("config.json", "data.json", "frames.npy", "index.npz", "local_metric.safetensors"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    assert main(["explore", str(tmp_path), "--no-browser"]) == 2
+    said = capsys.readouterr().err
+    assert "no finished run" in said and "graph.npz" in said and len(said.strip().splitlines()) == 1
+
+
+def test_without_the_extra_one_line_names_it(folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "dash", None)
+    monkeypatch.setattr("plan2vec.explorer.find_spec", lambda name: None)
+    assert main(["explore", str(folder), "--no-browser"]) == 2
+    assert "plan2vec[explore]" in capsys.readouterr().err
