@@ -1,18 +1,26 @@
 # make demo    set up and run the demo            make test    set up, then lint, types and tests
-# Both need Python >= 3.11 and make, nothing else; once set up they work offline.
+# make test-browser    the interactive page in a real browser (installs Debian's chromium where it is missing)
+# All need Python >= 3.11 and make, nothing else; once set up they work offline.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint coverage clean
+.PHONY: demo test test-browser browser lint coverage clean
 
 demo: $(READY)
 	$(BIN)/plan2vec demo
 
 test: $(READY) lint
 	$(BIN)/python -m pytest
+
+test-browser: $(READY) browser
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
+	$(BIN)/python -m pytest tests/browser/test_explorer_browser.py
+
+browser:
+	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)
 
 lint: $(READY)
 	$(BIN)/ruff check .

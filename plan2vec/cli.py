@@ -121,7 +121,7 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
-    name: tyro.conf.Positional[Literal["resume", "explorer"]]
+    name: tyro.conf.Positional[Literal["demo", "resume", "explorer"]]
     seed: int = 0
     json: bool = False  # print the rows as one JSON object
 

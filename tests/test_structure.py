@@ -11,11 +11,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
-    "version", "files", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric", "graph", "closures", "embedding",
-    "planner", "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "estimator", "estimate",
-    "figures", "film", "gallery", "report", "bench", "cli",
+    "version", "files", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric", "graph", "strike",
+    "closures", "embedding", "planner", "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "estimator", "estimate",
+    "figures", "film", "film_video", "gallery", "report", "explorer", "bench", "cli",
 )  # fmt: skip
-EXTRAS = ("gymnasium", "sklearn", "hypothesis", "networkx")
+EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "playwright", "hypothesis", "networkx")
 
 
 def imports_of(path: Path) -> set[str]:
@@ -46,7 +46,7 @@ def test_the_core_imports_without_any_extra():
 
 def test_positions_are_named_by_no_training_stage():
     """`position` is dropped before the first stage; none of them even has the word."""
-    for module in ("local_metric", "neighbors", "graph", "closures", "search", "embedding", "training", "encoder"):
+    for module in ("local_metric", "neighbors", "graph", "strike", "closures", "search", "embedding", "training", "encoder"):
         names = {node.id for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Name)}
         attributes = {node.attr for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Attribute)}
         assert "position" not in names | attributes, module

@@ -2,6 +2,6 @@
 
 from collections.abc import Callable
 
-from plan2vec.bench import explorer, resume
+from plan2vec.bench import demo, explorer, resume
 
-BENCHMARKS: dict[str, Callable[[int], dict]] = {"resume": resume.run, "explorer": explorer.run}
+BENCHMARKS: dict[str, Callable[[int], dict]] = {"demo": demo.run, "resume": resume.run, "explorer": explorer.run}

@@ -69,7 +69,7 @@ def enlarge(small: Model, num_frames: int, seed: int) -> Model:
     """A model of more frames of the same maze, by the networks of the small one."""
     sequences = simulate("c-maze", num_frames // 10, seed=seed + 1)
     radius = small.radius * (small.sequences.num_frames / num_frames) ** 0.5
-    config = replace(small.config, radius=radius, closures=replace(small.config.closures, support="none"))
+    config = replace(small.config, radius=radius, closures=replace(small.config.closures, support="none", max_neighbors=1000))
     built = join_frames(sequences.without_truth(), small.local_metric, config, small.device, np.ones(num_frames, bool))
     vectors = float(small.embedding.scale) * encode(small.embedding.encoder, FrameTensors(sequences.frames, small.device))
     return Model(sequences, config, small.local_metric, None, built.graph, built.radius, built.report, small.embedding, vectors, {})

@@ -71,7 +71,7 @@ def _draw(app: Dash, session: Session) -> None:
         marker = marker_of(session, color, _number_or_none(session, goal))
         if "axes.value" in changed:
             words = f" - {map_places(session.model.vectors, 3 if axes == '3-d' else 2).words}"
-            answer = [map_figure(session, axes, marker), words]
+            answer: list[Any] = [map_figure(session, axes, marker), words]
         else:
             answer = [_recolored(marker), no_update]
         if session.room is None:
@@ -91,10 +91,7 @@ def _recolored(marker: dict) -> Patch:
 
 def _number_or_none(session: Session, text: str | None) -> int | None:
     """A frame number, or None for a field that is empty or wrong (the plan's message says so)."""
-    try:
-        return session.number(text, "frame") if text else None
-    except ValueError:
-        return None
+    return _end(session, text, "frame")[0]
 
 
 # ---------------------------------------------------------------------------------------------------- plans
@@ -107,20 +104,22 @@ def _plan(app: Dash, session: Session) -> None:
         Input("start", "value"), Input("goal", "value"), Input("method", "value"), Input("judged", "data"), prevent_initial_call=True,
     )  # fmt: skip
     def plan(start: str, goal: str, method: str, judged: dict | None) -> tuple:
-        ends, complaints = {}, []
-        for name, text in (("start", start), ("goal", goal)):
-            try:
-                ends[name] = session.number(text, name) if text else None
-            except ValueError as error:
-                ends[name] = None
-                complaints.append(f"{error}.")
-        images = [frame_address(number) if number is not None else "" for number in ends.values()]
-        said = " ".join(complaints) or (judged or {}).get("message", "")
-        if None in ends.values() or method not in METHODS:
-            return ends | {"method": method, "nodes": None}, [], HELP, said, *images
-        made = session.plan(ends["start"], ends["goal"], method)
-        drawn = ends | {"method": method, "nodes": made.nodes, "revision": session.revision}
-        return drawn, film(session, made), summary(session, made), said, *images
+        (first, complaint), (last, second_complaint) = _end(session, start, "start"), _end(session, goal, "goal")
+        images = [frame_address(number) if number is not None else "" for number in (first, last)]
+        said = complaint or second_complaint or (judged or {}).get("message", "")
+        drawn = {"start": first, "goal": last, "method": method, "nodes": None, "revision": session.revision}
+        if first is None or last is None or method not in METHODS:
+            return drawn, [], HELP, said, *images
+        made = session.plan(first, last, method)
+        return drawn | {"nodes": made.nodes}, film(session, made), summary(session, made), said, *images
+
+
+def _end(session: Session, text: str | None, name: str) -> tuple[int | None, str]:
+    """The frame that a field names, and what is wrong with it."""
+    try:
+        return (session.number(text, name) if text else None), ""
+    except ValueError as error:
+        return None, f"{error}."
 
 
 def _compare(app: Dash, session: Session) -> None:

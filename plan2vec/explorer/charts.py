@@ -11,8 +11,8 @@ from plan2vec.figures import Scene, index_within, place_colors
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")  # Okabe and Ito
 NUM_CELLS = 12  # colours along each axis of the room
 TITLES = {
-    "sequence": "sequence (colours repeat)", "time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
-    "component": "part of the graph (0 is the largest)", "position": "true position (key: right panel)",
+    "time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
+    "component": "part of the graph (0 is the largest, 7 and smaller)",
 }  # fmt: skip
 Scale = list[list[float | str]]
 
@@ -114,9 +114,8 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
     if color in ("sequence", "component"):
         label = np.unique(session.sequences.sequence, return_inverse=True)[1] if color == "sequence" else session.parts()
         shown = label % len(PALETTE) if color == "sequence" else np.minimum(label, len(PALETTE) - 1)
-        named = int(shown.max()) + 1 if color == "component" else None
-        return _marker(shown, _steps(PALETTE), (-0.5, len(PALETTE) - 0.5), TITLES[color] if named else None)
-    if color == "distance":
+        return _marker(shown, _steps(PALETTE), (-0.5, len(PALETTE) - 0.5), TITLES[color] if color == "component" else None)
+    if color == "distance" and goal is not None:
         values = session.model.distance_between(np.arange(session.num_frames), goal)
     else:
         values = index_within(session.sequences.sequence)

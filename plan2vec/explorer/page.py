@@ -1,5 +1,8 @@
 """What stands where on the page, and the pieces that the callbacks fill in."""
 
+from typing import Any
+
+import numpy as np
 from dash import dcc, html
 
 from plan2vec.explorer.charts import PALETTE
@@ -13,7 +16,7 @@ MAX_STRIP = 80  # frames of a film strip
 METHOD_COLORS = dict(zip(METHODS, (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[7]), strict=True))
 COLOR_WORDS = {"distance": "distance to goal"}
 PANELS = ("methods", "neighbours", "closures")
-GRAPH = {"displaylogo": False, "scrollZoom": True, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
+GRAPH: Any = {"displaylogo": False, "scrollZoom": True, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
 REFIT = (
     "A struck closure leaves the graph, and so every plan, at once. The map itself learns of it when its embedding is fitted "
     "again: delete embedding.safetensors and vectors.npy from the run folder, then repeat the same plan2vec fit command."
@@ -28,14 +31,19 @@ def page(session: Session) -> html.Div:
         dcc.Location(id="address", refresh=False),
         *(dcc.Store(id=name) for name in ("plan", "touched", "judged", "query", "addressed", "drawn")),
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet"),
-                     html.Span(id="message", role="status", **{"aria-live": "polite"})]),
-        html.Section([_end_control("start"), _end_control("goal"), *_choices()], className="controls", **{"aria-label": "controls"}),
+                     html.Span(id="message", role="status", **_aria("live", "polite"))]),
+        html.Section([_end_control("start"), _end_control("goal"), *_choices()], className="controls", **_aria("label", "controls")),
         html.Main([_plot("map", "Metric map"), *([_plot("room", "True positions")] if session.room else []), _panels()],
                   className="with-room" if session.room else "without-room"),
-        html.Section([html.Div(id="summary"), html.Div(id="strip", tabIndex=0, role="region", **{"aria-label": "film strip of the plan"})],
+        html.Section([html.Div(id="summary"), html.Div(id="strip", tabIndex=0, role="region", **_aria("label", "film strip of the plan"))],
                      className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
     ], id="page")  # fmt: skip
+
+
+def _aria(name: str, value: str) -> dict[str, Any]:
+    """What a screen reader says."""
+    return {f"aria-{name}": value}
 
 
 def _end_control(name: str) -> html.Div:
@@ -74,7 +82,7 @@ def _plot(name: str, title: str) -> html.Section:
 def _panels() -> html.Section:
     chooser = _radio("panel", "show", PANELS, PANELS[0])
     neighbor_of = dcc.RadioItems(["start", "goal"], "start", id="neighbours-of", inline=True)
-    bodies = {
+    bodies: dict[str, list] = {
         "methods": [html.Div(id="methods")],
         "neighbours": [html.Div([html.Span("of the "), neighbor_of], className="row"), html.Div(id="neighbours")],
         "closures": [dcc.Loading(html.Div(id="closures"), delay_show=300)],
@@ -100,8 +108,8 @@ def film(session: Session, plan: Plan) -> list[html.Figure]:
         return [_picture(session, plan.start, "start"), _picture(session, plan.goal, "goal")]
     lengths = hop_lengths(session.model.graph, plan.nodes)
     last = len(plan.nodes) - 1
-    shown = sorted({round(k * last / max(MAX_STRIP - 1, last and 1)) for k in range(MAX_STRIP)}) if last >= MAX_STRIP else range(last + 1)
-    following = [*list(shown)[1:], last]
+    shown = np.unique(np.linspace(0, last, min(last + 1, MAX_STRIP)).round().astype(int)).tolist()
+    following = [*shown[1:], last]
     words = [_hop_words(lengths[a:b]) if a < b else "goal" for a, b in zip(shown, following, strict=True)]
     return [_picture(session, plan.nodes[k], text) for k, text in zip(shown, words, strict=True)]
 
@@ -121,7 +129,7 @@ def summary(session: Session, plan: Plan) -> list:
 
 def method_bars(plans: list[Plan], chosen: str) -> list:
     """Length, hops, touched and expanded of every method, each as bars of one scale."""
-    facts = {
+    facts: dict[str, list] = {
         "length (steps)": [plan.length for plan in plans], "hops": [plan.hops for plan in plans],
         "frames touched": [plan.num_touched for plan in plans], "queries (expanded)": [plan.num_expanded for plan in plans],
     }  # fmt: skip
@@ -142,8 +150,8 @@ def _bar(method: str, value: float | None, most: float, chosen: bool) -> html.Di
 
 
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
-    words = f"The {len(near)} nearest neighbours of frame {number} on the graph: steps of the hop, and"
-    words += " learned steps to the goal." if near and near[0].to_goal is not None else " whether it was recorded."
+    words = f"Neighbours of frame {number} on the graph: recorded steps, then the nearest closures; steps of the hop"
+    words += " and learned steps to the goal." if near and near[0].to_goal is not None else "."
     cells = [_picture(session, one.number, _neighbor_words(one)) for one in near]
     return [html.P(words, className="quiet"), html.Div(cells, className="cells")]
 
@@ -160,7 +168,8 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
     rows = [
         html.Div([f"{verdict} {first} - {second} ", _judge("undo", first, second)], className="row") for verdict, (first, second) in done
     ]
-    return [html.P(words), html.P(REFIT, className="quiet"), *rows, *(pairs or [html.P("No closure is left to look at.")])]
+    empty = [] if pairs else [html.P("No closure is left to look at.")]
+    return [html.P(words), html.P(REFIT, className="quiet"), *rows, *pairs, *empty]
 
 
 def _closure(session: Session, closure: dict) -> html.Div:
@@ -173,5 +182,5 @@ def _closure(session: Session, closure: dict) -> html.Div:
 
 
 def _judge(verdict: str, first: int, second: int) -> html.Button:
-    described = {"aria-label": f"{verdict} the closure of frames {first} and {second}"}
+    described = _aria("label", f"{verdict} the closure of frames {first} and {second}")
     return html.Button(verdict, id={"verdict": verdict, "pair": f"{first}-{second}"}, className=verdict, **described)

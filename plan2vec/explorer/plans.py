@@ -1,6 +1,7 @@
 """One plan quickly, then all methods side by side."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -40,7 +41,7 @@ def returned_by(graph: csr_array, expanded: np.ndarray) -> frozenset[int]:
 def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
     """Steps of every hop of a path on the graph; they add up to the plan's length."""
     lengths = []
-    for node, following in zip(nodes, nodes[1:], strict=False):
+    for node, following in pairwise(nodes):
         row = slice(graph.indptr[node], graph.indptr[node + 1])
         lengths.append(float(graph.data[row][graph.indices[row] == following].min()))
     return lengths

@@ -84,12 +84,13 @@ class Session:
         return [self._plan(start, goal, method) for method in METHODS]
 
     def neighbors(self, number: int, goal: int | None) -> list[Neighbor]:
-        """The nearest neighbours of a frame on the graph, nearest first."""
+        """The neighbours of a frame on the graph: recorded steps, then the nearest closures."""
         graph, sequence = self.model.graph, self.sequences.sequence
         row = slice(graph.indptr[number], graph.indptr[number + 1])
-        order = np.argsort(graph.data[row], kind="stable")[:NUM_NEIGHBORS]
-        near, distance = graph.indices[row][order].astype(np.int64), graph.data[row][order]
+        near, distance = graph.indices[row].astype(np.int64), graph.data[row]
         recorded = (np.abs(near - number) == 1) & (sequence[near] == sequence[number])
+        order = np.lexsort((distance, ~recorded))[:NUM_NEIGHBORS]
+        near, distance, recorded = near[order], distance[order], recorded[order]
         to_goal = self.model.distance_between(near, goal).tolist() if goal is not None and len(near) else [None] * len(near)
         return [Neighbor(*facts) for facts in zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True)]
 

@@ -35,7 +35,8 @@ def as_frame(data: bytes, shape: tuple[int, ...]) -> np.ndarray:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > LARGEST_IMAGE:
                 raise ValueError(f"it has {image.width} x {image.height} pixels, more than {LARGEST_IMAGE // 1_000_000} million")
-            resized = image.convert("L" if shape[2] == 1 else "RGB").resize((shape[1], shape[0]))
+            pixels = image.convert("L" if shape[2] == 1 else "RGB")
+            resized = pixels.resize((shape[1], shape[0]), Image.Resampling.BOX)  # gives back a frame that was enlarged
             return np.asarray(resized, np.uint8).reshape(shape)
     except BROKEN as error:
         reason = "it is no image of a known kind" if isinstance(error, UnidentifiedImageError) else str(error)
