@@ -1,5 +1,11 @@
 """plan2vec: recordings in, metric map and planner out. `pipeline.py` is where to start reading."""
 
+import os
+
+# Torch's threads sleep instead of spinning while they wait: never slower, and several times faster where other programs
+# share the cores. It is read when torch is first imported, so it has no effect in a program that did that before.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule, make_sequences
 from plan2vec.evaluation import evaluate
