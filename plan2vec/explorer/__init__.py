@@ -1,7 +1,7 @@
 """The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore] (Dash, Plotly).
 
 session.py     the model and what the page asks of it           page.py        what stands where
-plans.py       one plan, all methods side by side               callbacks.py   what changes when
+plans.py       the exact shortest path                          callbacks.py   what changes when
 charts.py      frames as points, colours                        server.py      routes, limits, serving
 view.py        what the address keeps                           uploads.py     an image from outside becomes a frame
 assets/        lines over the points, hovering, clicking; style

@@ -5,11 +5,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from dash import ALL, ClientsideFunction, Dash, Input, Output, Patch, ctx, no_update
+from dash import ALL, ClientsideFunction, Dash, Input, Output, Patch, State, ctx, no_update
+from dash.dcc import Graph
 from dash.exceptions import PreventUpdate
 
-from plan2vec.explorer.charts import map_figure, map_places, marker_of, room_figure
-from plan2vec.explorer.page import METHOD_COLORS, PANELS, closure_list, film, frame_address, method_bars, neighbor_list, summary
+from plan2vec.explorer.charts import map_figure, marker_of, room_figure
+from plan2vec.explorer.page import (
+    METHOD_COLORS,
+    PANELS,
+    closure_list,
+    film,
+    frame_address,
+    map_words,
+    method_bars,
+    neighbor_list,
+    plot_of,
+    summary,
+)  # fmt: skip
 from plan2vec.explorer.session import Session
 from plan2vec.explorer.view import View, from_query, to_query
 from plan2vec.planner import METHODS, Plan
@@ -21,13 +33,13 @@ DEPENDS = {"goal.value": "distance", "judged.data": "component"}  # colours that
 def add_callbacks(app: Dash, session: Session) -> None:
     """Connect the page to the session."""
     answers: tuple[Callable[[Dash, Session], None], ...] = (
-        _address, _query, _draw, _plan, _compare, _neighbors, _closures, _judge, _upload,
+        _address, _query, _draw, _draw_room, _plan, _compare, _neighbors, _closures, _judge, _upload,
     )  # fmt: skip
     for add in answers:
         add(app, session)
     script = lambda name: ClientsideFunction("explorer", name)  # noqa: E731
-    shown = (Input("plan", "data"), Input("touched", "data"), Input("show", "value"))
-    app.clientside_callback(script("overlay"), Output("drawn", "data"), *shown)
+    for name, inputs in {"plan": [Input("plan", "data")], "touched": [Input("touched", "data"), Input("show", "value")]}.items():
+        app.clientside_callback(script(name), Output(f"{name}-drawn", "data"), inputs)
     app.clientside_callback(script("address"), Output("addressed", "data"), Input("query", "data"), prevent_initial_call=True)
     app.clientside_callback(script("next"), Output("next", "className"), Input("next", "value"))
     app.clientside_callback(script("panel"), [Output(f"panel-{name}", "style") for name in PANELS], Input("panel", "value"))
@@ -58,31 +70,50 @@ def _query(app: Dash, session: Session) -> None:
 
 
 def _draw(app: Dash, session: Session) -> None:
-    rooms = [Output("room", "figure")] if session.room else []
+    @app.callback(
+        Output("map", "figure"), Output("map-words", "children"), Output("shown", "data"), Input("color", "value"), Input("axes", "value"),
+        Input("goal", "value"), Input("judged", "data"), State("shown", "data"), prevent_initial_call=True,
+    )  # fmt: skip
+    def draw(color: str, axes: str, goal: str, judged: object, shown: dict) -> tuple:
+        now = {"color": color, "axes": axes}
+        if axes != shown["axes"]:
+            marker = marker_of(session, color, _number_or_none(session, goal))
+            return map_figure(session, axes, marker), map_words(session, axes), now
+        if color == shown["color"] and not _depends(color):
+            raise PreventUpdate
+        return _recolored(session, color, goal), no_update, now
+
+
+def _draw_room(app: Dash, session: Session) -> None:
+    if session.room is None:
+        return
+    scene = session.room
 
     @app.callback(
-        [Output("map", "figure"), Output("map-words", "children"), *rooms], Input("color", "value"), Input("axes", "value"),
-        Input("goal", "value"), Input("judged", "data"), prevent_initial_call=True,
+        Output("room-place", "children"), Input("painted", "data"), State("color", "value"), State("goal", "value"),
+        prevent_initial_call=True,
     )  # fmt: skip
-    def draw(color: str, axes: str, goal: str, judged: object) -> list:
-        changed = set(ctx.triggered_prop_ids)
-        if not changed & {"axes.value", "color.value"} and all(color != DEPENDS.get(name) for name in changed):
+    def place_room(painted: bool, color: str, goal: str) -> Graph:
+        """After the map, which a person waits for."""
+        return plot_of("room", room_figure(scene, marker_of(session, color, _number_or_none(session, goal))))
+
+    @app.callback(
+        Output("room", "figure"), Input("color", "value"), Input("goal", "value"), Input("judged", "data"), prevent_initial_call=True
+    )
+    def recolor_room(color: str, goal: str, judged: object) -> Patch:
+        if "color.value" not in ctx.triggered_prop_ids and not _depends(color):
             raise PreventUpdate
-        marker = marker_of(session, color, _number_or_none(session, goal))
-        if "axes.value" in changed:
-            words = f" - {map_places(session.model.vectors, 3 if axes == '3-d' else 2).words}"
-            answer: list[Any] = [map_figure(session, axes, marker), words]
-        else:
-            answer = [_recolored(marker), no_update]
-        if session.room is None:
-            return answer
-        if not changed >= {"axes.value", "color.value"}:  # both change when the page is opened
-            return [*answer, no_update if "axes.value" in changed else _recolored(marker | {"showscale": False})]
-        return [*answer, room_figure(session.room, marker)]
+        return _recolored(session, color, goal, {"showscale": False})
 
 
-def _recolored(marker: dict) -> Patch:
+def _depends(color: str) -> bool:
+    """What has changed, beside the choice of colour, changes the colours."""
+    return any(color == DEPENDS.get(name) for name in ctx.triggered_prop_ids)
+
+
+def _recolored(session: Session, color: str, goal: str, other: dict[str, Any] | None = None) -> Patch:
     """Other colours for the points that are there."""
+    marker = marker_of(session, color, _number_or_none(session, goal)) | (other or {})
     patch = Patch()
     for name, value in ({"colorbar": None, "colorscale": None, "showscale": False} | marker).items():
         patch["data"][0]["marker"][name] = value

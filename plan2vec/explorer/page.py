@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from dash import dcc, html
 
-from plan2vec.explorer.charts import PALETTE
+from plan2vec.explorer.charts import PALETTE, map_figure, map_places, marker_of
 from plan2vec.explorer.plans import hop_lengths
 from plan2vec.explorer.session import Neighbor, Session
 from plan2vec.explorer.view import AXES, COLORS
@@ -16,7 +16,10 @@ MAX_STRIP = 80  # frames of a film strip
 METHOD_COLORS = dict(zip(METHODS, (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[7]), strict=True))
 COLOR_WORDS = {"distance": "distance to goal"}
 PANELS = ("methods", "neighbours", "closures")
-GRAPH: Any = {"displaylogo": False, "scrollZoom": True, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
+STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "query", "addressed", "painted")
+GRAPH: Any = {
+    "plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"],
+}  # fmt: skip
 REFIT = (
     "A struck closure leaves the graph, and so every plan, at once. The map itself learns of it when its embedding is fitted "
     "again: delete embedding.safetensors and vectors.npy from the run folder, then repeat the same plan2vec fit command."
@@ -24,19 +27,22 @@ REFIT = (
 
 
 def page(session: Session) -> html.Div:
-    """The whole page, empty; callbacks fill it."""
+    """The whole page with the usual view of the map; callbacks fill in the rest."""
     dim = session.model.vectors.shape[1]
     facts = f"{session.sequences.source}: {session.num_frames:,} frames, {dim}-d map, {session.model.graph.nnz:,} directed edges"
+    usual, rooms = session.default, [_plot("room", "True positions", "", None)] if session.room else []
+    figure, words = map_figure(session, usual.axes, marker_of(session, usual.color, None)), map_words(session, usual.axes)
+    message = html.Div(id="message", role="status", **_aria("live", "polite"))
+    strip = html.Div(id="strip", tabIndex=0, role="region", **_aria("label", "film strip of the plan"))
     return html.Div([
         dcc.Location(id="address", refresh=False),
-        *(dcc.Store(id=name) for name in ("plan", "touched", "judged", "query", "addressed", "drawn")),
-        html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet"),
-                     html.Span(id="message", role="status", **_aria("live", "polite"))]),
-        html.Section([_end_control("start"), _end_control("goal"), *_choices()], className="controls", **_aria("label", "controls")),
-        html.Main([_plot("map", "Metric map"), *([_plot("room", "True positions")] if session.room else []), _panels()],
-                  className="with-room" if session.room else "without-room"),
-        html.Section([html.Div(id="summary"), html.Div(id="strip", tabIndex=0, role="region", **_aria("label", "film strip of the plan"))],
-                     className="film"),
+        dcc.Store(id="shown", data={"color": usual.color, "axes": usual.axes}),
+        *(dcc.Store(id=name) for name in STORES),
+        html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
+        html.Section([_end_control("start"), _end_control("goal"), *_choices(), message], className="controls"),
+        html.Main([_plot("map", "Metric map", words, plot_of("map", figure)), *rooms, _panels()],
+                  className="with-room" if rooms else "without-room"),
+        html.Section([html.Div(id="summary"), strip], className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
     ], id="page")  # fmt: skip
 
@@ -72,11 +78,19 @@ def _radio(name: str, legend: str, options: tuple[str, ...], value: str | None) 
     return html.Fieldset([html.Legend(legend), dcc.RadioItems(choices, value, id=name, inline=True)])
 
 
-def _plot(name: str, title: str) -> html.Section:
+def _plot(name: str, title: str, words: str, graph: dcc.Graph | None) -> html.Section:
     """Points by Plotly; on the canvas above them lines are drawn without drawing the points again."""
-    graph = dcc.Graph(id=name, config=GRAPH, responsive=True)
-    heading = html.H2([title, html.Span(id=f"{name}-words", className="quiet")])
-    return html.Section([heading, html.Div([graph, html.Canvas(id=f"{name}-overlay")], className="plot")])
+    heading = html.H2([title, html.Span(words, id=f"{name}-words", className="quiet")])
+    return html.Section([heading, html.Div([html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay")], className="plot")])
+
+
+def plot_of(name: str, figure: dict) -> dcc.Graph:
+    return dcc.Graph(id=name, figure=figure, config=GRAPH, responsive=True)
+
+
+def map_words(session: Session, axes: str) -> str:
+    """Whether the map is the latent itself or a projection."""
+    return f" - {map_places(session.model.vectors, 3 if axes == '3-d' else 2).words}"
 
 
 def _panels() -> html.Section:

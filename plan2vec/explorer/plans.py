@@ -1,4 +1,4 @@
-"""One plan quickly, then all methods side by side."""
+"""The exact shortest path by scipy: in pure Python it takes many seconds on a large graph."""
 
 import math
 from itertools import pairwise
@@ -6,14 +6,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from plan2vec.model import Model
 from plan2vec.planner import Plan
 from plan2vec.search import distances_from
-
-
-def plan_by(model: Model, start: int, goal: int, method: str) -> Plan:
-    """A plan between two frames; Dijkstra's by scipy, because in pure Python it takes seconds on a large graph."""
-    return exact_plan(model.graph, start, goal) if method == "dijkstra" else model.plan(start, goal, method)
 
 
 def exact_plan(graph: csr_array, start: int, goal: int) -> Plan:

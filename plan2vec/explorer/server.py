@@ -78,7 +78,7 @@ class QuietHandler(WSGIRequestHandler):
 def make_app(session: Session, any_host: bool = False) -> Dash:
     """The Dash application of a session; `any_host` answers to whatever name the browser used."""
     app = Dash(
-        "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True,
+        "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, suppress_callback_exceptions=True,
         assets_folder=str(Path(__file__).parent / "assets"),
     )  # fmt: skip
     app.layout = page(session)

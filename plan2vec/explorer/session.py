@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from plan2vec.closures import suspicious_closures
-from plan2vec.explorer.plans import plan_by
+from plan2vec.explorer.plans import exact_plan
 from plan2vec.explorer.uploads import decode_upload
 from plan2vec.explorer.view import View
 from plan2vec.figures import frame_name, room_scene
@@ -53,7 +53,8 @@ class Session:
     def _forget_graph(self) -> None:
         """After a change of the graph nothing computed from it counts."""
         self.revision += 1
-        self._plan = lru_cache(64)(lambda start, goal, method: plan_by(self.model, start, goal, method))
+        self._plan = lru_cache(64)(self._make_plan)
+        self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))  # as scipy wants it, else it converts every time
         self.parts = lru_cache(1)(lambda: connected_parts(self.model.graph)[1])
 
     # ------------------------------------------------------------------------------------------------ frames
@@ -79,6 +80,11 @@ class Session:
 
     def plan(self, start: int, goal: int, method: str) -> Plan:
         return self._plan(start, goal, method)
+
+    def _make_plan(self, start: int, goal: int, method: str) -> Plan:
+        if method == "dijkstra":
+            return exact_plan(self._exact_graph(), start, goal)
+        return self.model.plan(start, goal, method)
 
     def compare(self, start: int, goal: int) -> list[Plan]:
         return [self._plan(start, goal, method) for method in METHODS]
