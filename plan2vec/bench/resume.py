@@ -19,7 +19,8 @@ from plan2vec.readers.npz import write_npz
 from plan2vec.run import PRODUCTS
 
 COMMAND = (
-    sys.executable, "-m", "plan2vec", "fit", "--local-metric.num-updates", "150", "--embedding.num-updates", "150",
+    sys.executable, "-m", "plan2vec", "fit", "--local-metric.num-updates", "300", "--local-metric.batch-size", "64",
+    "--embedding.num-updates", "300", "--embedding.goals-per-update", "32", "--embedding.nodes-per-update", "64",
     "--checkpoint-seconds", "0.3", "--device", "cpu",
 )  # fmt: skip
 
