@@ -3,7 +3,7 @@
 from plan2vec.bench import demo
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 
-QUICK = Config(local_metric=LocalMetricConfig(num_updates=20, batch_size=32), embedding=EmbeddingConfig(num_updates=20, goals_per_update=16))
+QUICK = Config(local_metric=LocalMetricConfig(num_updates=20, batch_size=32), embedding=EmbeddingConfig(num_updates=20))
 
 
 def test_the_demo_benchmark_gives_a_row_for_every_case_seed_and_metric():

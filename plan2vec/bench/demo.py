@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,14 @@ METRICS = ("success", "success_graph", "spearman_true", "embedding_error", "loca
 
 def run(seed: int, num_seeds: int = 5, num_rollouts: int = 1000, config: Config = Config(), device: str = "auto") -> dict:
     """Rows for every case and seed from `seed` on, and a table of their means with the range over seeds."""
-    rows = [row for room, dim in CASES for s in range(seed, seed + num_seeds) for row in rows_of(room, dim, s, num_rollouts, config, device)]
+    tasks = [(room, dim, number) for room, dim in CASES for number in range(seed, seed + num_seeds)]
+    rows = [row for task in tasks for row in rows_of(*task, num_rollouts, config, device)]
     return {"table": table(rows), "rows": rows}
 
 
 def rows_of(room: str, dim: int, seed: int, num_rollouts: int, config: Config, device: str) -> Iterator[dict]:
     settings = replace(config, dim=dim, seed=seed)
-    card = evaluate(fit(simulate(room, num_rollouts, seed=seed), settings, device=device))
+    card: dict[str, Any] = evaluate(fit(simulate(room, num_rollouts, seed=seed), settings, device=device))
     for metric in METRICS:
         yield {
             "experiment": "demo", "domain": room, "setting": {"dim": dim, "frames": card["num_frames"]}, "method": "plan2vec", "seed": seed,
@@ -42,7 +44,8 @@ def table(rows: list[dict]) -> list[str]:
     for room, dim in CASES:
         cells = []
         for metric in METRICS:
-            values = [r["value"] for r in rows if (r["domain"], r["setting"]["dim"], r["metric"]) == (room, dim, metric) and r["value"] is not None]
+            case = (room, dim, metric)
+            values = [r["value"] for r in rows if (r["domain"], r["setting"]["dim"], r["metric"]) == case and r["value"] is not None]
             cells.append(f"{np.mean(values):.4f} ({min(values):.4f} - {max(values):.4f})" if values else "-")
         lines.append(f"| {room} | {dim}-d | " + " | ".join(cells) + " |")
     return lines

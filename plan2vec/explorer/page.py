@@ -15,6 +15,7 @@ from plan2vec.strike import Judged
 MAX_STRIP = 80  # frames of a film strip
 METHOD_COLORS = dict(zip(METHODS, (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[7]), strict=True))
 COLOR_WORDS = {"distance": "distance to goal"}
+DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"}]
 PANELS = ("methods", "neighbours", "closures")
 STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "query", "addressed", "painted")
 GRAPH: Any = {
@@ -69,7 +70,7 @@ def _choices() -> list[html.Fieldset]:
         _radio("method", "method", METHODS, None),
         _radio("color", "colour by", COLORS, None),
         _radio("axes", "axes", AXES, None),
-        html.Fieldset([html.Legend("draw"), dcc.Checklist(["touched", "others"], ["touched"], id="show", inline=True)]),
+        html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, ["touched"], id="show", inline=True)]),
     ]
 
 

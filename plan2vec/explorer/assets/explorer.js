@@ -169,7 +169,7 @@
       shown.touched = new Int32Array(0);
       shown.others = [];
       redraw();
-      if (plan && plan.nodes) markDrawn("explorer-plan");
+      if (plan && plan.start !== null && plan.goal !== null) markDrawn("explorer-plan"); // no path is an answer too
       return window.dash_clientside.no_update;
     },
     touched(touched, show) {
