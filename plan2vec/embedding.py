@@ -122,7 +122,7 @@ class Teacher(nn.Module):
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         backward = self.graph.T.tocsr()  # searched from the goal, so that rows hold distances *to* it
         if self.config.targets == "full":
-            return Round(goals, distances_from_on(self.images.device, backward, goals))
+            return Round(goals, distances_from_on(self.embedding.scale.device, backward, goals))
         self._refresh_reference(number)
         if self.config.targets == "bootstrapped":
             return Round(goals, self._bootstrapped(backward, goals))
