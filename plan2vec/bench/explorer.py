@@ -39,13 +39,16 @@ FLAGS = (
     "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
 )  # fmt: skip
 PAINTED = "() => performance.getEntriesByName('explorer-paint')[0]?.startTime"
-DRAWN = """() => {
-    for (const canvas of document.querySelectorAll('#map canvas.gl-canvas')) {
+ON_PAINT = """
+const mark = performance.mark.bind(performance);
+performance.mark = (name, options) => {
+    for (const canvas of name === 'explorer-paint' ? document.querySelectorAll('#map canvas.gl-canvas') : []) {
         const gl = canvas.getContext('webgl');
-        gl?.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));  // waits until all that was asked for is drawn
+        gl?.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));  // waits until every point is drawn
     }
-    return performance.now();
-}"""
+    return mark(name, options);
+};
+"""
 CLICK_TO_PLAN = """() => {
     const last = (name) => performance.getEntriesByName(name).at(-1);
     const [click, plan] = [last('explorer-click'), last('explorer-plan')];
@@ -94,9 +97,9 @@ def measure(folder: Path, num_frames: int, method: str) -> dict:
 def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tuple[float, float]:
     """Milliseconds from opening the address until all points are drawn, and from the click on a goal until the plan is drawn."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.add_init_script(ON_PAINT)
     page.goto(address)
-    page.wait_for_function(PAINTED, timeout=120_000)
-    painted = page.evaluate(DRAWN)
+    painted = page.wait_for_function(PAINTED, timeout=120_000).json_value()
     page.wait_for_timeout(1500)  # a person looks first
     ends = np.random.default_rng(repeat).integers(num_frames, size=2)
     for number in ends.tolist():

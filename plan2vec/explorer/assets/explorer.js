@@ -25,6 +25,9 @@
   }
 
   function drawFlat(plot, canvas) {
+    const { start, goal } = shown.plan || {};
+    const isEmpty = (start ?? null) === null && (goal ?? null) === null;
+    if (isEmpty && !canvas.dataset.nodes) return; // nothing to draw, and nothing to wipe out
     const { xaxis, yaxis } = plot._fullLayout;
     const { x, y } = plot._fullData[0];
     const ratio = window.devicePixelRatio || 1;
@@ -33,7 +36,7 @@
     canvas.height = height * ratio;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
-    const pen = canvas.getContext("2d");
+    const pen = canvas.getContext("2d", { willReadFrequently: true }); // drawn by the CPU, which has time: the points have the GPU
     pen.scale(ratio, ratio);
     pen.beginPath();
     pen.rect(xaxis._offset, yaxis._offset, xaxis._length, yaxis._length);
