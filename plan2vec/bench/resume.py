@@ -1,6 +1,6 @@
 """Claim: a fit killed at any moment and started again ends with the same bytes as one that was never killed.
 
-Command: plan2vec bench resume        Cost: about 6 minutes on two CPU cores        Expected: num_equal 20 of 20
+Command: plan2vec bench resume        Cost: about 15 minutes on two CPU cores        Expected: num_equal 20 of 20
 """
 
 import hashlib
