@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plan2vec.bench import BENCHMARKS
-from plan2vec.config import Config, differences, preset, to_json
+from plan2vec.config import Config, differences, preset, settle, to_json
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.domains import maze
 from plan2vec.encoder import choose_device
@@ -226,6 +226,9 @@ def fit_recordings(command: Fit) -> None:
 def fit_and_report(sequences: Sequences, config: Config, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
     """What `fit` and `demo` share: estimate, fit, scorecard, report."""
     if not (out / "vectors.npy").exists():
+        config = settle(config, sequences)
+        if config.view == "moving":
+            say("the camera moves in these recordings, so settings left at their default follow --view moving")
         say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
     model = fit(sequences, config, out, device, True, checkpoint_seconds)
     card = write_run_report(model)

@@ -4,6 +4,8 @@ Without truth at hand, a closure i - j is believed when other recorded evidence 
 - *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none.
 - *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N T N)_ij > 0.
   It also finds clusters of false closures, through a wall say, but needs dense recordings.
+- *short detour*, where recordings are too sparse for that: i and j are near each other already by recorded steps and
+  surer closures. Look-alike corridors give whole clusters of false closures, which have common neighbours but no detour.
 The radius within which closures are looked for comes from the recorded steps.
 """
 
@@ -12,13 +14,17 @@ from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
+from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.data import transitions
-from plan2vec.graph import closure_entries, edge_rows
+from plan2vec.graph import build_graph, closure_entries, edge_rows
 from plan2vec.neighbors import NearPairs
-from plan2vec.search import distances_from
+from plan2vec.search import connected_parts, distances_from
 
 ROWS_AT_ONCE = 4096  # rows of a sparse product kept in memory
+DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
+MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
+SHORT_DETOUR = "short detour"
 SAME = 0.5  # frames nearer than this many steps look alike (N in N T N)
 
 
@@ -30,7 +36,8 @@ class ClosureConfig:
     min_degree: float = 12.0  # on sparse recordings the radius grows until frames have this many neighbours on average
     max_radius: float = 1.7  # it never grows beyond this many `max_gap`s
     max_neighbors: int = 200  # nearest candidates a frame
-    support: Literal["auto", "both", "common", "none"] = "auto"  # tests a closure must pass; auto: by local density
+    support: Literal["auto", "both", "common", "detour", "none"] = "auto"  # tests a closure must pass; auto: by local density
+    max_detour: float = 4.0  # steps within which a doubtful closure's ends must be joined by recorded steps and surer closures
     max_unsupported: float = 0.1  # the radius stops growing where more than this share of the candidates fails
 
 
@@ -59,12 +66,16 @@ def choose_closures(
     grown, reason = _grow(candidates, num_frames, start, limit, config.min_degree)
     if radius is not None:
         reason = "as given"
-    tests, tests_reason = choose_tests(candidates.select(candidates.distance <= start), num_frames, config)
+    tests, tests_reason = choose_tests(candidates.select(candidates.distance <= grown), num_frames, config)
     believed, share = _believe(candidates, grown, sequence, tests)
     while radius is None and share > config.max_unsupported and grown > start * 1.001:
         grown = max(start, grown * 0.95)
         reason = f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording, stopped by unsupported candidates"
         believed, share = _believe(candidates, grown, sequence, tests)
+    if SHORT_DETOUR in tests:
+        num_before = len(believed)
+        believed = believed.select(has_short_detour(believed, sequence, float(np.median(steps)), config.max_detour))
+        share += (1 - share) * (1 - len(believed) / max(1, num_before))
     degree = 2 * len(believed) / num_frames
     return Closures(
         believed, grown,
@@ -85,7 +96,9 @@ def _grow(candidates: NearPairs, num_frames: int, start: float, limit: float, mi
 
 def choose_tests(candidates: NearPairs, num_frames: int, config: ClosureConfig) -> tuple[tuple[str, ...], str]:
     """Which support tests this recording is dense enough for, and why."""
-    named = {"both": ("common neighbours", "transition support"), "common": ("common neighbours",), "none": ()}
+    named = {
+        "both": ("common neighbours", "transition support"), "common": ("common neighbours",), "detour": (SHORT_DETOUR,), "none": (),
+    }  # fmt: skip
     if config.support != "auto":
         return named[config.support], "as given"
     alike = 2 * np.count_nonzero(candidates.distance <= SAME) / num_frames
@@ -93,11 +106,11 @@ def choose_tests(candidates: NearPairs, num_frames: int, config: ClosureConfig) 
     words = f"a frame has {near:.1f} candidates, {alike:.1f} of them look alike"
     if alike >= 4 and near >= 8:
         return named["both"], words
-    return (named["common"] if near >= 4 else named["none"]), words
+    return named["detour"], words
 
 
 def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...]) -> tuple[NearPairs, float]:
-    """Candidates within the radius that pass all tests, and the share that fails."""
+    """Candidates within the radius that pass the tests of support by neighbours, and the share that fails."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if "common neighbours" in tests:
@@ -120,6 +133,38 @@ def has_transition_support(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray
     alike = _pattern(pairs, SAME, n) + eye_array(n, format="csr", dtype=np.float32)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.float32)
     return _product_at((alike @ stays_or_steps).tocsr(), alike, pairs) > 0
+
+
+def has_short_detour(pairs: NearPairs, sequence: np.ndarray, sure: float, max_detour: float) -> np.ndarray:
+    """(m,) bool: the ends are near each other already by recorded steps and surer closures, or lie in different parts.
+
+    Closures below `sure` steps (the median recorded step) need no support. From there on it works like a zip: a closure
+    whose ends are joined within `max_detour` steps is believed and helps the next ones, so whole stretches that were
+    seen twice close, while a lone look-alike far away, which nothing beside it supports, never does.
+    """
+    believed = pairs.distance <= sure
+    everywhere = np.ones(len(sequence), bool)
+    for _ in range(MAX_ZIP_ROUNDS):
+        graph = build_graph(sequence, pairs.select(believed), None, False, everywhere)
+        asked = np.flatnonzero(~believed)
+        near = _within(graph, pairs.select(~believed), max_detour)
+        believed[asked[near]] = True
+        if not near.any():
+            break
+    part = connected_parts(build_graph(sequence, pairs.select(believed), None, False, everywhere))[1]
+    return believed | (part[pairs.first] != part[pairs.second])
+
+
+def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:
+    """(m,) bool: the graph joins the two frames of a pair by at most this many steps."""
+    near = np.zeros(len(pairs), bool)
+    sources = np.unique(pairs.first)
+    num_blocks = 1 + len(sources) * graph.shape[0] // DISTANCES_AT_ONCE
+    for some in np.array_split(sources, num_blocks) if len(sources) else ():
+        here = slice(*np.searchsorted(pairs.first, (some[0], some[-1] + 1)))
+        length = dijkstra(graph, indices=some, limit=max_steps)
+        near[here] = length[np.searchsorted(some, pairs.first[here]), pairs.second[here]] <= max_steps
+    return near
 
 
 def _pattern(pairs: NearPairs, radius: float, n: int) -> csr_array:

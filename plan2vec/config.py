@@ -2,14 +2,17 @@
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 from plan2vec.closures import ClosureConfig
+from plan2vec.data import Sequences, camera_moves
 from plan2vec.embedding import EmbeddingConfig
 from plan2vec.local_metric import LocalMetricConfig
 
 FORMAT_VERSION = 1  # of the run folder
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,10 @@ class Config:
     dim: int = 8  # numbers in a vector of the metric map (2 or 3 to look at it)
     head: Literal["lp", "max-relu", "mrn"] = "lp"  # distance between vectors; max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
-    encoder: str = "small"  # small | maze-global | resnet18 | mlp | module:factory (vectors always get an MLP)
+    view: Literal["auto", "fixed", "moving"] = (
+        "auto"  # a moving camera changes defaults, as docs/recordings.md lists; auto: from the pixels
+    )
+    encoder: str = "small"  # small | medium | maze-global | resnet18 | mlp | module:factory (vectors always get an MLP)
     max_gap: int = 1  # frames up to this many steps apart count as neighbours in training
     radius: float | None = None  # steps within which two frames are joined; None: chosen from the recorded steps
     directed: bool = False  # recorded steps lead forward only
@@ -41,6 +47,35 @@ class Config:
             _require(stage.num_updates >= 1, "num-updates", "at least 1", stage.num_updates)
 
 
+# What a moving camera needs instead of the defaults: every view is new, so the metric must be kept from learning them by heart.
+MOVING_VIEW = {"encoder": "medium", "max_gap": 3, "dim": 16}
+MOVING_LOCAL_METRIC = {"num_updates": 2000, "shift": 2, "brightness": 0.1}
+MOVING_CLOSURES = {"min_degree": 18.0}
+MOVING_EMBEDDING = {"num_updates": 2000, "num_rounds": 8, "goals_per_round": 512}
+
+
+def settle(config: Config, sequences: Sequences) -> Config:
+    """The configuration with `view` decided; of a moving one, settings still at their default follow it."""
+    view = config.view
+    if view == "auto":
+        view = "moving" if camera_moves(sequences.frames, sequences.sequence) else "fixed"
+    settled = replace(config, view=view)
+    if view == "fixed":
+        return settled
+    return replace(
+        _where_default(settled, MOVING_VIEW),
+        local_metric=_where_default(config.local_metric, MOVING_LOCAL_METRIC),
+        closures=_where_default(config.closures, MOVING_CLOSURES),
+        embedding=_where_default(config.embedding, MOVING_EMBEDDING),
+    )
+
+
+def _where_default(settings: T, wanted: Mapping[str, object]) -> T:
+    plain = type(settings)()
+    untouched = {name: value for name, value in wanted.items() if getattr(settings, name) == getattr(plain, name)}
+    return replace(settings, **untouched)  # type: ignore[type-var]
+
+
 def _require(holds: bool, name: str, expected: str, came: object) -> None:
     if not holds:
         raise ValueError(f"--{name} must be {expected}, but is {came}")
@@ -53,7 +88,7 @@ def preset(name: str) -> Config:
     if name != "paper":
         raise ValueError(f"preset must be default or paper, but is {name!r}")
     return Config(
-        dim=2, encoder="maze-global",
+        dim=2, encoder="maze-global", view="fixed",
         local_metric=LocalMetricConfig(architecture="stacked", network="maze-local", loss="regression", batch_size=32,
                                        learning_rate=1e-4, num_updates=12_500),  # 40 epochs of 10,000 frames
         embedding=EmbeddingConfig(learning_rate=1e-4, num_updates=4000),

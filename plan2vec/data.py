@@ -11,6 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+STILL_SHARE = 0.1  # a frame that differs from another by less than this share of the median step's change shows the same
+VISIBLE_CHANGE = 8  # gray levels of 255 by which a pixel must change to count, above a camera's noise
+MOVING_SHARE = 0.25  # share of the pixels that a median step changes beyond which the camera itself moves
+
 
 @dataclass(frozen=True)
 class SuccessRule:
@@ -84,6 +88,43 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
         a, b = frames[first[part]], frames[second[part]]
         still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
     return still
+
+
+def still_stretches(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
+    """(n,) number of the first frame of the stretch in which nothing moves that a frame belongs to; its own where it moved.
+
+    A parked robot's frames differ by the camera's noise. Images are still as long as they differ from the *first* of the
+    stretch (so that slow motion ends it) by less than a tenth of what the median recorded step changes; vectors where equal.
+    """
+    start = transitions(sequence)
+    change = _mean_change(frames, start, start + 1)
+    moved = change[change > 0]
+    limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
+    first = np.arange(len(sequence))
+    for number in start[change <= limit] + 1:  # in order, so the stretch of the frame before is known
+        head = first[number - 1 : number]
+        if _mean_change(frames, head, np.array([number]))[0] <= limit:
+            first[number] = head[0]
+    return first
+
+
+def _mean_change(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) mean absolute difference of frame pairs."""
+    change = np.empty(len(first), np.float32)
+    for part in np.array_split(np.arange(len(first)), max(1, len(first) // 1024)):
+        a, b = frames[first[part]].astype(np.float32), frames[second[part]].astype(np.float32)
+        change[part] = np.abs(a - b).mean(axis=tuple(range(1, a.ndim)))
+    return change
+
+
+def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
+    """Whether most recorded steps change the picture all over, as a moving camera does and an object in front of a fixed one does not."""
+    if frames.dtype != np.uint8:
+        return False
+    start = transitions(sequence)
+    start = start[:: max(1, len(start) // 1000)]
+    change = np.abs(frames[start].astype(np.int16) - frames[start + 1]) > VISIBLE_CHANGE
+    return bool(np.median(change.reshape(len(start), -1).mean(axis=1)) > MOVING_SHARE)
 
 
 def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator, gap: int = 10) -> tuple[np.ndarray, np.ndarray]:

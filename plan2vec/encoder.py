@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-ENCODERS = ("small", "maze-global", "resnet18", "mlp")
+ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")
 
 
 class FrameTensors:
@@ -94,8 +94,10 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
     if name == "resnet18":
         return resnet18(channels, dim)
-    trunk = small_trunk(channels, height, width) if name == "small" else maze_global_trunk(channels)
-    return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (dim,), name)
+    if name == "maze-global":
+        return _with_linear_end(maze_global_trunk(channels), frame_shape, (dim,), name)
+    trunk = small_trunk(channels, height, width) if name == "small" else medium_trunk(channels, height, width)
+    return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (256, dim), name)
 
 
 def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
@@ -109,6 +111,20 @@ def small_trunk(channels: int, height: int, width: int) -> nn.Module:
     while long > 4 and short > 1:
         layers += [nn.Conv2d(wide, min(64, 2 * wide), 4, stride=2, padding=1), nn.ReLU()]
         wide, long, short = min(64, 2 * wide), long // 2, short // 2
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
+    """For a moving camera: ten times the work of `small`, and normalized, because it must tell thousands of views apart."""
+    layers: list[nn.Module] = []
+    wide, out, short = channels, 32, min(height, width)
+    for kernel in (5, 3, 3, 3):
+        stride = 2 if short > 1 else 1
+        layers += [nn.Conv2d(wide, out, kernel, stride, kernel // 2), nn.GroupNorm(8, out), nn.ReLU()]
+        wide, out, short = out, min(128, 2 * out), short // stride
+    while max(height, width) // 16 > 4:  # larger frames are halved until at most 4 pixels of the longer side are left
+        layers += [nn.Conv2d(wide, wide, 3, 2, 1), nn.GroupNorm(8, wide), nn.ReLU()]
+        height, width = height // 2, width // 2
     return nn.Sequential(*layers, nn.Flatten())
 
 

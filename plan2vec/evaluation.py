@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from plan2vec.data import Sequences, SuccessRule, split_sequences, transitions
 from plan2vec.domains import find_domain
-from plan2vec.graph import closure_entries, edge_rows
+from plan2vec.graph import closure_entries, edge_rows, places
 from plan2vec.local_metric import recorded_pairs
 from plan2vec.model import Model
 from plan2vec.pipeline import join_frames, training_frames
@@ -56,7 +56,7 @@ def scorecard(
 ) -> dict[str, object]:  # fmt: skip
     """The numbers that follow from graph, map and truth; names and units as the documentation lists them."""
     rng = np.random.default_rng(seed)
-    episodes = draw_episodes(graph, rule.episodes, rng)
+    episodes = draw_episodes(graph, sequence, rule.episodes, rng)
     card = graph_numbers(graph) | map_numbers(graph, distance, rng) | plan_numbers(graph, distance, episodes, rule, rng)
     if truth is not None:
         card |= truth_numbers(graph, sequence, distance, truth, episodes, rule, rng)
@@ -95,15 +95,16 @@ def rank_agreement(first: np.ndarray, second: np.ndarray) -> float | None:
     return float(spearmanr(first, second).statistic) if np.ptp(first) > 0 and np.ptp(second) > 0 else None
 
 
-def draw_episodes(graph: csr_array, num: int, rng: np.random.Generator) -> Episodes:
+def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator) -> Episodes:
     """Random starts and goals; goals repeat so that exact distances stay cheap."""
-    num_goals = min(NUM_GOALS, num, graph.shape[0])
-    drawn = rng.choice(graph.shape[0], num_goals, replace=False)
+    place = np.unique(places(graph, sequence))  # standing still is no task of its own
+    num_goals = min(NUM_GOALS, num, len(place))
+    drawn = rng.choice(place, num_goals, replace=False)
     backward = graph.T.tocsr()
     length, onward = distances_from(backward, drawn, predecessors=True)
     hops = tree_depths(length, onward)
     goal = np.arange(num) % num_goals
-    starts = rng.integers(graph.shape[0], size=num)
+    starts = rng.choice(place, num)
     return Episodes(starts, drawn[goal], length[goal, starts], hops[goal, starts])
 
 

@@ -11,23 +11,33 @@ from plan2vec.data import transitions
 from plan2vec.neighbors import NearPairs
 
 
-def build_graph(sequence: np.ndarray, closures: NearPairs, step_length: np.ndarray | None, directed: bool, usable: np.ndarray) -> csr_array:
+def build_graph(
+    sequence: np.ndarray, closures: NearPairs, step_length: np.ndarray | None, directed: bool, usable: np.ndarray,
+    stretch: np.ndarray | None = None,
+) -> csr_array:  # fmt: skip
     """Transitions of usable frames weigh 1 (or their step length over its median), closures their local distance.
 
     `directed`: transitions lead forward only. A closure says that two frames show (almost) the same place, which has no
-    direction, so it leads both ways.
+    direction, so it leads both ways. `stretch` (n,) gives the first frame of the still stretch of each frame: steps
+    inside one weigh 0, and its first frame also has the step out of it, so that a walk need not pass all its frames.
     """
     n = len(sequence)
-    start = transitions(sequence)
-    start = start[usable[start] & usable[start + 1]]
-    weight = transition_weights(start, step_length)
-    rows = [start, closures.first, closures.second]
-    columns = [start + 1, closures.second, closures.first]
-    values = [weight, closures.distance, closures.distance]
+    stretch = np.arange(n) if stretch is None else stretch
+    end = transitions(sequence) + 1
+    end = end[usable[end - 1] & usable[end]]
+    weight = transition_weights(end - 1, step_length)
+    weight[stretch[end - 1] == stretch[end]] = 0
+    leaves = (stretch[end - 1] != end - 1) & (stretch[end] == end) & usable[stretch[end - 1]]
+    start = np.concatenate((end - 1, stretch[end - 1][leaves]))
+    end, weight = np.concatenate((end, end[leaves])), np.concatenate((weight, weight[leaves]))
+    rows, columns, values = [start], [end], [weight]
     if not directed:
-        rows, columns, values = [*rows, start + 1], [*columns, start], [*values, weight]
-    row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values).astype(np.float32)
-    order = np.lexsort((column, row))
+        rows, columns, values = [start, end], [end, start], [weight, weight]
+    row = np.concatenate((*rows, closures.first, closures.second))
+    column = np.concatenate((*columns, closures.second, closures.first))
+    value = np.concatenate((*values, closures.distance, closures.distance)).astype(np.float32)
+    order = np.lexsort((column, row))  # stable: of an edge that stands twice the recorded step comes first
+    order = order[np.append(True, (np.diff(row[order]) != 0) | (np.diff(column[order]) != 0))]
     row, column, value = row[order], column[order], value[order]
     indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n)))).astype(np.int32)
     return csr_array((value, column.astype(np.int32), indptr), shape=(n, n))  # by hand: no conversion of scipy's can lose a zero
@@ -39,6 +49,17 @@ def transition_weights(start: np.ndarray, step_length: np.ndarray | None) -> np.
         return np.ones(len(start), np.float32)
     length = np.asarray(step_length, np.float64)[start]
     return (length / np.median(length)).astype(np.float32)
+
+
+def places(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
+    """(n,) the first of the frames that recorded steps of length 0 join a frame to: one place, however long one stood there."""
+    row = edge_rows(graph)
+    still = (graph.indices == row + 1) & (graph.data == 0)
+    still &= sequence[row] == sequence[graph.indices]
+    first = np.arange(graph.shape[0])
+    for number in graph.indices[still]:  # in order, so the place of the frame before is known
+        first[number] = first[number - 1]
+    return first
 
 
 def edge_rows(graph: csr_array) -> np.ndarray:

@@ -3,7 +3,7 @@
 In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plan2vec.data import frames_ahead, is_still, split_sequences
+from plan2vec.data import frames_ahead, is_still, split_sequences, still_stretches
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder, make_stacked
 from plan2vec.training import Journal, rng_at, train
 
@@ -33,6 +33,10 @@ class LocalMetricConfig:
     far_weight: float = 2.0  # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2)
     shift: int = 0  # augmentation: shift every frame by up to this many pixels
     brightness: float = 0.0  # augmentation: change brightness and contrast by up to this share
+
+    def last_updates(self) -> "LocalMetricConfig":
+        """A quarter more updates, gently, on all frames, after the accuracy on held-out ones is known."""
+        return replace(self, num_updates=max(1, self.num_updates // 4), learning_rate=self.learning_rate / 4)
 
 
 class SiameseMetric(nn.Module):
@@ -88,11 +92,12 @@ class Pairs:
 
 
 def recorded_pairs(frames: np.ndarray, sequence: np.ndarray, usable: np.ndarray, max_gap: int) -> Pairs:
-    """Neighbour pairs of the usable frames; pairs equal to the last pixel did not move and are left out."""
-    first = []
+    """Neighbour pairs of the usable frames; pairs between which nothing moved are left out."""
+    first, stretch = [], still_stretches(frames, sequence)
     for gap in range(1, max_gap + 1):
         start = frames_ahead(sequence, gap)
         start = start[usable[start] & usable[start + gap]]
+        start = start[stretch[start] != stretch[start + gap]]
         first.append(start[~is_still(frames, start, start + gap)])
     return Pairs(tuple(first), sequence, np.flatnonzero(usable))
 
@@ -121,17 +126,29 @@ def train_local_metric(
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
     metric = build_local_metric(frames, encoder, config).to(device)
     images = FrameTensors(frames, device)
+    _train_on(metric, images, pairs, config, "", seed, journal)
+    held_pairs = recorded_pairs(frames, sequence, held_out, max_gap)
+    measured = accuracy(metric, images, held_pairs, rng_at(seed, 3))
+    everything = recorded_pairs(frames, sequence, usable, max_gap)  # one plans on all frames, so the last updates see all of them
+    _train_on(metric, images, everything, config.last_updates(), "_on_all", seed, journal)
+    return metric, measured
+
+
+def _train_on(
+    metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, phase: str, seed: int, journal: Journal
+) -> None:
+    """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
     siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
-    train(siamese, lambda update: siamese_loss(siamese, images, pairs, config, rng_at(seed, 1, update)),
-          config.num_updates, config.learning_rate, "local_metric", journal)  # fmt: skip
+    first_stream = 1 if not phase else 4
+    train(siamese, lambda update: siamese_loss(siamese, images, pairs, config, rng_at(seed, first_stream, update)),
+          config.num_updates, config.learning_rate, f"local_metric{phase}", journal)  # fmt: skip
     if isinstance(metric, StackedMetric):
-        train(metric.network, lambda update: stacked_loss(metric, images, pairs, config, rng_at(seed, 2, update)),
-              config.num_updates, config.learning_rate, "stacked_metric", journal)  # fmt: skip
+        train(metric.network, lambda update: stacked_loss(metric, images, pairs, config, rng_at(seed, first_stream + 1, update)),
+              config.num_updates, config.learning_rate, f"stacked_metric{phase}", journal)  # fmt: skip
     if config.loss == "nce":
         calibrate(siamese, images, pairs)
-        calibrate(metric, images, pairs)
-    held_pairs = recorded_pairs(frames, sequence, held_out, max_gap)
-    return metric, accuracy(metric, images, held_pairs, rng_at(seed, 3))
+        if metric is not siamese:
+            calibrate(metric, images, pairs)
 
 
 def siamese_loss(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:

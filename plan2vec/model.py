@@ -11,6 +11,7 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.embedding import Embedding
 from plan2vec.encoder import FrameTensors, choose_device, encode
+from plan2vec.graph import places
 from plan2vec.heads import Head
 from plan2vec.local_metric import NEAR, LocalMetric, local_vectors, pair_distances
 from plan2vec.neighbors import nearest
@@ -121,7 +122,8 @@ class Model:
                 numbers.append(self.frame_number(asked, name))
         if off:
             return Plan(numbers[0], numbers[1], method, None, None, 0, 0, "; ".join(off))
-        return self._explain(make_plan(self.graph, self.distance_between, numbers[0], numbers[1], method, lookahead, memory))
+        start_place, goal_place = places(self.graph, self.sequences.sequence)[numbers].tolist()  # where one stood still, one frame will do
+        return self._explain(make_plan(self.graph, self.distance_between, start_place, goal_place, method, lookahead, memory))
 
     def _explain(self, plan: Plan) -> Plan:
         """Say which parts of the graph start and goal lie in where no path can exist."""

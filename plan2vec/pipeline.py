@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from plan2vec.closures import choose_closures
-from plan2vec.config import Config
-from plan2vec.data import Sequences, split_sequences
+from plan2vec.config import Config, settle
+from plan2vec.data import Sequences, split_sequences, still_stretches
 from plan2vec.embedding import train_embedding
 from plan2vec.encoder import FrameTensors, choose_device, encode
 from plan2vec.graph import build_graph
@@ -50,6 +50,7 @@ def fit(
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues."""
     folder, target = (Path(out) if out is not None else None), choose_device(device)
     journal = Journal(folder, show_progress, checkpoint_seconds)
+    config = settle(config, sequences)
     run, sequences = open_run(folder, sequences, config, journal)
     recorded = sequences.without_truth()  # no stage below ever sees a position
     frames, sequence = recorded.frames, recorded.sequence
@@ -88,13 +89,15 @@ def training_frames(sequence: np.ndarray, config: Config) -> np.ndarray:
 def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, device: torch.device, usable: np.ndarray) -> BuiltGraph:
     """Stage 2: the recorded transitions and the loop closures that can be believed, as one graph."""
     images = FrameTensors(sequences.frames, device)
+    stretch = still_stretches(sequences.frames, sequences.sequence)
+    apart = usable & (stretch == np.arange(len(stretch)))  # a place where one stood still is joined by its first frame only
     first = recorded_pairs(sequences.frames, sequences.sequence, usable, 1).first[0]
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), config.closures.max_radius * config.max_gap)
-    candidates = candidate_pairs(metric, images, np.flatnonzero(usable), reach, config.closures.max_neighbors)
-    num_frames = int(np.count_nonzero(usable))
+    candidates = candidate_pairs(metric, images, np.flatnonzero(apart), reach, config.closures.max_neighbors)
+    num_frames = int(np.count_nonzero(apart))
     closures = choose_closures(candidates, steps, sequences.sequence, num_frames, config.radius, config.max_gap, config.closures)
-    graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable)
+    graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable, stretch)
     return BuiltGraph(graph, closures.radius, closures.reason)
 
 

@@ -72,11 +72,10 @@ class Run:
                 save(temporary, product)
 
     def _forget_checkpoint(self, stage: str) -> None:
-        names = ("local_metric", "stacked_metric") if stage == "local_metric" else (stage,)
-        for name in names:
-            path = self.journal.checkpoint(name)
-            if path:
-                path.unlink(missing_ok=True)
+        path = self.journal.checkpoint(stage)
+        if path:
+            for left in path.parent.glob("*metric*" if stage == "local_metric" else path.name):
+                left.unlink()
 
     def seconds(self) -> dict[str, float]:
         """Wall time of the finished stages, of earlier processes too."""

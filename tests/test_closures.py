@@ -9,7 +9,15 @@ import torch
 from scipy.sparse import csr_array
 
 import plan2vec.closures
-from plan2vec.closures import ClosureConfig, choose_closures, common_neighbors, count_path_uses, has_transition_support, suspicious_closures
+from plan2vec.closures import (
+    ClosureConfig,
+    choose_closures,
+    common_neighbors,
+    count_path_uses,
+    has_short_detour,
+    has_transition_support,
+    suspicious_closures,
+)
 from plan2vec.data import transitions
 from plan2vec.graph import build_graph, edge_rows
 from plan2vec.neighbors import NearPairs, near_pairs
@@ -151,9 +159,37 @@ def test_clustered_worm_holes_pass_the_first_test_but_not_the_second():
     assert len(false & common) == len(false) and len(false & both) == 0
 
 
-def test_sparse_recordings_get_no_test_they_cannot_pass():
+def test_sparse_recordings_lose_few_of_their_true_closures():
     chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE)
-    assert "tests: none" in chosen.reason and len(chosen.pairs) > 0
+    untested = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, support="none")
+    assert "short detour" in chosen.reason and len(chosen.pairs) > 0.9 * len(untested.pairs) > 300
+
+
+def two_passes(unsure):
+    """A corridor of 60 frames walked twice; every third pair of the passes is surely near, the others are `unsure` steps apart."""
+    sequence = np.repeat([0, 1], 60)
+    return sequence, [(i, 60 + i, 0.3 if i % 3 == 0 else unsure) for i in range(60)]
+
+
+def test_a_cluster_of_look_alikes_has_common_neighbours_but_no_short_detour():
+    sequence, true = two_passes(1.2)
+    false = [(i, j, 1.2) for i in range(5, 10) for j in range(40, 45)]
+    pairs = pairs_of([*true, *false])
+    alike = {(i, j) for i, j, _ in false}
+    assert len(alike & as_set(pairs.select(common_neighbors(pairs, sequence) >= 2))) > 20
+    assert as_set(pairs.select(has_short_detour(pairs, sequence, 0.5, 4.0))) == {(i, j) for i, j, _ in true}
+
+
+def test_believed_closures_support_the_next_like_a_zip():
+    sequence = np.repeat([0, 1], 30)
+    pairs = pairs_of([(i, 30 + i, 0.3 if i == 0 else 1.0) for i in range(0, 30, 2)])
+    assert has_short_detour(pairs, sequence, 0.5, 5.5).all()  # from one sure closure at the end, two frames a round
+    assert has_short_detour(pairs, sequence, 0.5, 3.0).sum() == 1  # 2 + 0.3 + 2 steps are too long a detour for the second
+
+
+def test_the_only_closures_between_two_parts_are_believed():
+    pairs = pairs_of([(i, 20 + i, 1.2) for i in range(5)])
+    assert has_short_detour(pairs, np.repeat([0, 1], 20), 0.5, 4.0).all()
 
 
 # ---------------------------------------------------------------------------------------------------- radius

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from plan2vec.data import Sequences, frames_ahead, is_still, make_sequences, split_sequences, transitions
+from plan2vec.data import Sequences, camera_moves, frames_ahead, is_still, make_sequences, split_sequences, still_stretches, transitions
 
 
 def images(num=6, height=5, width=7, channels=3, seed=0):
@@ -84,6 +84,42 @@ def test_still_pairs_are_those_equal_to_the_last_pixel():
 def test_no_pairs_are_no_still_pairs():
     for frames in (images(), np.zeros((3, 2), np.float32)):
         assert is_still(frames, np.empty(0, int), np.empty(0, int)).tolist() == []
+
+
+def parked(noise, drift=0.0):
+    """20 frames of a shifting texture, 30 at one place with camera noise and drift a frame, 20 that move again."""
+    rng = np.random.default_rng(0)
+    texture = rng.integers(0, 200, (16, 200))
+    offset = np.concatenate((np.arange(20), np.full(30, 19), 20 + np.arange(20)))
+    frames = np.stack([texture[:, k : k + 16] for k in offset]).astype(float)
+    frames[20:50] += rng.normal(0, noise, (30, 16, 16)) + drift * np.arange(1, 31)[:, None, None]
+    return np.clip(frames, 0, 255).round().astype(np.uint8)[..., None]
+
+
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_a_parked_camera_is_one_still_stretch_whatever_its_noise(noise):
+    first = still_stretches(parked(noise), np.zeros(70, int))
+    assert first[19:50].tolist() == [19] * 31
+    assert first[:19].tolist() == list(range(19)) and first[50:].tolist() == list(range(50, 70))
+
+
+def test_slow_motion_ends_a_still_stretch():
+    first = still_stretches(parked(0.0, drift=1.0), np.zeros(70, int))
+    assert 2 <= len(np.unique(first[19:50])) <= 10 and len(np.unique(first[50:])) == 20
+
+
+def test_a_stretch_ends_with_its_sequence_and_vectors_are_still_only_where_equal():
+    frames = np.zeros((6, 2), np.float32)
+    frames[5] = 1e-3
+    assert still_stretches(frames, np.array([0, 0, 0, 1, 1, 1])).tolist() == [0, 0, 0, 3, 3, 5]
+
+
+def test_a_moving_camera_changes_the_picture_all_over_and_a_moving_object_does_not():
+    block = np.full((50, 32, 32, 1), 200, np.uint8)
+    for k in range(50):
+        block[k, 10:16, k // 2 : k // 2 + 6] = 20
+    assert camera_moves(parked(0.0), np.zeros(70, int)) and not camera_moves(block, np.zeros(50, int))
+    assert not camera_moves(np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32), np.zeros(50, int))
 
 
 # ---------------------------------------------------------------------------------------------------- splits

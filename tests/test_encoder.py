@@ -137,7 +137,7 @@ def test_a_factory_that_cannot_be_imported_is_refused(name):
 
 
 def test_an_unknown_network_is_refused():
-    with pytest.raises(ValueError, match="one of small, maze-global, resnet18, mlp or module:factory, but is 'large'"):
+    with pytest.raises(ValueError, match="one of small, medium, maze-global, resnet18, mlp or module:factory, but is 'large'"):
         make_network("large", (64, 64, 1), 8)
 
 

@@ -198,7 +198,7 @@ def test_ties_change_the_cost_of_dijkstra_by_no_more_than_the_tied_frames():
 
 def test_episodes_carry_the_length_and_hops_of_their_shortest_path():
     graph, rng = random_graph(0)
-    episodes = draw_episodes(graph, 300, rng)
+    episodes = draw_episodes(graph, np.arange(40), 300, rng)
     exact, hops = distances_from(graph, np.arange(40)), hop_counts(graph, np.arange(40))
     assert np.allclose(episodes.length, exact[episodes.starts, episodes.goals], rtol=1e-6)
     assert np.array_equal(episodes.hops, hops[episodes.starts, episodes.goals]) and len(np.unique(episodes.goals)) == 40

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plan2vec.graph import build_graph, closure_entries, edge_rows, transition_weights
+from plan2vec.graph import build_graph, closure_entries, edge_rows, places, transition_weights
 from plan2vec.neighbors import NearPairs
 from plan2vec.search import connected_parts, distances_from, shortest_path
 
@@ -89,3 +89,20 @@ def test_closure_entries_are_those_that_were_not_recorded(directed):
 def test_edge_rows_name_the_row_of_every_entry():
     graph = build_graph(SEQUENCE, CLOSURES, None, False, ALL)
     assert edge_rows(graph).tolist() == [i for i in range(12) for _ in range(graph.indptr[i], graph.indptr[i + 1])]
+
+
+def test_a_place_where_one_stood_still_is_left_from_its_first_frame_and_costs_nothing():
+    sequence, stretch = np.zeros(6, int), np.array([0, 1, 1, 1, 4, 5])
+    none = NearPairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+    graph = build_graph(sequence, none, None, False, np.ones(6, bool), stretch)
+    assert [float(graph[i, i + 1]) for i in range(5)] == [1, 0, 0, 1, 1] and graph[1, 4] == graph[4, 1] == 1
+    assert graph.nnz == 2 * 6  # five recorded steps and one way out, both ways
+    assert distances_from(graph, np.array([0]))[0].tolist() == [0, 1, 1, 1, 2, 3]
+    assert places(graph, sequence).tolist() == [0, 1, 1, 1, 4, 5]
+
+
+def test_an_edge_found_twice_stands_once_as_the_recorded_step():
+    stretch = np.array([0, 0, 2])
+    closure = NearPairs(np.array([0]), np.array([2]), np.array([0.4], np.float32))
+    graph = build_graph(np.zeros(3, int), closure, None, False, np.ones(3, bool), stretch)
+    assert graph.nnz == 6 and graph[0, 2] == graph[2, 0] == 1
