@@ -76,11 +76,12 @@ def graph_numbers(graph: csr_array) -> dict[str, object]:
     }
 
 
-def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator) -> dict[str, object]:
-    """How well D agrees with the graph, on pairs from sources drawn anew."""
-    sources = rng.choice(graph.shape[0], min(NUM_GOALS, graph.shape[0]), replace=False)
+def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int | None = None) -> dict[str, object]:
+    """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames (None: of all)."""
+    num_frames = graph.shape[0] if num_frames is None else num_frames
+    sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
     lengths = distances_from(graph, sources)
-    ends = rng.integers(graph.shape[0], size=(len(sources), 400))
+    ends = rng.integers(num_frames, size=(len(sources), 400))
     exact = np.take_along_axis(lengths, ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())
     known = np.isfinite(exact) & (exact > 0)

@@ -26,11 +26,14 @@ def build_graph(sequence: np.ndarray, closures: NearPairs, step_length: np.ndarr
     values = [weight, closures.distance, closures.distance]
     if not directed:
         rows, columns, values = [*rows, start + 1], [*columns, start], [*values, weight]
-    row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values).astype(np.float32)
+    return graph_of_edges(np.concatenate(rows), np.concatenate(columns), np.concatenate(values), n)
+
+
+def graph_of_edges(row: np.ndarray, column: np.ndarray, value: np.ndarray, n: int) -> csr_array:
+    """The graph of n frames with these entries, each pair of frames at most once; by hand: no conversion of scipy's can lose a zero."""
     order = np.lexsort((column, row))
-    row, column, value = row[order], column[order], value[order]
     indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n)))).astype(np.int32)
-    return csr_array((value, column.astype(np.int32), indptr), shape=(n, n))  # by hand: no conversion of scipy's can lose a zero
+    return csr_array((value[order].astype(np.float32), column[order].astype(np.int32), indptr), shape=(n, n))
 
 
 def transition_weights(start: np.ndarray, step_length: np.ndarray | None) -> np.ndarray:
