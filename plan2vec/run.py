@@ -181,13 +181,18 @@ def require_finished(folder: Path) -> Config:
 
 
 def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:
-    save_file({name: tensor.cpu().contiguous() for name, tensor in module.state_dict().items()}, path, metadata)
+    # cloned, because the format refuses tensors that share memory, as layers that share weights do
+    save_file({name: tensor.cpu().contiguous().clone() for name, tensor in module.state_dict().items()}, path, metadata)
 
 
 def load_module(path: Path, module: nn.Module) -> dict[str, str]:
     """Fill the module's parameters; returns the file's metadata."""
     with safe_open(path, "pt") as file:
-        module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+        try:
+            module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise ValueError(f"{path} does not fit its network any more ({reason}); was the --encoder's code changed?") from None
         return file.metadata() or {}
 
 

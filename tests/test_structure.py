@@ -13,7 +13,7 @@ PACKAGE = ROOT / "plan2vec"
 ORDER = (
     "version", "files", "staging", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric",
     "graph", "strike", "closures", "embedding", "planner", "config", "domains", "run", "model", "pipeline", "readers", "evaluation",
-    "estimator", "estimate", "figures", "film", "film_video", "gallery", "report", "explorer", "bench", "cli",
+    "grow", "estimator", "estimate", "figures", "film", "film_video", "review", "gallery", "report", "explorer", "bench", "cli",
 )  # fmt: skip
 EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "playwright", "hypothesis", "networkx")
 
