@@ -246,11 +246,16 @@ def growth(old: Model, new: Model) -> dict[str, object]:
         "sequences": {name: len(np.unique(model.sequences.sequence)) for name, model in (("before", old), ("after", new))},
         "closures": {"new_old": new_old, "new_new": new_new},
         "parts": {"before": connected_parts(old.graph)[0], "after": connected_parts(new.graph)[0]},
+        "embedding_error_all": map_error(new, new.sequences.num_frames),
     }
 
 
 def map_change(old: Model, new: Model) -> dict[str, object]:
-    """Mean |D - path| / path between old frames, before and after, and between all frames."""
+    """Mean |D - path| / path between old frames, before and after."""
     num_old = old.sequences.num_frames
-    error = lambda model, num: map_numbers(model.graph, model.distance_between, rng_at(model.config.seed, RANDOM), num)["embedding_error"]  # noqa: E731
-    return {"embedding_error": {"old_before": error(old, num_old), "old_after": error(new, num_old), "all_after": error(new, None)}}
+    return {"embedding_error": {"before": map_error(old, num_old), "after": map_error(new, num_old)}}
+
+
+def map_error(model: Model, num_frames: int) -> object:
+    """Mean |D - path| / path between the first `num_frames` frames."""
+    return map_numbers(model.graph, model.distance_between, rng_at(model.config.seed, RANDOM), num_frames)["embedding_error"]
