@@ -9,10 +9,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule, make_sequences
 from plan2vec.evaluation import evaluate
+from plan2vec.grow import Grown, add
 from plan2vec.model import Model, load
 from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
 from plan2vec.readers import read
 from plan2vec.version import __version__
 
-__all__ = ["Config", "Model", "Plan", "Sequences", "SuccessRule", "__version__", "evaluate", "fit", "load", "make_sequences", "read"]
+__all__ = [
+    "Config", "Grown", "Model", "Plan", "Sequences", "SuccessRule", "__version__",
+    "add", "evaluate", "fit", "load", "make_sequences", "read",
+]  # fmt: skip

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plan2vec.bench import BENCHMARKS
-from plan2vec.config import Config, differences, preset, settle, to_json
+from plan2vec.config import Config, differences, follow_view, preset, to_json
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.domains import maze
 from plan2vec.encoder import choose_device
@@ -26,12 +26,15 @@ from plan2vec.figures import save_figure
 from plan2vec.files import write_text
 from plan2vec.film import film_strip
 from plan2vec.film_video import save_video, writer_of
+from plan2vec.grow import add, follow_strikes
 from plan2vec.model import Model, load
 from plan2vec.pipeline import fit
 from plan2vec.planner import Method, Plan
 from plan2vec.readers import read
 from plan2vec.report import write_report
+from plan2vec.review import draw_suspects, judge_by_name, map_follows, suspects
 from plan2vec.search import connected_parts
+from plan2vec.strike import read_judged
 from plan2vec.version import __version__
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -107,6 +110,33 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Add:
+    """Add recordings to a fitted run: join their frames to the graph, fine-tune the map. Old frame numbers stay valid."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    recordings: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")]  # frames like those on the map
+    num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
+    device: Device = "auto"
+    json: bool = False  # print what was added as one JSON object
+
+
+@dataclass(frozen=True)
+class ClosuresCommand:
+    """Look at the closures that most shortest paths run through; strike the false ones and bring the map up to date."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    num: int = 20  # closures listed
+    picture: Path | None = None  # where the frame pairs go; default figures/suspicious.png of the run
+    strike: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # a false closure, as 12-480; may be repeated, or several with commas
+    keep: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # a true one: not listed again, and not struck any more
+    update: bool = False  # fine-tune the map to what was struck before, in the explorer or with --no-update
+    no_update: bool = False  # strike and keep only; the map itself follows with --update
+    num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
+    device: Device = "auto"
+    json: bool = False  # print the list as one JSON object
+
+
+@dataclass(frozen=True)
 class Explore:
     """Look at a fitted run in the browser: map, plans, neighbours, suspicious closures."""
 
@@ -145,7 +175,7 @@ def refuse(text: str, code: int) -> int:
     return code
 
 
-Command = Demo | Fit | PlanCommand | Evaluate | Report | Explore | Bench
+Command = Demo | Fit | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Explore | Bench
 
 
 def parse(arguments: list[str]) -> Command:
@@ -158,6 +188,8 @@ def parse(arguments: list[str]) -> Command:
         | Annotated[PlanCommand, subcommand("plan")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
+        | Annotated[Add, subcommand("add")]
+        | Annotated[ClosuresCommand, subcommand("closures")]
         | Annotated[Explore, subcommand("explore")]
         | Annotated[Bench, subcommand("bench")]
     )
@@ -185,6 +217,10 @@ def run_command(command: Command) -> int:
             evaluate_run(command)
         case Report():
             write_run_report(load(command.run, command.device))
+        case Add():
+            add_recordings(command)
+        case ClosuresCommand():
+            review_closures(command)
         case Explore():
             explore(command.run, command.host, command.port, not command.no_browser, command.device)
         case Bench():
@@ -226,7 +262,7 @@ def fit_recordings(command: Fit) -> None:
 def fit_and_report(sequences: Sequences, config: Config, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
     """What `fit` and `demo` share: estimate, fit, scorecard, report."""
     if not (out / "vectors.npy").exists():
-        config = settle(config, sequences)
+        config = follow_view(config, sequences)
         if config.view == "moving":
             say("the camera moves in these recordings, so settings left at their default follow --view moving")
         say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
@@ -242,6 +278,49 @@ def write_run_report(model: Model) -> dict:
     write_text(model.folder / "scorecard.json", json.dumps(card, indent=1))
     say(f"report: {write_report(model, card, model.folder)}")
     return card
+
+
+def add_recordings(command: Add) -> None:
+    grown = add(command.run, read(command.recordings), command.num_updates, command.device, show_progress=True)
+    write_run_report(grown.model)
+    print_answer(clean(grown.report), command.json)
+
+
+def review_closures(command: ClosuresCommand) -> None:
+    """Judge what was asked, bring the map up to date, then list and draw what is still worth a look."""
+    if command.update and command.no_update:
+        raise ValueError("--update and --no-update contradict each other; give one of them")
+    model = load(command.run, command.device)
+    struck, kept = ([name for text in texts for name in text.split(",")] for texts in (command.strike, command.keep))
+    if struck or kept:
+        judge_by_name(model, struck, kept)
+    answer: dict[str, object] = {}
+    if (struck or kept or command.update) and not command.no_update and not map_follows(model):
+        changed = follow_strikes(command.run, command.num_updates, command.device, show_progress=True)
+        model, answer = changed.model, clean(changed.report)
+        say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
+    if not map_follows(model):
+        say(f"the map does not know yet what was struck; `plan2vec closures {command.run} --update` brings it up to date")
+    print_closures(model, command, answer)
+
+
+def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
+    found = suspects(model, command.num)
+    picture = draw_suspects(model, found, command.picture or command.run / "figures" / "suspicious.png")
+    judged = read_judged(command.run)
+    answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
+    if command.picture is not None and picture is None:
+        say("no picture: there is no closure to draw, or the frames are vectors")
+    if command.json:
+        print_answer({"closures": found, "struck": judged.struck, "kept": judged.kept} | answer, True)
+        return
+    table = Table("closure", "sequence:index", "local distance (steps)", "share of shortest paths", box=None)
+    for one in found:
+        table.add_row(f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}")
+    Console(highlight=False).print(table)
+    verdicts = (("struck", judged.struck), ("kept", judged.kept))
+    words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
+    print_answer(words | answer, False)
 
 
 def evaluate_run(command: Evaluate) -> None:

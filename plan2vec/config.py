@@ -54,7 +54,7 @@ MOVING_CLOSURES = {"min_degree": 18.0}
 MOVING_EMBEDDING = {"num_updates": 2000, "num_rounds": 8, "goals_per_round": 512}
 
 
-def settle(config: Config, sequences: Sequences) -> Config:
+def follow_view(config: Config, sequences: Sequences) -> Config:
     """The configuration with `view` decided; of a moving one, settings still at their default follow it."""
     view = config.view
     if view == "auto":

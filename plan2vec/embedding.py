@@ -4,6 +4,7 @@ In the paper: D(x, x') = |phi(x) - phi(x')|_p, Algorithm 1, regressed towards th
 and 7). Here one batch supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -76,6 +77,16 @@ def train_embedding(
     embedding.scale.fill_(config.target_scale or teacher.mean_length())
     train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding
+
+
+def fine_tune_embedding(
+    embedding: Embedding, frames: np.ndarray, graph: csr_array, config: EmbeddingConfig, seed: int, journal: Journal = Journal()
+) -> Embedding:
+    """A copy of a learned embedding, taught the distances of a graph that has changed; its scale and standardization stay."""
+    tuned = deepcopy(embedding)
+    teacher = Teacher(tuned, graph, FrameTensors(frames, tuned.scale.device), config, seed)
+    train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "fine_tuning", journal)
+    return tuned
 
 
 class Teacher(nn.Module):

@@ -4,7 +4,9 @@
 """
 
 import importlib
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -79,12 +81,7 @@ def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
 
 def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
     if ":" in name:
-        module, factory = name.split(":", 1)
-        try:
-            make = getattr(importlib.import_module(module), factory)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ValueError(f"encoder {name!r} cannot be imported ({error}); expected module:factory") from None
-        return make(frame_shape, dim)
+        return make_users_network(name, frame_shape, dim)
     if name not in ENCODERS:
         raise ValueError(f"encoder must be one of {', '.join(ENCODERS)} or module:factory, but is {name!r}")
     if len(frame_shape) == 1:
@@ -98,6 +95,45 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
         return _with_linear_end(maze_global_trunk(channels), frame_shape, (dim,), name)
     trunk = small_trunk(channels, height, width) if name == "small" else medium_trunk(channels, height, width)
     return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (256, dim), name)
+
+
+def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
+    """The network of a user's module:factory, after a check that it fits; modules in the working directory are found too."""
+    module, _, factory = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # last, so that no file there hides an installed package
+    try:
+        make = getattr(importlib.import_module(module), factory)
+    except (ImportError, AttributeError, SyntaxError, ValueError) as error:
+        raise ValueError(
+            f"encoder {name!r} cannot be imported ({error}); expected module:factory, the module installed or in the working directory"
+        ) from None
+    try:
+        network = make(frame_shape, dim)
+    except TypeError as error:
+        raise ValueError(f"encoder {name!r} must be callable as {factory}(frame_shape, dim), but that gives: {error}") from None
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"encoder {name!r} must return an nn.Module, but returns {type(network).__name__}")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise ValueError(f"encoder {name!r} has no parameter that can be trained; put a layer behind what is frozen")
+    _try_network(network, name, frame_shape, dim)
+    return network
+
+
+def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], dim: int) -> None:
+    """Refuses a network that does not turn two frames into two vectors."""
+    was_training = network.training
+    frames = torch.zeros(2, *((frame_shape[2], *frame_shape[:2]) if len(frame_shape) == 3 else frame_shape))
+    try:
+        with torch.no_grad():
+            vectors = network.eval()(frames)
+    except (RuntimeError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"encoder {name!r} cannot take frames of shape {list(frames.shape)} ({reason})") from None
+    network.train(was_training)
+    if not isinstance(vectors, Tensor) or vectors.shape != (2, dim):
+        came = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
+        raise ValueError(f"encoder {name!r} must turn frames {list(frames.shape)} into vectors [2, {dim}], but gives {came}")
 
 
 def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:

@@ -57,7 +57,7 @@ def scorecard(
     """The numbers that follow from graph, map and truth; names and units as the documentation lists them."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
-    card = graph_numbers(graph) | map_numbers(graph, distance, rng) | plan_numbers(graph, distance, episodes, rule, rng)
+    card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0]) | plan_numbers(graph, distance, episodes, rule, rng)
     if truth is not None:
         card |= truth_numbers(graph, sequence, distance, truth, episodes, rule, rng)
         card |= closure_numbers(graph, sequence, truth, false_beyond, min_gap)
@@ -76,11 +76,11 @@ def graph_numbers(graph: csr_array) -> dict[str, object]:
     }
 
 
-def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator) -> dict[str, object]:
-    """How well D agrees with the graph, on pairs from sources drawn anew."""
-    sources = rng.choice(graph.shape[0], min(NUM_GOALS, graph.shape[0]), replace=False)
+def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int) -> dict[str, object]:
+    """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
+    sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
     lengths = distances_from(graph, sources)
-    ends = rng.integers(graph.shape[0], size=(len(sources), 400))
+    ends = rng.integers(num_frames, size=(len(sources), 400))
     exact = np.take_along_axis(lengths, ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())
     known = np.isfinite(exact) & (exact > 0)

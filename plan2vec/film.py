@@ -100,7 +100,10 @@ def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
         gap = k % 3 < 2
         pair = [closure["first"], closure["second"]]
         numbers += pair + [-1] * gap
-        above += [frame_name(model.sequences, number) for number in pair] + [""] * gap
-        below += [f"{closure['distance']:.2f} steps", f"{closure['paths']:.1%} of paths"] + [""] * gap
-    title = "closures that most shortest paths run through: do both frames of a pair show almost the same place?"
+        above += [f"{number} = {frame_name(model.sequences, number)}" for number in pair] + [""] * gap
+        below += [f"{closure['distance']:.2f} steps", f"{closure['paths']:.2%} of paths"] + [""] * gap
+    title = (
+        "closures that most shortest paths run through: do both frames of a pair show almost the same place?\n"
+        "above: frame number = sequence:index; below: local distance, share of shortest paths that use it"
+    )
     return frame_grid(model.sequences, numbers, above, below, PAIR_WIDTHS, title)

@@ -33,14 +33,21 @@ def build_graph(
     rows, columns, values = [start], [end], [weight]
     if not directed:
         rows, columns, values = [start, end], [end, start], [weight, weight]
-    row = np.concatenate((*rows, closures.first, closures.second))
-    column = np.concatenate((*columns, closures.second, closures.first))
-    value = np.concatenate((*values, closures.distance, closures.distance)).astype(np.float32)
-    order = np.lexsort((column, row))  # stable: of an edge that stands twice the recorded step comes first
-    order = order[np.append(True, (np.diff(row[order]) != 0) | (np.diff(column[order]) != 0))]
-    row, column, value = row[order], column[order], value[order]
+    return graph_of_edges(
+        np.concatenate((*rows, closures.first, closures.second)), np.concatenate((*columns, closures.second, closures.first)),
+        np.concatenate((*values, closures.distance, closures.distance)), n,
+    )  # fmt: skip
+
+
+def graph_of_edges(row: np.ndarray, column: np.ndarray, value: np.ndarray, n: int) -> csr_array:
+    """The graph of n frames with these entries, the first of a pair given twice; by hand: no conversion of scipy's can lose a zero."""
+    order = np.lexsort((column, row))  # stable
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(row[order]) != 0) | (np.diff(column[order]) != 0)
+    order = order[is_first]
+    row = row[order]
     indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n)))).astype(np.int32)
-    return csr_array((value, column.astype(np.int32), indptr), shape=(n, n))  # by hand: no conversion of scipy's can lose a zero
+    return csr_array((value[order].astype(np.float32), column[order].astype(np.int32), indptr), shape=(n, n))
 
 
 def transition_weights(start: np.ndarray, step_length: np.ndarray | None) -> np.ndarray:

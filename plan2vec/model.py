@@ -26,9 +26,9 @@ from plan2vec.run import (
     open_run,
     read_data,
     require_finished,
+    save_embedding_of,
     save_graph_of,
     save_local_metric,
-    save_module,
     save_vectors,
 )  # fmt: skip
 from plan2vec.search import connected_parts
@@ -156,7 +156,7 @@ class Model:
         run, _ = open_run(folder, self.sequences, self.config, Journal(folder))
         run.write("local_metric.safetensors", (self.local_metric, self.local_accuracy), save_local_metric)
         run.write("graph.npz", BuiltGraph(self.graph, self.radius, self.closure_report), save_graph_of(self.sequences.sequence))
-        run.write("embedding.safetensors", self.embedding, save_module)
+        run.write("embedding.safetensors", self.embedding, save_embedding_of(()))
         run.write("vectors.npy", self.vectors, save_vectors)
         for stage, seconds in self.seconds.items():
             run.journal.record(stage=stage, finished=True, seconds=seconds)

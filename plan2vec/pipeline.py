@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from plan2vec.closures import choose_closures
-from plan2vec.config import Config, settle
+from plan2vec.config import Config, follow_view
 from plan2vec.data import Sequences, split_sequences, still_stretches
 from plan2vec.embedding import train_embedding
 from plan2vec.encoder import FrameTensors, choose_device, encode
@@ -27,9 +27,9 @@ from plan2vec.run import (
     load_local_metric,
     load_vectors,
     open_run,
+    save_embedding_of,
     save_graph_of,
     save_local_metric,
-    save_module,
     save_vectors,
 )  # fmt: skip
 from plan2vec.search import connected_parts
@@ -50,7 +50,7 @@ def fit(
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues."""
     folder, target = (Path(out) if out is not None else None), choose_device(device)
     journal = Journal(folder, show_progress, checkpoint_seconds)
-    config = settle(config, sequences)
+    config = follow_view(config, sequences)
     run, sequences = open_run(folder, sequences, config, journal)
     recorded = sequences.without_truth()  # no stage below ever sees a position
     frames, sequence = recorded.frames, recorded.sequence
@@ -63,14 +63,15 @@ def fit(
         save_local_metric, lambda path: load_local_metric(path, frames, config, target),
     )  # fmt: skip
     built = run.product("graph.npz", lambda: join_frames(recorded, metric, config, target, usable), save_graph_of(sequence), load_graph)
-    built = replace(built, graph=drop_struck(built.graph, sequence, read_judged(folder).struck))
+    struck = read_judged(folder).struck
+    built = replace(built, graph=drop_struck(built.graph, sequence, struck))
     journal.say(built.report)
     warn_about_parts(built, usable, journal)
     embedding = run.product(
         "embedding.safetensors",
         lambda: train_embedding(frames, built.graph, config.encoder, config.dim, config.head, config.norm_order, config.embedding,
                                 config.seed, target, journal),
-        save_module, lambda path: load_embedding(path, frames, config, target),
+        save_embedding_of(struck), lambda path: load_embedding(path, frames, config, target),
     )  # fmt: skip
     vectors = run.product(
         "vectors.npy", lambda: float(embedding.scale) * encode(embedding.encoder, FrameTensors(frames, target)), save_vectors, load_vectors

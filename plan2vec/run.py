@@ -5,6 +5,8 @@ data.json              source, fingerprint, shapes, domain        scorecard.json
 frames.npy             frames, memory-mapped                      report.html         pictures: figures/
 index.npz              sequence, and position, action, ...        checkpoints/        of a stage under way
 local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy
+
+Growing a map and fitting it to struck closures replace several of these files: together, as `staging.py` says.
 """
 
 import hashlib
@@ -28,6 +30,8 @@ from plan2vec.embedding import Embedding, build_embedding
 from plan2vec.files import remove_leftovers, replacing, write_text
 from plan2vec.graph import closure_entries
 from plan2vec.local_metric import LocalMetric, build_local_metric
+from plan2vec.staging import settle
+from plan2vec.strike import Pair
 from plan2vec.training import Journal
 
 T = TypeVar("T")
@@ -89,6 +93,7 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
     """
     if folder is None:
         return Run(None, journal), sequences
+    settle(folder)
     remove_leftovers(folder)
     if (folder / "data.json").exists():
         _refuse_other_run(folder, sequences, config)
@@ -102,12 +107,18 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
 
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
     now = {"format_version": FORMAT_VERSION} | to_json(config)
-    differing = differences(_read_json(folder / "config.json"), now) if (folder / "config.json").exists() else []
+    differing = differences(read_json(folder / "config.json"), now) if (folder / "config.json").exists() else []
     if differing:
         raise ValueError(
             f"{folder} holds a run with another configuration: {', '.join(differing)}; choose another --out or delete that folder"
         )
-    data = _read_json(folder / "data.json")
+    data = read_json(folder / "data.json")
+    if added := data.get("added"):
+        sources = ", ".join(part["source"] for part in added)
+        raise ValueError(
+            f"{folder} is a map of {data['source']} that has grown by {sources} since, and is not fitted again; "
+            f"use it as it is, `plan2vec add` more to it, or choose another --out"
+        )
     if data["fingerprint"] != fingerprint(sequences):
         raise ValueError(f"{folder} holds a run on other data ({data['source']}); choose another --out or delete that folder")
 
@@ -124,14 +135,23 @@ def fingerprint(sequences: Sequences) -> str:
 
 
 def _write_data(folder: Path, sequences: Sequences) -> None:
-    described = {
+    write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))  # first: it marks the folder as ours
+    with replacing(folder / "frames.npy") as temporary:
+        np.save(temporary, sequences.frames)
+    write_index(folder, sequences)
+
+
+def describe(sequences: Sequences) -> dict[str, object]:
+    """What data.json says of recordings."""
+    return {
         "source": sequences.source, "fingerprint": fingerprint(sequences), "domain": sequences.domain,
         "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
         "num_sequences": len(np.unique(sequences.sequence)),
     }  # fmt: skip
-    write_text(folder / "data.json", json.dumps(described, indent=1))  # first: it marks the folder as ours
-    with replacing(folder / "frames.npy") as temporary:
-        np.save(temporary, sequences.frames)
+
+
+def write_index(folder: Path, sequences: Sequences) -> None:
+    """index.npz: all that was recorded beside the frames."""
     recorded = {name: getattr(sequences, name) for name in INDEX_FIELDS}
     with replacing(folder / "index.npz") as temporary:
         np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
@@ -139,7 +159,7 @@ def _write_data(folder: Path, sequences: Sequences) -> None:
 
 def read_data(folder: Path) -> Sequences:
     """The recordings of a run, frames as a memory map."""
-    described = _read_json(folder / "data.json")
+    described = read_json(folder / "data.json")
     with np.load(folder / "index.npz", allow_pickle=False) as index:
         recorded = {name: index[name] for name in index.files}
     frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
@@ -148,10 +168,11 @@ def read_data(folder: Path) -> Sequences:
 
 def require_finished(folder: Path) -> Config:
     """The configuration of a finished run folder, or a clear refusal."""
+    settle(folder)
     missing = [name for name in ("config.json", *PRODUCTS) if not (folder / name).exists()]
     if missing:
         raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
-    settings = _read_json(folder / "config.json")
+    settings = read_json(folder / "config.json")
     version = settings.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; fit again or use the matching version")
@@ -159,13 +180,18 @@ def require_finished(folder: Path) -> Config:
 
 
 def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:
-    save_file({name: tensor.cpu().contiguous() for name, tensor in module.state_dict().items()}, path, metadata)
+    # cloned, because the format refuses tensors that share memory, as layers that share weights do
+    save_file({name: tensor.cpu().contiguous().clone() for name, tensor in module.state_dict().items()}, path, metadata)
 
 
 def load_module(path: Path, module: nn.Module) -> dict[str, str]:
     """Fill the module's parameters; returns the file's metadata."""
     with safe_open(path, "pt") as file:
-        module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+        try:
+            module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise ValueError(f"{path} does not fit its network any more ({reason}); was the --encoder's code changed?") from None
         return file.metadata() or {}
 
 
@@ -183,6 +209,17 @@ def load_embedding(path: Path, frames: np.ndarray, config: Config, device: torch
     embedding = build_embedding(frames, config.encoder, config.dim, config.head, config.norm_order)
     load_module(path, embedding)
     return embedding.to(device)
+
+
+def save_embedding_of(struck: tuple[Pair, ...]) -> Callable[[Path, Embedding], None]:
+    """Saves an embedding together with the closures that were struck from the graph it was fitted to."""
+    return lambda path, embedding: save_module(path, embedding, {"struck": json.dumps(sorted(struck))})
+
+
+def fitted_struck(folder: Path) -> set[Pair]:
+    """The closures that were struck when the embedding of a run folder was fitted."""
+    with safe_open(folder / "embedding.safetensors", "pt") as file:
+        return {(first, second) for first, second in json.loads((file.metadata() or {}).get("struck", "[]"))}
 
 
 def save_graph_of(sequence: np.ndarray) -> Callable[[Path, BuiltGraph], None]:
@@ -211,7 +248,7 @@ def load_vectors(path: Path) -> np.ndarray:
     return np.load(path, allow_pickle=False)
 
 
-def _read_json(path: Path) -> dict:
+def read_json(path: Path) -> dict:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -1,10 +1,12 @@
 """What a person said about loop closures: struck ones leave the graph, kept ones are not asked about again.
 
 `struck.json` of a run folder: {"struck": [[12, 480]], "kept": [[3, 907]]}, frame numbers, the smaller one first.
-`graph.npz` stays as it was found; loading and fitting drop the struck closures from what they read.
+`graph.npz` stays as it was found; loading and fitting drop the struck closures from what they read. The embedding's file
+says which closures were struck when it was fitted; `plan2vec closures RUN --update` fits it to what is struck now.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,16 +47,25 @@ def read_judged(folder: Path | None) -> Judged:
 
 def strike(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
     """Remember a closure of the graph as false."""
-    pair = _closure(graph, sequence, first, second)
-    judged = _without(read_judged(folder), pair)
-    return _write(folder, replace(judged, struck=(*judged.struck, pair)))
+    return judge(folder, graph, sequence, struck=((first, second),))
 
 
 def keep(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
     """Remember a closure of the graph as true."""
-    pair = _closure(graph, sequence, first, second)
-    judged = _without(read_judged(folder), pair)
-    return _write(folder, replace(judged, kept=(*judged.kept, pair)))
+    return judge(folder, graph, sequence, kept=((first, second),))
+
+
+def judge(folder: Path, graph: csr_array, sequence: np.ndarray, struck: Iterable[Pair] = (), kept: Iterable[Pair] = ()) -> Judged:
+    """Remember closures of the graph as false and true; if one of them is no closure, none is remembered."""
+    false, true = ([_closure(graph, sequence, *pair) for pair in pairs] for pairs in (struck, kept))
+    judged = read_judged(folder)
+    for pair in false:
+        judged = _without(judged, pair)
+        judged = replace(judged, struck=(*judged.struck, pair))
+    for pair in true:
+        judged = _without(judged, pair)
+        judged = replace(judged, kept=(*judged.kept, pair))
+    return _write(folder, judged)
 
 
 def unstrike(folder: Path, first: int, second: int) -> Judged:

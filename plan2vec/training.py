@@ -105,7 +105,7 @@ def schedule(progress: float) -> float:
 
 
 def _save_checkpoint(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, update: int) -> None:
-    tensors = {f"module.{name}": tensor.contiguous() for name, tensor in module.state_dict().items()}
+    tensors = {f"module.{name}": tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
     for number, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{name}": value.contiguous() for name, value in state.items()}
     with replacing(path) as temporary:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plan2vec.config import MOVING_EMBEDDING, MOVING_LOCAL_METRIC, MOVING_VIEW, Config, preset, settle
+from plan2vec.config import MOVING_EMBEDDING, MOVING_LOCAL_METRIC, MOVING_VIEW, Config, follow_view, preset
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
 from plan2vec.local_metric import LocalMetricConfig
@@ -14,16 +14,16 @@ MOVING = make_sequences(np.random.default_rng(0).integers(0, 255, (40, 16, 16), 
 
 
 def test_a_moving_camera_changes_the_settings_left_at_their_default():
-    settled = settle(Config(), MOVING)
+    settled = follow_view(Config(), MOVING)
     assert settled.view == "moving" and settled.encoder == MOVING_VIEW["encoder"] == "medium"
     assert settled.local_metric.num_updates == MOVING_LOCAL_METRIC["num_updates"] > LocalMetricConfig().num_updates
     assert settled.embedding.num_rounds == MOVING_EMBEDDING["num_rounds"]
-    assert settle(settled, MOVING) == settled
+    assert follow_view(settled, MOVING) == settled
 
 
 def test_settings_that_were_given_stay():
     given = Config(encoder="resnet18", max_gap=2, local_metric=LocalMetricConfig(shift=5, num_updates=10), seed=3)
-    settled = settle(given, MOVING)
+    settled = follow_view(given, MOVING)
     assert (settled.encoder, settled.max_gap, settled.seed) == ("resnet18", 2, 3)
     assert (settled.local_metric.shift, settled.local_metric.num_updates) == (5, 10)
     assert settled.local_metric.brightness == MOVING_LOCAL_METRIC["brightness"]
@@ -31,9 +31,9 @@ def test_settings_that_were_given_stay():
 
 @pytest.mark.parametrize("config", [Config(), preset("paper")])
 def test_a_fixed_camera_changes_nothing(config):
-    assert settle(config, simulate("c-maze", 5, 10, 0)) == replace(config, view="fixed")
+    assert follow_view(config, simulate("c-maze", 5, 10, 0)) == replace(config, view="fixed")
 
 
 def test_the_view_can_be_given():
-    assert settle(Config(view="fixed"), MOVING) == Config(view="fixed")
-    assert settle(Config(view="moving"), simulate("c-maze", 5, 10, 0)).encoder == "medium"
+    assert follow_view(Config(view="fixed"), MOVING) == Config(view="fixed")
+    assert follow_view(Config(view="moving"), simulate("c-maze", 5, 10, 0)).encoder == "medium"

@@ -1,13 +1,18 @@
 """Networks: shapes, the paper's layer lists, and the one border where frames become tensors."""
 
+import importlib
 import re
+import sys
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import plan2vec
 import plan2vec.encoder
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.domains.maze import simulate
 from plan2vec.encoder import ENCODERS, FrameTensors, choose_device, encode, make_encoder, make_network, make_stacked, standardization
 
 CPU = torch.device("cpu")
@@ -134,6 +139,85 @@ def test_a_users_factory_is_called_with_frame_shape_and_dim():
 def test_a_factory_that_cannot_be_imported_is_refused(name):
     with pytest.raises(ValueError, match=f"encoder {name!r} cannot be imported .*expected module:factory"):
         make_network(name, (8, 8, 1), 4)
+
+
+def other_arguments(frame_shape):
+    return nn.Linear(3, 3)
+
+
+def no_module(frame_shape, dim):
+    return "a network"
+
+
+def all_frozen(frame_shape, dim):
+    return tiny_network(frame_shape, dim).requires_grad_(False)
+
+
+def too_many_numbers(frame_shape, dim):
+    return tiny_network(frame_shape, dim + 1)
+
+
+def for_other_frames(frame_shape, dim):
+    return nn.Sequential(nn.Flatten(), nn.Linear(7, dim))
+
+
+def two_answers(frame_shape, dim):
+    return nn.LSTM(frame_shape[0], dim)
+
+
+@pytest.mark.parametrize(
+    ("factory", "shape", "words"),
+    [
+        ("other_arguments", (8, 8, 1), r"callable as other_arguments\(frame_shape, dim\)"),
+        ("ENCODERS", (8, 8, 1), "not callable"),
+        ("no_module", (8, 8, 1), "must return an nn.Module, but returns str"),
+        ("all_frozen", (8, 8, 1), "no parameter that can be trained"),
+        ("too_many_numbers", (8, 8, 1), r"into vectors \[2, 4\], but gives \[2, 5\]"),
+        ("for_other_frames", (8, 6, 3), r"cannot take frames of shape \[2, 3, 8, 6\]"),
+        ("two_answers", (5,), "but gives tuple"),
+    ],
+)
+def test_a_factory_whose_network_does_not_fit_is_refused(factory, shape, words):
+    with pytest.raises(ValueError, match=words):
+        make_network(f"{__name__}:{factory}", shape, 4)
+
+
+def test_trying_a_users_network_changes_neither_its_mode_nor_its_statistics():
+    network = make_network(f"{__name__}:with_statistics", (8, 8, 1), 4)
+    assert network.training and network[1].num_batches_tracked == 0
+
+
+def with_statistics(frame_shape, dim):
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, dim))
+
+
+MINE = """
+from torch import nn
+def make(frame_shape, dim):
+    shared = nn.Linear(16, 16)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64 * 64, 16), shared, nn.ReLU(), shared, nn.Linear(16, dim))
+"""
+
+
+def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_is_gone(tmp_path, monkeypatch):
+    """Layers may share weights. The installed program does not look in the working directory by itself, so neither does this test."""
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "mine_for_a_test.py"
+    source.write_text(MINE)
+    config = Config(
+        encoder="mine_for_a_test:make", local_metric=LocalMetricConfig(num_updates=5, batch_size=16),
+        embedding=EmbeddingConfig(num_updates=5, goals_per_update=8, nodes_per_update=16, goals_per_round=8),
+    )  # fmt: skip
+    model = plan2vec.fit(simulate("open", 12, seed=0), config, "run", device="cpu")
+    loaded = plan2vec.load("run", device="cpu")
+    assert np.array_equal(loaded.embed(model.sequences.frames[:5]), model.embed(model.sequences.frames[:5]))
+    for new_source, words in ((MINE.replace("16", "24"), "--encoder's code changed"), (None, "No module named 'mine_for_a_test'")):
+        source.write_text(new_source) if new_source else source.unlink()
+        del sys.modules["mine_for_a_test"]
+        importlib.invalidate_caches()
+        with pytest.raises(ValueError, match=words):
+            plan2vec.load("run", device="cpu")
 
 
 def test_an_unknown_network_is_refused():
