@@ -184,9 +184,16 @@
       redraw();
       return window.dash_clientside.no_update;
     },
-    address(query) {
-      window.history.replaceState(null, "", query ? `?${query}` : window.location.pathname);
+    address(start, goal, method, color, axes) {
+      const kept = Object.entries({ start, goal, method, color, axes }).filter(([, value]) => value);
+      window.history.replaceState(null, "", `?${new URLSearchParams(kept)}`);
       return window.dash_clientside.no_update;
+    },
+    valued(color, goal) {
+      return color === "distance" ? goal || "" : window.dash_clientside.no_update;
+    },
+    near(panel, of, start, goal) {
+      return panel === "neighbours" ? { frame: of === "goal" ? goal : start, goal } : window.dash_clientside.no_update;
     },
     next(value) {
       next = value || "start";
