@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -261,7 +262,12 @@ def test_striking_takes_a_closure_out_of_plans_at_once_and_undo_brings_it_back(s
     closure = session.suspicious()[0]
     first, second = closure["first"], closure["second"]
     pair, edges = f"{first}-{second}", session.model.graph.nnz
-    assert "struck" in judge_pair(session, "strike", pair)["message"]
+    assert session.plan(first, second, "dijkstra").nodes == [first, second]
+    message = judge_pair(session, "strike", pair)["message"]
+    assert "struck" in message and "after the next fit" in message
+    for method in METHODS:
+        nodes = session.plan(first, second, method).nodes or []
+        assert (first, second) not in pairwise(nodes) and (second, first) not in pairwise(nodes)
     assert session.model.graph.nnz == edges - 2
     assert (first, second) not in {(one["first"], one["second"]) for one in session.suspicious()}
     assert load(session.model.folder, "cpu").graph.nnz == edges - 2

@@ -209,7 +209,9 @@ def _judge(app: Dash, session: Session) -> None:
 
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
     """Carry out a verdict on a pair "first-second"; the message says what came of it."""
-    done = {"strike": "struck", "keep": "kept", "undo": "forgotten"}
+    done = {
+        "strike": "struck. Plans avoid it from now on; the map follows after the next fit", "keep": "kept", "undo": "forgotten",
+    }  # fmt: skip
     try:
         first, second = (session.number(text, "frame") for text in pair.split("-", 1))
         if verdict not in done:
