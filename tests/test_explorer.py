@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plan2vec.bench.explorer import serving
+from plan2vec.bench.explorer import nearest_on_map, serving
 from plan2vec.cli import main
 from plan2vec.model import Model, load
 from plan2vec.planner import METHODS
@@ -374,3 +374,14 @@ def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_pat
     copy_products(folder, tmp_path, ("data.json", "frames.npy", "index.npz", "config.json"))
     with serving(tmp_path) as address, urlopen(address) as answer:
         assert answer.status == 200 and b"fit is under way" in answer.read()
+
+
+# ---------------------------------------------------------------------------------------------------- the benchmark's runs
+
+
+def test_the_runs_of_the_benchmark_join_about_200_nearest_frames_and_no_transition_twice():
+    vectors, sequence = np.random.default_rng(0).random((2000, 3), np.float32), np.repeat(np.arange(200), 10)
+    pairs, radius = nearest_on_map(vectors, sequence)
+    assert 150 < 2 * len(pairs) / 2000 < 250 and 0 < pairs.distance.max() <= radius * 1.001
+    assert (pairs.first < pairs.second).all() and not ((pairs.second - pairs.first == 1) & (pairs.first % 10 < 9)).any()
+    assert pairs.distance == pytest.approx(np.linalg.norm(vectors[pairs.first] - vectors[pairs.second], axis=1), abs=1e-6)

@@ -12,6 +12,7 @@ from dash.exceptions import PreventUpdate
 
 from plan2vec.explorer.charts import map_figure, marker_of, room_figure
 from plan2vec.explorer.page import (
+    COMPARED,
     HELP,
     METHOD_COLORS,
     PANELS,
@@ -166,7 +167,7 @@ def _compare(app: Dash, session: Session) -> None:
         """All methods side by side, after the chosen one stands on the page."""
         start, goal, method = (plan.get(name) for name in ("start", "goal", "method"))
         if start is None or goal is None or method not in METHODS:
-            return HELP, None
+            return COMPARED, None
         plans = session.compare(session.number(start, "start"), session.number(goal, "goal"))
         return method_bars(plans, method), overlay_data(plans, method)
 

@@ -13,9 +13,10 @@ from plan2vec.planner import METHODS, Plan
 from plan2vec.strike import Judged
 
 HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."
+COMPARED = "Once start and goal are set, all methods stand here side by side."
 MAX_STRIP = 80  # frames of a film strip
 METHOD_COLORS = dict(zip(METHODS, (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[7]), strict=True))
-COLOR_WORDS = {"distance": "distance to goal"}
+COLOR_WORDS = {"distance": "distance to goal", "component": "part of graph", "position": "true position"}
 DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"}]
 PANELS = ("methods", "neighbours", "closures")
 STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "addressed", "painted", "valued", "near")
@@ -60,7 +61,7 @@ def _end_control(name: str) -> html.Div:
     return html.Div([
         html.Img(id=f"{name}-image", alt=f"{name} frame", className="thumb"),
         html.Div([html.Label(name, htmlFor=name),
-                  dcc.Input(id=name, type="text", debounce=True, placeholder="frame or seq:index", maxLength=40, autoComplete="off"),
+                  dcc.Input(id=name, type="text", debounce=True, placeholder="e.g. 25 or 3:7", maxLength=40, autoComplete="off"),
                   upload]),
     ], className="end")  # fmt: skip
 
@@ -99,7 +100,7 @@ def _panels() -> html.Section:
     chooser = _radio("panel", "show", PANELS, PANELS[0])
     neighbor_of = dcc.RadioItems(["start", "goal"], "start", id="neighbours-of", inline=True)
     bodies: dict[str, list] = {
-        "methods": [html.Div(HELP, id="methods")],
+        "methods": [html.Div(COMPARED, id="methods")],
         "neighbours": [html.Div([html.Span("of the "), neighbor_of], className="row"), html.Div(id="neighbours")],
         "closures": [dcc.Loading(html.Div(id="closures"), delay_show=300)],
     }
