@@ -172,6 +172,11 @@ def require_finished(folder: Path) -> Config:
     missing = [name for name in ("config.json", *PRODUCTS) if not (folder / name).exists()]
     if missing:
         raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
+    return read_config(folder)
+
+
+def read_config(folder: Path) -> Config:
+    """The configuration of a run folder, finished or not, if this program can read its format."""
     settings = read_json(folder / "config.json")
     version = settings.pop("format_version", None)
     if version != FORMAT_VERSION:
@@ -238,6 +243,12 @@ def load_graph(path: Path) -> BuiltGraph:
     with np.load(path, allow_pickle=False) as file:
         graph = csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
         return BuiltGraph(graph, float(file["radius"]), str(file["report"]))
+
+
+def describe_graph(path: Path) -> str:
+    """What a graph file holds, without reading its edges."""
+    with np.load(path, allow_pickle=False) as file:
+        return f"{file['indptr'][-1]:,} directed edges; {file['report']}"
 
 
 def save_vectors(path: Path, vectors: np.ndarray) -> None:

@@ -3,65 +3,47 @@
 import base64
 import io
 import json
+import os
 import sys
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from plan2vec.bench.explorer import nearest_on_map, serving
 from plan2vec.cli import main
-from plan2vec.config import Config
-from plan2vec.data import Sequences, make_sequences
-from plan2vec.domains import maze
-from plan2vec.embedding import EmbeddingConfig
-from plan2vec.local_metric import LocalMetricConfig
 from plan2vec.model import Model, load
-from plan2vec.pipeline import fit
 from plan2vec.planner import METHODS
 from plan2vec.search import best_first
+from plan2vec.training import Journal
 
 pytest.importorskip("dash")
 
-from plan2vec.explorer import charts, page, server, view
+from werkzeug.test import Client
+
+from plan2vec.explorer import charts, page, server, underway, view
 from plan2vec.explorer.callbacks import judge_pair, overlay_data, place_upload
 from plan2vec.explorer.plans import exact_plan, hop_lengths
 from plan2vec.explorer.session import Session
 from plan2vec.explorer.uploads import LARGEST_FILE, decode_upload
 
-FEW = {
-    "local_metric": LocalMetricConfig(num_updates=5, batch_size=32),
-    "embedding": EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, num_rounds=1, goals_per_round=16),
-}
-
-
-def table_room() -> Sequences:
-    """A small recording of the table room, seen in a quarter of the pixels."""
-    sequences = maze.simulate("table", 20, 10, 0)
-    return replace(sequences, frames=np.ascontiguousarray(sequences.frames[:, ::4, ::4]))
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("room")
-    fit(table_room(), Config(dim=3, **FEW), out=out, device="cpu")
-    return out
+def folder(room: Model) -> Path:
+    assert room.folder is not None
+    return room.folder
 
 
 @pytest.fixture
 def session(folder: Path) -> Session:
     (folder / "struck.json").unlink(missing_ok=True)
     return Session(load(folder, "cpu"))
-
-
-@pytest.fixture(scope="module")
-def islands() -> Model:
-    """Vectors without positions, in memory: two flocks of random walks that never meet."""
-    rng = np.random.default_rng(0)
-    walks = rng.normal(size=(8, 12, 2)).cumsum(axis=1) + 500 * (np.arange(8) % 2)[:, None, None]
-    sequences = make_sequences(walks.reshape(-1, 2), np.repeat(np.arange(8), 12))
-    return fit(sequences, Config(dim=2, radius=0.1, **FEW), device="cpu")
 
 
 def png(width: int, height: int) -> bytes:
@@ -131,7 +113,7 @@ def test_a_request_that_is_too_large_is_refused(session):
 
 def test_the_address_of_a_view_gives_the_view_back():
     asked = view.View("12", "3:7", "astar", "distance", "3-d")
-    assert view.from_query("?" + view.to_query(asked), view.View()) == (asked, "")
+    assert view.from_query("?" + urlencode(asdict(asked)), view.View()) == (asked, "")
 
 
 def test_an_empty_address_gives_the_usual_view(session):
@@ -206,6 +188,8 @@ def test_the_exact_plan_equals_the_search_in_cost_and_length(session):
         assert ours.nodes[0] == start and ours.nodes[-1] == goal
         assert sum(hop_lengths(graph, ours.nodes)) == pytest.approx(ours.length, rel=1e-5)
         assert len(ours.touched) == ours.num_touched
+        bounded = exact_plan(graph, start, goal, limit=1.5 * exact.length)
+        assert (bounded.nodes, bounded.num_expanded, bounded.touched) == (ours.nodes, ours.num_expanded, ours.touched)
 
 
 def test_no_exact_plan_leads_to_another_part(islands):
@@ -278,7 +262,12 @@ def test_striking_takes_a_closure_out_of_plans_at_once_and_undo_brings_it_back(s
     closure = session.suspicious()[0]
     first, second = closure["first"], closure["second"]
     pair, edges = f"{first}-{second}", session.model.graph.nnz
-    assert "struck" in judge_pair(session, "strike", pair)["message"]
+    assert session.plan(first, second, "dijkstra").nodes == [first, second]
+    message = judge_pair(session, "strike", pair)["message"]
+    assert "struck" in message and "after the next fit" in message
+    for method in METHODS:
+        nodes = session.plan(first, second, method).nodes or []
+        assert (first, second) not in pairwise(nodes) and (second, first) not in pairwise(nodes)
     assert session.model.graph.nnz == edges - 2
     assert (first, second) not in {(one["first"], one["second"]) for one in session.suspicious()}
     assert load(session.model.folder, "cpu").graph.nnz == edges - 2
@@ -312,20 +301,19 @@ def test_only_loopback_needs_no_warning():
 
 
 def test_a_free_port_is_found_and_a_taken_one_refused(session):
-    listening = server.open_server(session.model, "127.0.0.1", 0)
+    application = server.make_app(session).server
+    listening = server.open_server(application, "127.0.0.1", 0)
     try:
         assert listening.server_port > 0
         with pytest.raises(ValueError, match="port"):
-            server.open_server(session.model, "127.0.0.1", listening.server_port)
+            server.open_server(application, "127.0.0.1", listening.server_port)
     finally:
         listening.server_close()
     with pytest.raises(ValueError, match="65535"):
-        server.open_server(session.model, "127.0.0.1", 70_000)
+        server.open_server(application, "127.0.0.1", 70_000)
 
 
-def test_a_run_that_is_still_being_fitted_is_refused_with_what_is_missing(folder, tmp_path, capsys):
-    for name in ("config.json", "data.json", "frames.npy", "index.npz", "local_metric.safetensors"):
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
+def test_a_folder_that_is_no_run_is_refused_with_what_is_missing(tmp_path, capsys):
     assert main(["explore", str(tmp_path), "--no-browser"]) == 2
     said = capsys.readouterr().err
     assert "no finished run" in said and "graph.npz" in said and len(said.strip().splitlines()) == 1
@@ -336,3 +324,64 @@ def test_without_the_extra_one_line_names_it(folder, monkeypatch, capsys):
     monkeypatch.setattr("plan2vec.explorer.find_spec", lambda name: None)
     assert main(["explore", str(folder), "--no-browser"]) == 2
     assert "plan2vec[explore]" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------- while fit is under way
+
+
+def copy_products(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (target / name).write_bytes((source / name).read_bytes())
+
+
+def test_the_page_of_a_run_under_way_says_how_far_it_is_and_becomes_the_map(folder, tmp_path):
+    copy_products(folder, tmp_path, ("data.json",))
+    client = Client(server.application_of(tmp_path, "cpu"))
+    assert "fit is under way: recordings" in client.get("/").text and client.get("/frame/0.png").status_code == 404
+    copy_products(folder, tmp_path, ("frames.npy", "index.npz", "config.json"))
+    Journal(tmp_path).record(stage="local_metric", update=3, loss=0.5)
+    assert "fit is under way: local metric, update 3 of 5" in client.get("/").text
+    assert "200 frames in 20 sequences" in client.get("/").text and client.get("/frame/199.png").mimetype == "image/png"
+    copy_products(folder, tmp_path, ("local_metric.safetensors",))
+    text = client.get("/").text
+    assert "fit is under way: graph<" in text and "local metric: done" in text and "directed edges" not in text
+    copy_products(folder, tmp_path, ("graph.npz",))
+    assert "embedding, update 0 of 5" in client.get("/").text
+    assert f"{load(folder, 'cpu').graph.nnz:,} directed edges" in client.get("/").text and 'http-equiv="refresh"' in client.get("/").text
+    copy_products(folder, tmp_path, ("embedding.safetensors",))
+    assert "fit is under way: vectors<" in client.get("/").text
+    copy_products(folder, tmp_path, ("vectors.npy",))
+    assert "react-entry-point" in client.get("/").text and "under way" not in client.get("/").text
+    assert "Metric map" in client.get("/_dash-layout").text
+
+
+def test_a_fit_that_has_fallen_silent_is_named_with_the_remedy(folder, tmp_path):
+    copy_products(folder, tmp_path, ("data.json", "frames.npy", "index.npz", "config.json"))
+    assert "Nothing was written" not in underway.page_of(tmp_path)
+    for path in (*tmp_path.iterdir(), tmp_path):
+        os.utime(path, (0, time.time() - 600))
+    assert "Nothing was written for 10 min" in underway.page_of(tmp_path)
+
+
+def test_strangers_and_large_requests_are_refused_while_waiting_too(folder, tmp_path):
+    copy_products(folder, tmp_path, ("data.json",))
+    client = Client(server.application_of(tmp_path, "cpu"))
+    assert client.get("/", headers={"Host": "evil.example:80"}).status_code == 403
+    assert client.get("/").headers["Content-Security-Policy"].startswith("default-src 'self'")
+
+
+def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_path):
+    copy_products(folder, tmp_path, ("data.json", "frames.npy", "index.npz", "config.json"))
+    with serving(tmp_path) as address, urlopen(address) as answer:
+        assert answer.status == 200 and b"fit is under way" in answer.read()
+
+
+# ---------------------------------------------------------------------------------------------------- the benchmark's runs
+
+
+def test_the_runs_of_the_benchmark_join_about_200_nearest_frames_and_no_transition_twice():
+    vectors, sequence = np.random.default_rng(0).random((2000, 3), np.float32), np.repeat(np.arange(200), 10)
+    pairs, radius = nearest_on_map(vectors, sequence)
+    assert 150 < 2 * len(pairs) / 2000 < 250 and 0 < pairs.distance.max() <= radius * 1.001
+    assert (pairs.first < pairs.second).all() and not ((pairs.second - pairs.first == 1) & (pairs.first % 10 < 9)).any()
+    assert pairs.distance == pytest.approx(np.linalg.norm(vectors[pairs.first] - vectors[pairs.second], axis=1), abs=1e-6)

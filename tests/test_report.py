@@ -12,43 +12,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from plan2vec import figures, film, gallery
-from plan2vec.config import Config
-from plan2vec.data import Sequences, make_sequences
 from plan2vec.domains import maze
-from plan2vec.embedding import EmbeddingConfig
 from plan2vec.evaluation import evaluate
-from plan2vec.local_metric import LocalMetricConfig
 from plan2vec.model import Model
-from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
 from plan2vec.report import LINES, page, verdicts, write_report
 from plan2vec.search import connected_parts
-
-FEW = {
-    "local_metric": LocalMetricConfig(num_updates=5, batch_size=32),
-    "embedding": EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, num_rounds=1, goals_per_round=16),
-}
-
-
-def table_room() -> Sequences:
-    """A small recording of the table room, seen in a quarter of the pixels."""
-    sequences = maze.simulate("table", 20, 10, 0)
-    return replace(sequences, frames=np.ascontiguousarray(sequences.frames[:, ::4, ::4]))
-
-
-@pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    """Images, with positions, in a run folder; three dimensions."""
-    return fit(table_room(), Config(dim=3, **FEW), out=tmp_path_factory.mktemp("room"), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def islands() -> Model:
-    """Vectors without positions, in memory: two flocks of random walks that never meet."""
-    rng = np.random.default_rng(0)
-    walks = rng.normal(size=(8, 12, 2)).cumsum(axis=1) + 500 * (np.arange(8) % 2)[:, None, None]
-    sequences = make_sequences(walks.reshape(-1, 2), np.repeat(np.arange(8), 12))
-    return fit(sequences, Config(dim=2, radius=0.1, **FEW), device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ session.py     the model and what the page asks of it           page.py        w
 plans.py       the exact shortest path                          callbacks.py   what changes when
 charts.py      frames as points, colours                        server.py      routes, limits, serving
 view.py        what the address keeps                           uploads.py     an image from outside becomes a frame
+underway.py    the page of a run that is still being fitted
 assets/        lines over the points, hovering, clicking; style
 """
 
@@ -12,10 +13,9 @@ from pathlib import Path
 
 
 def explore(run: Path, host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, device: str = "auto") -> None:
-    """Serve the page of a run folder until interrupted; port 0 takes a free one."""
+    """Serve the page of a run folder, finished or still being fitted, until interrupted; port 0 takes a free one."""
     if find_spec("dash") is None or find_spec("plotly") is None:
         raise ValueError("the explorer needs the extra [explore]: pip install 'plan2vec[explore]'")
     from plan2vec.explorer.server import serve
-    from plan2vec.model import load
 
-    serve(load(run, device), host, port, open_browser)
+    serve(run, device, host, port, open_browser)

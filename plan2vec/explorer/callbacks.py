@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from dash.exceptions import PreventUpdate
 
 from plan2vec.explorer.charts import map_figure, marker_of, room_figure
 from plan2vec.explorer.page import (
+    COMPARED,
+    HELP,
     METHOD_COLORS,
     PANELS,
     closure_list,
@@ -23,26 +26,37 @@ from plan2vec.explorer.page import (
     summary,
 )  # fmt: skip
 from plan2vec.explorer.session import Session
-from plan2vec.explorer.view import View, from_query, to_query
+from plan2vec.explorer.view import from_query
 from plan2vec.planner import METHODS, Plan
 
-HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."
-DEPENDS = {"goal.value": "distance", "judged.data": "component"}  # colours that change with these
+DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
 
 
 def add_callbacks(app: Dash, session: Session) -> None:
     """Connect the page to the session."""
     answers: tuple[Callable[[Dash, Session], None], ...] = (
-        _address, _query, _draw, _draw_room, _plan, _compare, _neighbors, _closures, _judge, _upload,
+        _address, _draw, _draw_room, _plan, _compare, _neighbors, _closures, _judge, _upload,
     )  # fmt: skip
     for add in answers:
         add(app, session)
-    script = lambda name: ClientsideFunction("explorer", name)  # noqa: E731
-    for name, inputs in {"plan": [Input("plan", "data")], "touched": [Input("touched", "data"), Input("show", "value")]}.items():
-        app.clientside_callback(script(name), Output(f"{name}-drawn", "data"), inputs)
-    app.clientside_callback(script("address"), Output("addressed", "data"), Input("query", "data"), prevent_initial_call=True)
-    app.clientside_callback(script("next"), Output("next", "className"), Input("next", "value"))
-    app.clientside_callback(script("panel"), [Output(f"panel-{name}", "style") for name in PANELS], Input("panel", "value"))
+    _add_scripts(app)
+
+
+def _add_scripts(app: Dash) -> None:
+    """What the browser does by itself. A click leads to one request, for the plan: `valued` and `near` pass on what is looked at only."""
+    kept = [Input(name, "value") for name in ("start", "goal", "method", "color", "axes")]
+    looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
+    scripts = {
+        "plan": (Output("plan-drawn", "data"), [Input("plan", "data")]),
+        "touched": (Output("touched-drawn", "data"), [Input("touched", "data"), Input("show", "value")]),
+        "address": (Output("addressed", "data"), kept),
+        "next": (Output("next", "className"), [Input("next", "value")]),
+        "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
+        "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
+        "near": (Output("near", "data"), [*looked_at, Input("judged", "data")]),
+    }
+    for name, (output, inputs) in scripts.items():
+        app.clientside_callback(ClientsideFunction("explorer", name), output, inputs, prevent_initial_call=name == "address")
 
 
 # ---------------------------------------------------------------------------------------------------- view
@@ -55,26 +69,19 @@ def _address(app: Dash, session: Session) -> None:
         [*(Output(name, "value") for name in names), Output("message", "children", allow_duplicate=True)], Input("address", "search"),
         prevent_initial_call="initial_duplicate",
     )  # fmt: skip
-    def read_address(search: str | None) -> list[str]:
+    def read_address(search: str | None) -> list[Any]:
+        """Only what differs from the view that stands there: every value that is set asks the server again."""
         view, complaint = from_query(search or "", session.default)
-        following = "goal" if view.start and not view.goal else "start"
-        return [view.start, view.goal, view.method, view.color, view.axes, following, complaint]
-
-
-def _query(app: Dash, session: Session) -> None:
-    @app.callback(
-        Output("query", "data"), [Input(name, "value") for name in ("start", "goal", "method", "color", "axes")], prevent_initial_call=True
-    )
-    def write_query(*values: str | None) -> str:
-        return to_query(View(*(str(value or "") for value in values)))
+        changed = [value if value != usual else no_update for value, usual in zip(astuple(view), astuple(session.default), strict=True)]
+        return [*changed, "goal" if view.start and not view.goal else no_update, complaint or no_update]
 
 
 def _draw(app: Dash, session: Session) -> None:
     @app.callback(
         Output("map", "figure"), Output("map-words", "children"), Output("shown", "data"), Input("color", "value"), Input("axes", "value"),
-        Input("goal", "value"), Input("judged", "data"), State("shown", "data"), prevent_initial_call=True,
+        Input("valued", "data"), Input("judged", "data"), State("goal", "value"), State("shown", "data"), prevent_initial_call=True,
     )  # fmt: skip
-    def draw(color: str, axes: str, goal: str, judged: object, shown: dict) -> tuple:
+    def draw(color: str, axes: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
         now = {"color": color, "axes": axes}
         if axes != shown["axes"]:
             marker = marker_of(session, color, _number_or_none(session, goal))
@@ -98,9 +105,10 @@ def _draw_room(app: Dash, session: Session) -> None:
         return plot_of("room", room_figure(scene, marker_of(session, color, _number_or_none(session, goal))))
 
     @app.callback(
-        Output("room", "figure"), Input("color", "value"), Input("goal", "value"), Input("judged", "data"), prevent_initial_call=True
-    )
-    def recolor_room(color: str, goal: str, judged: object) -> Patch:
+        Output("room", "figure"), Input("color", "value"), Input("valued", "data"), Input("judged", "data"), State("goal", "value"),
+        prevent_initial_call=True,
+    )  # fmt: skip
+    def recolor_room(color: str, valued: object, judged: object, goal: str) -> Patch:
         if "color.value" not in ctx.triggered_prop_ids and not _depends(color):
             raise PreventUpdate
         return _recolored(session, color, goal, {"showscale": False})
@@ -159,7 +167,7 @@ def _compare(app: Dash, session: Session) -> None:
         """All methods side by side, after the chosen one stands on the page."""
         start, goal, method = (plan.get(name) for name in ("start", "goal", "method"))
         if start is None or goal is None or method not in METHODS:
-            return HELP, None
+            return COMPARED, None
         plans = session.compare(session.number(start, "start"), session.number(goal, "goal"))
         return method_bars(plans, method), overlay_data(plans, method)
 
@@ -174,15 +182,10 @@ def overlay_data(plans: list[Plan], method: str) -> dict[str, Any]:
 
 
 def _neighbors(app: Dash, session: Session) -> None:
-    @app.callback(
-        Output("neighbours", "children"), Input("panel", "value"), Input("neighbours-of", "value"), Input("start", "value"),
-        Input("goal", "value"), Input("judged", "data"), prevent_initial_call=True,
-    )  # fmt: skip
-    def neighbors(panel: str, of: str, start: str, goal: str, judged: object) -> Any:
-        if panel != "neighbours":
-            raise PreventUpdate
-        number, end = _number_or_none(session, goal if of == "goal" else start), _number_or_none(session, goal)
-        return HELP if number is None else neighbor_list(session, number, session.neighbors(number, end))
+    @app.callback(Output("neighbours", "children"), Input("near", "data"), prevent_initial_call=True)
+    def neighbors(near: dict) -> Any:
+        number, goal = (_number_or_none(session, near.get(name)) for name in ("frame", "goal"))
+        return HELP if number is None else neighbor_list(session, number, session.neighbors(number, goal))
 
 
 # ---------------------------------------------------------------------------------------------------- closures, images
@@ -207,7 +210,9 @@ def _judge(app: Dash, session: Session) -> None:
 
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
     """Carry out a verdict on a pair "first-second"; the message says what came of it."""
-    done = {"strike": "struck", "keep": "kept", "undo": "forgotten"}
+    done = {
+        "strike": "struck. Plans avoid it from now on; the map follows with `plan2vec closures RUN --update`", "keep": "kept", "undo": "forgotten",
+    }  # fmt: skip
     try:
         first, second = (session.number(text, "frame") for text in pair.split("-", 1))
         if verdict not in done:

@@ -8,23 +8,22 @@ from dash import dcc, html
 from plan2vec.explorer.charts import PALETTE, map_figure, map_places, marker_of
 from plan2vec.explorer.plans import hop_lengths
 from plan2vec.explorer.session import Neighbor, Session
-from plan2vec.explorer.view import AXES, COLORS
+from plan2vec.explorer.view import AXES, COLORS, View
 from plan2vec.planner import METHODS, Plan
 from plan2vec.strike import Judged
 
+HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."
+COMPARED = "Once start and goal are set, all methods stand here side by side."
 MAX_STRIP = 80  # frames of a film strip
 METHOD_COLORS = dict(zip(METHODS, (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[7]), strict=True))
-COLOR_WORDS = {"distance": "distance to goal"}
+COLOR_WORDS = {"distance": "distance to goal", "component": "part of graph", "position": "true position"}
 DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"}]
 PANELS = ("methods", "neighbours", "closures")
-STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "query", "addressed", "painted")
+STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "addressed", "painted", "valued", "near")
 GRAPH: Any = {
     "plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"],
 }  # fmt: skip
-REFIT = (
-    "A struck closure leaves the graph, and so every plan, at once. The map itself learns of it when its embedding is fitted "
-    "again: delete embedding.safetensors and vectors.npy from the run folder, then repeat the same plan2vec fit command."
-)
+REFIT = "A struck closure leaves the graph, and so every plan, at once. The map itself follows with `plan2vec closures RUN --update`."
 
 
 def page(session: Session) -> html.Div:
@@ -40,10 +39,10 @@ def page(session: Session) -> html.Div:
         dcc.Store(id="shown", data={"color": usual.color, "axes": usual.axes}),
         *(dcc.Store(id=name) for name in STORES),
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
-        html.Section([_end_control("start"), _end_control("goal"), *_choices(), message], className="controls"),
+        html.Section([_end_control("start"), _end_control("goal"), *_choices(usual), message], className="controls"),
         html.Main([_plot("map", "Metric map", words, plot_of("map", figure)), *rooms, _panels()],
                   className="with-room" if rooms else "without-room"),
-        html.Section([html.Div(id="summary"), strip], className="film"),
+        html.Section([html.Div(HELP, id="summary"), strip], className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
     ], id="page")  # fmt: skip
 
@@ -59,22 +58,22 @@ def _end_control(name: str) -> html.Div:
     return html.Div([
         html.Img(id=f"{name}-image", alt=f"{name} frame", className="thumb"),
         html.Div([html.Label(name, htmlFor=name),
-                  dcc.Input(id=name, type="text", debounce=True, placeholder="frame or seq:index", maxLength=40, autoComplete="off"),
+                  dcc.Input(id=name, type="text", debounce=True, placeholder="e.g. 25 or 3:7", maxLength=40, autoComplete="off"),
                   upload]),
     ], className="end")  # fmt: skip
 
 
-def _choices() -> list[html.Fieldset]:
+def _choices(usual: View) -> list[html.Fieldset]:
     return [
         _radio("next", "a click sets", ("start", "goal"), "start"),
-        _radio("method", "method", METHODS, None),
-        _radio("color", "colour by", COLORS, None),
-        _radio("axes", "axes", AXES, None),
+        _radio("method", "method", METHODS, usual.method),
+        _radio("color", "colour by", COLORS, usual.color),
+        _radio("axes", "axes", AXES, usual.axes),
         html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, ["touched"], id="show", inline=True)]),
     ]
 
 
-def _radio(name: str, legend: str, options: tuple[str, ...], value: str | None) -> html.Fieldset:
+def _radio(name: str, legend: str, options: tuple[str, ...], value: str) -> html.Fieldset:
     choices = [{"label": COLOR_WORDS.get(option, option), "value": option} for option in options]
     return html.Fieldset([html.Legend(legend), dcc.RadioItems(choices, value, id=name, inline=True)])
 
@@ -98,7 +97,7 @@ def _panels() -> html.Section:
     chooser = _radio("panel", "show", PANELS, PANELS[0])
     neighbor_of = dcc.RadioItems(["start", "goal"], "start", id="neighbours-of", inline=True)
     bodies: dict[str, list] = {
-        "methods": [html.Div(id="methods")],
+        "methods": [html.Div(COMPARED, id="methods")],
         "neighbours": [html.Div([html.Span("of the "), neighbor_of], className="row"), html.Div(id="neighbours")],
         "closures": [dcc.Loading(html.Div(id="closures"), delay_show=300)],
     }

@@ -5,23 +5,26 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.planner import Plan
-from plan2vec.search import distances_from
 
 
-def exact_plan(graph: csr_array, start: int, goal: int) -> Plan:
-    """The shortest path, and what Dijkstra's search from start to goal would expand and touch."""
-    lengths, before = distances_from(graph, np.array([start]), predecessors=True)
-    length = float(lengths[0, goal])
-    expanded = lengths[0] < length
+def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:
+    """The shortest path, and what Dijkstra's search from start to goal would expand and touch.
+
+    `limit`: steps of some path that is known, beyond which nothing needs to be searched.
+    """
+    lengths, before = dijkstra(graph, indices=start, limit=limit, return_predecessors=True)
+    length = float(lengths[goal])
+    expanded = lengths < length
     touched = returned_by(graph, expanded)
     if math.isinf(length):
         reason = "no path leads from start to goal on the graph"
         return Plan(start, goal, "dijkstra", None, None, int(expanded.sum()), len(touched), reason, touched)
     nodes = [goal]
     while nodes[-1] != start:
-        nodes.append(int(before[0, nodes[-1]]))
+        nodes.append(int(before[nodes[-1]]))
     return Plan(start, goal, "dijkstra", nodes[::-1], length, int(expanded.sum()), len(touched), "", touched)
 
 

@@ -4,16 +4,18 @@ import ipaddress
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 
 from dash import Dash
-from flask import Response, abort, request
+from flask import Flask, Response, abort, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from plan2vec.explorer.callbacks import add_callbacks
 from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
-from plan2vec.model import Model
+from plan2vec.explorer.underway import Becoming, is_begun, is_finished, read_progress, waiting_server
+from plan2vec.model import load
 
 LARGEST_REQUEST = 32_000_000  # bytes
 POLICY = (
@@ -21,10 +23,18 @@ POLICY = (
     "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'"
 )
 
+# Plotly, which is large, is asked for before all else. The browser keeps its own trim: Dash brings a slow one, for browsers
+# before 2017, and Plotly calls it for every point.
+INDEX = """<!DOCTYPE html><html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}
+<link rel="preload" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
+<script>const trim = String.prototype.trim;
+Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, configurable: true });</script></head>
+<body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"""
 
-def serve(model: Model, host: str, port: int, open_browser: bool) -> None:
+
+def serve(run: Path, device: str, host: str, port: int, open_browser: bool) -> None:
     """Answer until interrupted. The address is the one line on standard output."""
-    server = open_server(model, host, port)
+    server = open_server(application_of(run, device, any_host=not is_loopback(host)), host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{server.server_port}/"
     if not is_loopback(host):
@@ -41,13 +51,26 @@ def serve(model: Model, host: str, port: int, open_browser: bool) -> None:
         server.server_close()
 
 
-def open_server(model: Model, host: str, port: int) -> BaseWSGIServer:
+def application_of(run: Path, device: str, any_host: bool = False) -> Callable:
+    """The page of a run folder; while the fit is under way, a page that says so."""
+
+    def explorer() -> Flask:
+        return make_app(Session(load(run, device)), any_host).server
+
+    if is_finished(run) or not is_begun(run):
+        return explorer()
+    read_progress(run)  # refuses, before anything listens, what this program cannot read
+    waiting = waiting_server(run)
+    guard(waiting, any_host)
+    return Becoming(run, waiting, explorer)
+
+
+def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
     """A server that listens but does not answer yet."""
     if not 0 <= port <= 65535:
         raise ValueError(f"--port must be from 1 to 65535, or 0 for a free one, but is {port}")
-    app = make_app(Session(model), any_host=not is_loopback(host))
     try:
-        return make_server(host, port, app.server, threaded=True, request_handler=QuietHandler)
+        return make_server(host, port, application, threaded=True, request_handler=QuietHandler)
     except (OSError, SystemExit) as error:  # werkzeug ends the program where a port is taken
         raise ValueError(f"cannot listen on {host} port {port} ({error}); is it taken? --port 0 finds a free one") from None
 
@@ -78,25 +101,12 @@ class QuietHandler(WSGIRequestHandler):
 def make_app(session: Session, any_host: bool = False) -> Dash:
     """The Dash application of a session; `any_host` answers to whatever name the browser used."""
     app = Dash(
-        "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, suppress_callback_exceptions=True,
-        assets_folder=str(Path(__file__).parent / "assets"),
+        "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
+        suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"),
     )  # fmt: skip
     app.layout = page(session)
     add_callbacks(app, session)
-    app.server.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST
-
-    @app.server.before_request
-    def refuse_strangers() -> None:
-        """A page of another site must not talk to this one under a name of its own."""
-        name = request.host.rsplit(":", 1)[0].strip("[]")
-        if not any_host and not is_loopback(name):
-            abort(403)
-
-    @app.server.after_request
-    def add_headers(response: Response) -> Response:
-        response.headers["Content-Security-Policy"] = POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        return response
+    guard(app.server, any_host)
 
     @app.server.route("/frame/<int:number>.png")
     def frame(number: int) -> Response:
@@ -109,3 +119,21 @@ def make_app(session: Session, any_host: bool = False) -> Dash:
         abort(404)
 
     return app
+
+
+def guard(server: Flask, any_host: bool) -> None:
+    """Limits and headers of every answer."""
+    server.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST
+
+    @server.before_request
+    def refuse_strangers() -> None:
+        """A page of another site must not talk to this one under a name of its own."""
+        name = request.host.rsplit(":", 1)[0].strip("[]")
+        if not any_host and not is_loopback(name):
+            abort(403)
+
+    @server.after_request
+    def add_headers(response: Response) -> Response:
+        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response

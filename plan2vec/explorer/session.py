@@ -1,6 +1,7 @@
 """The model behind the page, what the page asks of it, and what a person tells it."""
 
 import io
+import math
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from plan2vec.closures import suspicious_closures
+from plan2vec.data import Sequences
 from plan2vec.explorer.plans import exact_plan
 from plan2vec.explorer.uploads import decode_upload
 from plan2vec.explorer.view import View
@@ -34,6 +36,13 @@ class Neighbor:
     distance: float  # steps of the hop
     recorded: bool  # a recorded transition, else a closure
     to_goal: float | None  # learned distance from it to the goal, steps
+
+
+def frame_png(sequences: Sequences, number: int) -> bytes:
+    """A frame as PNG, small ones enlarged by a whole factor."""
+    buffer = io.BytesIO()
+    enlarged(frame_picture(sequences, number), 64).save(buffer, format="PNG", compress_level=1)
+    return buffer.getvalue()
 
 
 class Session:
@@ -67,10 +76,7 @@ class Session:
         return frame_name(self.sequences, number)
 
     def picture(self, number: int) -> bytes:
-        """A frame as PNG, small ones enlarged by a whole factor."""
-        buffer = io.BytesIO()
-        enlarged(frame_picture(self.sequences, number), 64).save(buffer, format="PNG", compress_level=1)
-        return buffer.getvalue()
+        return frame_png(self.sequences, number)
 
     def locate_upload(self, contents: str) -> Located:
         with self._lock:  # the first search encodes all frames
@@ -82,9 +88,10 @@ class Session:
         return self._plan(start, goal, method)
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
-        if method == "dijkstra":
-            return exact_plan(self._exact_graph(), start, goal)
-        return self.model.plan(start, goal, method)
+        if method != "dijkstra":
+            return self.model.plan(start, goal, method)
+        known = self._plan(start, goal, "greedy").length
+        return exact_plan(self._exact_graph(), start, goal, math.inf if known is None else 1.001 * known)
 
     def compare(self, start: int, goal: int) -> list[Plan]:
         return [self._plan(start, goal, method) for method in METHODS]

@@ -1,7 +1,7 @@
 """What the address of the page keeps, so that a link reproduces the view."""
 
 from dataclasses import asdict, dataclass
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 from plan2vec.planner import METHODS
 
@@ -19,11 +19,6 @@ class View:
     method: str = "greedy"
     color: str = "sequence"
     axes: str = "2-d"
-
-
-def to_query(view: View) -> str:
-    """The part of an address after the question mark."""
-    return urlencode({name: value for name, value in asdict(view).items() if value})
 
 
 def from_query(query: str, default: View) -> tuple[View, str]:

@@ -1,6 +1,7 @@
 """The interactive page in a real browser, driven by mouse and keyboard. Run by `make test-browser`."""
 
 import io
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -176,3 +177,28 @@ def test_an_uploaded_image_becomes_the_goal_and_a_broken_one_a_message(page, add
     page.set_input_files("#upload-start input[type=file]", {"name": "b.png", "mimeType": "image/png", "buffer": b"no image"})
     page.wait_for_function("document.getElementById('message').textContent.includes('cannot be read as an image')")
     assert page.input_value("#start") == ""
+
+
+def test_an_image_that_is_too_large_gets_a_message_and_no_request(page, address):
+    visit(page, address)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_input_files("#upload-goal input[type=file]", {"name": "huge.png", "mimeType": "image/png", "buffer": bytes(8_000_001)})
+    page.wait_for_function("document.getElementById('message').textContent.includes('an image may have 8 MB')")
+    assert "huge.png" in page.inner_text("#message") and page.input_value("#goal") == "" and asked == []
+
+
+def test_the_page_of_a_run_under_way_becomes_the_map_by_itself(browser, folder, tmp_path):
+    products = ("graph.npz", "embedding.safetensors", "vectors.npy")
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in products:
+            shutil.copy(path, tmp_path)
+    with serving(tmp_path) as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(address)
+        assert page.inner_text("h1") == "fit is under way: graph"
+        page.wait_for_function("document.images.length == 12 && [...document.images].every(image => image.naturalWidth >= 32)")
+        for name in products:
+            shutil.copy(folder / name, tmp_path)
+        page.wait_for_function(PAINTED, timeout=60_000)
+        page.close()

@@ -4,6 +4,7 @@
   "use strict";
   const PLOTS = ["room", "map"]; // the map in 3-d takes longest
   const shown = { plan: null, others: [], touched: new Int32Array(0), show: [] };
+  const LARGEST_FILE = 8e6; // bytes of an uploaded image, as uploads.py has it
   const [BLACK, ORANGE] = ["#000", "#D55E00"];
   let next = "start"; // what a click sets
   let painted = false;
@@ -184,9 +185,16 @@
       redraw();
       return window.dash_clientside.no_update;
     },
-    address(query) {
-      window.history.replaceState(null, "", query ? `?${query}` : window.location.pathname);
+    address(start, goal, method, color, axes) {
+      const kept = Object.entries({ start, goal, method, color, axes }).filter(([, value]) => value);
+      window.history.replaceState(null, "", `?${new URLSearchParams(kept)}`);
       return window.dash_clientside.no_update;
+    },
+    valued(color, goal) {
+      return color === "distance" ? goal || "" : window.dash_clientside.no_update;
+    },
+    near(panel, of, start, goal) {
+      return panel === "neighbours" ? { frame: of === "goal" ? goal : start, goal } : window.dash_clientside.no_update;
     },
     next(value) {
       next = value || "start";
@@ -197,13 +205,16 @@
     },
   };
 
-  document.addEventListener("change", (event) => {
-    const file = event.target.type === "file" && event.target.files && event.target.files[0];
-    if (file && file.size > 20e6) {
-      event.stopImmediatePropagation();
-      set("message", { children: `${file.name} has ${Math.round(file.size / 1e6)} MB; an image may have 8 MB.` });
-    }
-  }, true);
+  function refuseLarge(event, files) {
+    const [file] = files || [];
+    if (!file || file.size <= LARGEST_FILE || !event.target.closest("#upload-start, #upload-goal")) return;
+    event.preventDefault(); // else the browser would show a dropped file
+    event.stopImmediatePropagation();
+    set("message", { children: `${file.name} has ${(file.size / 1e6).toFixed(1)} MB; an image may have 8 MB. Make it smaller.` });
+    if (event.target.type === "file") event.target.value = ""; // else the same file could not be chosen again
+  }
+  document.addEventListener("change", (event) => event.target.type === "file" && refuseLarge(event, event.target.files), true);
+  document.addEventListener("drop", (event) => refuseLarge(event, event.dataTransfer && event.dataTransfer.files), true);
 
   const waiting = setInterval(() => {
     const plots = PLOTS.map(plotOf).filter((plot) => plot && plot._fullLayout && plot.on);
