@@ -211,7 +211,7 @@ def _judge(app: Dash, session: Session) -> None:
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
     """Carry out a verdict on a pair "first-second"; the message says what came of it."""
     done = {
-        "strike": "struck. Plans avoid it from now on; the map follows with `plan2vec closures RUN --update`", "keep": "kept", "undo": "forgotten",
+        "strike": "struck. Plans avoid it; the map follows with `plan2vec closures RUN --update`", "keep": "kept", "undo": "forgotten",
     }  # fmt: skip
     try:
         first, second = (session.number(text, "frame") for text in pair.split("-", 1))
