@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
     "version", "files", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric", "graph", "strike",
-    "closures", "embedding", "planner", "baselines", "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "estimator", "estimate",
-    "figures", "film", "film_video", "gallery", "report", "explorer", "bench", "cli",
+    "closures", "embedding", "planner", "baselines", "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "estimator",
+    "estimate", "figures", "film", "film_video", "gallery", "report", "explorer", "bench", "cli",
 )  # fmt: skip
 EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "playwright", "hypothesis", "networkx")
 
