@@ -42,6 +42,9 @@ class Config:
         _require(not self.directed or self.head != "lp", "head", "max-relu or mrn for a directed graph", self.head)
         for stage in (self.local_metric, self.embedding, self.value_iteration):
             _require(stage.num_updates >= 1, "num-updates", "at least 1", stage.num_updates)
+        for name in ("num_rounds", "rollouts", "hops", "lookahead", "target_hops", "replay_rounds", "rollouts_per_update"):
+            count = getattr(self.value_iteration, name)
+            _require(count >= 1, f"value-iteration.{name.replace('_', '-')}", "at least 1", count)
 
 
 def _require(holds: bool, name: str, expected: str, came: object) -> None:

@@ -79,7 +79,7 @@ class Walker(nn.Module):
     def loss_at(self, update: int) -> Tensor:
         config, rng = self.config, rng_at(self.seed, 13, update)
         move_towards(self.target, self.embedding, config.polyak)
-        number = update * config.num_rounds // config.num_updates
+        number = update * min(config.num_rounds, config.num_updates) // config.num_updates
         if int(self.newest) != number:
             self._walk(number)
         num_kept = min(number + 1, config.replay_rounds) * config.rollouts
