@@ -10,6 +10,7 @@ from plan2vec.closures import ClosureConfig
 from plan2vec.data import Sequences, camera_moves
 from plan2vec.embedding import EmbeddingConfig
 from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.value_iteration import ValueIterationConfig
 
 FORMAT_VERSION = 1  # of the run folder
 T = TypeVar("T")
@@ -31,9 +32,11 @@ class Config:
     directed: bool = False  # recorded steps lead forward only
     holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
     seed: int = 0
+    variant: Literal["amortized", "value-iteration"] = "amortized"  # learn from searched paths (embedding.*), or from own walks
     local_metric: LocalMetricConfig = field(default_factory=LocalMetricConfig)
     closures: ClosureConfig = field(default_factory=ClosureConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+    value_iteration: ValueIterationConfig = field(default_factory=ValueIterationConfig)
 
     def __post_init__(self) -> None:
         _require(self.dim >= 1, "dim", "at least 1", self.dim)
@@ -43,8 +46,11 @@ class Config:
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
         _require(not self.directed or self.head != "lp", "head", "max-relu or mrn for a directed graph", self.head)
-        for stage in (self.local_metric, self.embedding):
+        for stage in (self.local_metric, self.embedding, self.value_iteration):
             _require(stage.num_updates >= 1, "num-updates", "at least 1", stage.num_updates)
+        for name in ("num_rounds", "rollouts", "hops", "lookahead", "target_hops", "replay_rounds", "rollouts_per_update"):
+            count = getattr(self.value_iteration, name)
+            _require(count >= 1, f"value-iteration.{name.replace('_', '-')}", "at least 1", count)
 
 
 # What a moving camera needs instead of the defaults: every view is new, so the metric must be kept from learning them by heart.
@@ -102,7 +108,11 @@ def to_json(config: Config) -> dict:
 
 
 def from_json(values: dict) -> Config:
-    stages = {"local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig}
+    """Settings that a folder of an older version does not name have their defaults."""
+    values = to_json(Config()) | values
+    stages = {
+        "local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig, "value_iteration": ValueIterationConfig
+    }  # fmt: skip
     built = {name: make(**values[name]) for name, make in stages.items()}
     return Config(**(values | built | {"norm_order": float(values["norm_order"])}))
 

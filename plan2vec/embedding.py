@@ -74,7 +74,7 @@ def train_embedding(
     embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
     images = FrameTensors(frames, device)
     teacher = Teacher(embedding, graph, images, config, seed)
-    embedding.scale.fill_(config.target_scale or teacher.mean_length())
+    embedding.scale.fill_(config.target_scale or mean_length(graph, seed))
     train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding
 
@@ -89,6 +89,17 @@ def fine_tune_embedding(
     return tuned
 
 
+def joined_nodes(graph: csr_array) -> np.ndarray:
+    """(m,) nodes that have an edge."""
+    return np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))
+
+
+def mean_length(graph: csr_array, seed: int) -> float:
+    """Mean finite distance to a few goals: the natural scale of the targets."""
+    lengths = distances_from(graph, rng_at(seed, 10).choice(joined_nodes(graph), 8))
+    return float(lengths[np.isfinite(lengths) & (lengths > 0)].mean())
+
+
 class Teacher(nn.Module):
     """Gives the loss of every update, from rounds of searches. A round is a function of its number, so a run can resume in it."""
 
@@ -99,17 +110,11 @@ class Teacher(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.graph, self.images, self.config, self.seed = graph, images, config, seed
-        self.reachable = np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))
+        self.reachable = joined_nodes(graph)
         self.rounds: dict[int, Round] = {}  # holds the current one only
         if config.targets != "full":  # the target network of equation 7: vectors as they were when the round began
             self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
             self.register_buffer("reference_round", torch.tensor(-1))
-
-    def mean_length(self) -> float:
-        """Mean finite distance to a few goals: the natural scale of the targets."""
-        goals = rng_at(self.seed, 10).choice(self.reachable, 8)
-        lengths = distances_from(self.graph, goals)
-        return float(lengths[np.isfinite(lengths) & (lengths > 0)].mean())
 
     def loss_at(self, update: int) -> Tensor:
         config, rng = self.config, rng_at(self.seed, 11, update)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from plan2vec.config import Config
 from plan2vec.data import Sequences
@@ -12,6 +13,7 @@ from plan2vec.encoder import FrameTensors, make_encoder
 from plan2vec.local_metric import build_local_metric
 from plan2vec.neighbors import TILE
 from plan2vec.search import SECONDS_PER_EDGE
+from plan2vec.value_iteration import ValueIterationConfig
 
 BASE_BYTES = 5e8  # Python, torch and their libraries
 
@@ -36,11 +38,22 @@ def estimate_fit(sequences: Sequences, config: Config, device: torch.device) -> 
     seconds = local.num_updates * _time_update(lambda x: metric.embed(x), images, 2 * local.batch_size)
     if local.architecture == "stacked":
         seconds += local.num_updates * _time_update(lambda x: metric(x, x), images, round((2 + local.far_weight) * local.batch_size))
-    seconds += block.num_updates * _time_update(embedding, images, block.goals_per_update + block.nodes_per_update)
     num_edges = n * min(config.closures.max_neighbors, n)
-    seconds += _time_tiles(n, local.dim, device) + block.num_rounds * block.goals_per_round * num_edges * SECONDS_PER_EDGE
+    seconds += _time_tiles(n, local.dim, device)
+    if config.variant == "value-iteration":
+        seconds += _time_walks(config.value_iteration, embedding, images)
+    else:
+        seconds += block.num_updates * _time_update(embedding, images, block.goals_per_update + block.nodes_per_update)
+        seconds += block.num_rounds * block.goals_per_round * num_edges * SECONDS_PER_EDGE
     memory = BASE_BYTES + frames.nbytes + 3 * 4 * TILE * n + 4 * n * block.goals_per_round + 40 * num_edges
     return Estimate(seconds, memory)
+
+
+def _time_walks(walks: ValueIterationConfig, embedding: nn.Module, images: FrameTensors) -> float:
+    """Seconds of value iteration: its updates, and the encoding of all frames a round; a third of an update is its forward pass."""
+    size = walks.rollouts_per_update * (walks.hops + 2)
+    update = _time_update(embedding, images, size)
+    return walks.num_updates * update * 4 / 3 + walks.num_rounds * len(images) / size * update / 3
 
 
 def _time_update(network, images: FrameTensors, size: int, repeats: int = 3) -> float:

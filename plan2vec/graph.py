@@ -74,6 +74,12 @@ def edge_rows(graph: csr_array) -> np.ndarray:
     return np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
 
 
+def select_edges(graph: csr_array, kept: np.ndarray) -> csr_array:
+    """The graph with the entries `kept` (nnz,) bool only; edges of length zero stay edges."""
+    indptr = np.concatenate(([0], np.cumsum(kept)))[graph.indptr]
+    return csr_array((graph.data[kept], graph.indices[kept], indptr.astype(graph.indptr.dtype)), shape=graph.shape)
+
+
 def closure_entries(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
     """(nnz,) bool: the entry is a loop closure, no recorded transition (in either direction)."""
     row, column = edge_rows(graph), graph.indices

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 
 from plan2vec.closures import choose_closures
 from plan2vec.config import Config, follow_view
 from plan2vec.data import Sequences, split_sequences, still_stretches
-from plan2vec.embedding import train_embedding
+from plan2vec.embedding import Embedding, train_embedding
 from plan2vec.encoder import FrameTensors, choose_device, encode
 from plan2vec.graph import build_graph
 from plan2vec.local_metric import LocalMetric, StackedMetric, local_vectors, pair_distances, recorded_pairs, train_local_metric
@@ -35,6 +36,7 @@ from plan2vec.run import (
 from plan2vec.search import connected_parts
 from plan2vec.strike import drop_struck, read_judged
 from plan2vec.training import Journal, rng_at
+from plan2vec.value_iteration import train_value_iteration
 
 ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
 
@@ -69,14 +71,21 @@ def fit(
     warn_about_parts(built, usable, journal)
     embedding = run.product(
         "embedding.safetensors",
-        lambda: train_embedding(frames, built.graph, config.encoder, config.dim, config.head, config.norm_order, config.embedding,
-                                config.seed, target, journal),
+        lambda: train_map(frames, built.graph, config, target, journal),
         save_embedding_of(struck), lambda path: load_embedding(path, frames, config, target),
     )  # fmt: skip
     vectors = run.product(
         "vectors.npy", lambda: float(embedding.scale) * encode(embedding.encoder, FrameTensors(frames, target)), save_vectors, load_vectors
     )
     return Model(sequences, config, metric, accuracy, built.graph, built.radius, built.report, embedding, vectors, run.seconds(), folder)
+
+
+def train_map(frames: np.ndarray, graph: csr_array, config: Config, device: torch.device, journal: Journal) -> Embedding:
+    """Stage 4, by the configured variant."""
+    shape = (config.encoder, config.dim, config.head, config.norm_order)
+    if config.variant == "value-iteration":
+        return train_value_iteration(frames, graph, *shape, config.value_iteration, config.seed, device, journal)
+    return train_embedding(frames, graph, *shape, config.embedding, config.seed, device, journal)
 
 
 def training_frames(sequence: np.ndarray, config: Config) -> np.ndarray:

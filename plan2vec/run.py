@@ -107,7 +107,8 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
 
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
     now = {"format_version": FORMAT_VERSION} | to_json(config)
-    differing = differences(read_json(folder / "config.json"), now) if (folder / "config.json").exists() else []
+    there = to_json(Config(view="fixed")) | (read_json(folder / "config.json") if (folder / "config.json").exists() else now)
+    differing = differences(there, now)
     if differing:
         raise ValueError(
             f"{folder} holds a run with another configuration: {', '.join(differing)}; choose another --out or delete that folder"

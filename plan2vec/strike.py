@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.files import write_text
-from plan2vec.graph import edge_rows
+from plan2vec.graph import edge_rows, select_edges
 
 FILE = "struck.json"
 Pair = tuple[int, int]
@@ -86,9 +86,7 @@ def drop_struck(graph: csr_array, sequence: np.ndarray, struck: tuple[Pair, ...]
     row, column = edge_rows(graph).astype(np.int64), graph.indices.astype(np.int64)
     keys = np.array([first * n + second for first, second in struck])
     dropped = np.isin(np.minimum(row, column) * n + np.maximum(row, column), keys)
-    degree = np.diff(graph.indptr) - np.bincount(row[dropped], minlength=n)
-    indptr = np.concatenate(([0], np.cumsum(degree))).astype(graph.indptr.dtype)
-    return csr_array((graph.data[~dropped], graph.indices[~dropped], indptr), shape=graph.shape)
+    return select_edges(graph, ~dropped)
 
 
 def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Pair:

@@ -4,6 +4,7 @@ The batch of an update must be a function of the update's number alone (`rng_at`
 state, and a killed run that continues gives the same bytes as one that was never killed.
 """
 
+import copy
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +26,7 @@ from torch import Tensor, nn
 from plan2vec.files import replacing
 
 NUM_LOG_LINES = 100  # lines in metrics.jsonl a stage
+M = TypeVar("M", bound=nn.Module)
 WARM_UP = 0.05  # share of the updates in which the learning rate rises
 
 
@@ -97,6 +100,21 @@ def train(
                 last_saved = time.monotonic()
         advance(num_updates)
     module.eval()
+
+
+def frozen_copy(module: M) -> M:
+    """A target network: the same weights, in evaluation mode, never trained itself."""
+    return copy.deepcopy(module).requires_grad_(False).eval()
+
+
+@torch.no_grad()
+def move_towards(target: nn.Module, module: nn.Module, share: float) -> None:
+    """Polyak averaging: the target's weights go this share of the way to the module's; its statistics are taken over."""
+    target.eval()  # what trains it as a part sets its mode too
+    for slow, fast in zip(target.parameters(), module.parameters(), strict=True):
+        slow.lerp_(fast, share)
+    for old, new in zip(target.buffers(), module.buffers(), strict=True):
+        old.copy_(new)
 
 
 def schedule(progress: float) -> float:

@@ -1,0 +1,235 @@
+"""Fitted value iteration: walks led by D teach D the shortest paths of small worlds; targets against closed form."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from test_embedding import (
+    CPU,
+    LINE,
+    LINE_FRAMES,
+    ONE_WAY,
+    ONE_WAY_FRAMES,
+    RING,
+    RING_FRAMES,
+    TWO_FRAMES,
+    TWO_PARTS,
+    graph_of,
+    relative_error,
+)
+
+from plan2vec.config import Config, from_json, to_json
+from plan2vec.data import Sequences
+from plan2vec.embedding import EmbeddingConfig
+from plan2vec.encoder import FrameTensors
+from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.model import load
+from plan2vec.pipeline import fit
+from plan2vec.search import ball, connected_parts, distances_from
+from plan2vec.training import Journal
+from plan2vec.value_iteration import (
+    Tasks,
+    ValueIterationConfig,
+    Walker,
+    build_embedding,
+    first_visits,
+    hop_targets,
+    lookahead_graph,
+    staying,
+    train_value_iteration,
+)
+
+QUICK = ValueIterationConfig(
+    num_updates=240, num_rounds=24, rollouts=12, hops=10, rollouts_per_update=12, learning_rate=3e-3, polyak=0.3, replay_rounds=4
+)
+
+
+def fitted(frames, graph, config=QUICK, head="lp", norm_order=2.0, seed=0, dim=8):
+    return train_value_iteration(frames, graph, "mlp", dim, head, norm_order, config, seed, CPU)
+
+
+def walker_of(frames, graph, **settings):
+    torch.manual_seed(0)
+    return Walker(build_embedding(frames, "mlp", 8, "lp", 2.0), graph, FrameTensors(frames, CPU), dataclasses.replace(QUICK, **settings), 0)
+
+
+# ---------------------------------------------------------------------------------------------------- learning
+
+
+def test_walks_teach_the_shortest_distances_on_a_line():
+    before = fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, num_updates=1))
+    assert relative_error(before, LINE_FRAMES, LINE) > 0.3
+    assert relative_error(fitted(LINE_FRAMES, LINE), LINE_FRAMES, LINE) < 0.03
+
+
+@pytest.mark.parametrize(("lookahead", "target_hops"), [(1, 1), (3, 1), (1, 4)])
+def test_walks_teach_the_shortest_distances_around_a_ring(lookahead, target_hops):
+    config = dataclasses.replace(QUICK, lookahead=lookahead, target_hops=target_hops)
+    assert relative_error(fitted(RING_FRAMES, RING, config, norm_order=np.inf), RING_FRAMES, RING) < 0.08
+
+
+def test_an_asymmetric_head_learns_a_one_way_ring():
+    error = relative_error(fitted(ONE_WAY_FRAMES, ONE_WAY, head="mrn", dim=16), ONE_WAY_FRAMES, ONE_WAY)
+    assert error < 0.22 < 0.28  # below what any symmetric distance can reach, see test_embedding
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
+    config = dataclasses.replace(QUICK, num_updates=8, num_rounds=4)
+    states = [
+        {name: tensor.numpy().tobytes() for name, tensor in fitted(LINE_FRAMES, LINE, config, seed=seed).state_dict().items()}
+        for seed in (1, 1, 2)
+    ]
+    assert states[0] == states[1] != states[2]
+
+
+@pytest.mark.parametrize("stop", [6, 8])  # in the middle of a round, and before its first update
+def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tmp_path, monkeypatch, stop):
+    config = dataclasses.replace(QUICK, num_updates=16, num_rounds=4, replay_rounds=2)
+    whole = fitted(LINE_FRAMES, LINE, config)
+    loss_at = Walker.loss_at
+
+    def stopping(walker, update):
+        if update == stop:
+            raise KeyboardInterrupt
+        return loss_at(walker, update)
+
+    arguments = (LINE_FRAMES, LINE, "mlp", 8, "lp", 2.0, config, 0, CPU, Journal(tmp_path, checkpoint_seconds=0))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Walker, "loss_at", stopping)
+        train_value_iteration(*arguments)
+    resumed = train_value_iteration(*arguments)
+    for name, tensor in whole.state_dict().items():
+        assert tensor.numpy().tobytes() == resumed.state_dict()[name].numpy().tobytes(), name
+
+
+# ---------------------------------------------------------------------------------------------------- walks
+
+
+def test_walks_are_hops_of_the_graph_with_their_lengths_and_stay_at_the_goal():
+    graph = graph_of(40, {(i, (i + 1) % 40): 0.5 for i in range(40)} | {((i + 1) % 40, i): 0.5 for i in range(40)})
+    walker = walker_of(RING_FRAMES, graph, rollouts=50)
+    walker._walk(0)
+    nodes, goal, lengths = walker.nodes[0, :, :-1].numpy(), walker.nodes[0, :, -1:].numpy(), walker.lengths[0].numpy()
+    stays = nodes[:, 1:] == nodes[:, :-1]
+    assert (stays == (nodes[:, :-1] == goal)).all() and stays.any() and not stays.all()
+    assert (np.abs(np.diff(nodes, axis=1))[~stays] % 38 == 1).all()  # neighbours on the ring of 40: 1 or 39 apart
+    assert (lengths == np.where(stays, 0, 0.5)).all()
+
+
+def test_the_oldest_walks_are_replaced_and_the_others_kept():
+    walker = walker_of(LINE_FRAMES, LINE, replay_rounds=2)
+    walker._walk(0)
+    walker._walk(1)
+    first, second = walker.nodes.clone()
+    walker._walk(2)
+    assert not torch.equal(walker.nodes[0], first) and torch.equal(walker.nodes[1], second) and int(walker.newest) == 2
+
+
+def test_goals_lie_in_the_part_of_their_start_and_walks_never_leave_it():
+    num_parts, part = connected_parts(TWO_PARTS)
+    assert num_parts == 2
+    starts, goals = Tasks(TWO_PARTS).draw(200, np.random.default_rng(0))
+    assert (part[starts] == part[goals]).all() and set(goals.tolist()) == set(range(20))
+    walker = walker_of(TWO_FRAMES, TWO_PARTS)
+    walker._walk(0)
+    assert (part[walker.nodes[0]] == part[walker.nodes[0, :, :1]]).all()
+
+
+def test_a_graph_without_any_way_back_is_refused():
+    with pytest.raises(ValueError, match="use --variant amortized"):
+        Tasks(graph_of(3, {(0, 1): 1.0, (1, 2): 1.0}))
+
+
+@pytest.mark.parametrize("hops", [1, 2, 4])
+def test_the_lookahead_graph_joins_exactly_the_frames_within_so_many_hops(hops):
+    random = np.random.default_rng(0)
+    edges = {(int(a), int(b)): float(random.uniform(0.1, 2)) for a, b in random.integers(30, size=(60, 2)) if a != b}
+    graph = graph_of(30, edges)
+    reach = lookahead_graph(graph, hops, CPU)
+    exact = distances_from(graph, np.arange(30)) if hops > 1 else graph.toarray()
+    for node in range(30):
+        row = slice(reach.indptr[node], reach.indptr[node + 1])
+        assert sorted(reach.indices[row].tolist()) == sorted(ball(graph, node, hops).nodes[1:].tolist())
+        assert np.allclose(reach.data[row], exact[node, reach.indices[row]])
+
+
+def test_edges_of_length_zero_stay_in_the_lookahead_graph():
+    graph = csr_array((np.array([0, 0, 1, 1], np.float32), np.array([1, 0, 2, 1]), np.array([0, 1, 3, 4])), shape=(3, 3))
+    reach = lookahead_graph(graph, 2, CPU)
+    assert reach.nnz == 6 and reach.toarray().tolist() == [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+
+
+# ---------------------------------------------------------------------------------------------------- targets
+
+
+def test_targets_are_the_next_hops_and_then_the_target_network():
+    lengths = torch.tensor([[1.0, 2.0, 4.0]])
+    onward = torch.arange(20.0).reshape(1, 4, 5)
+    onward[0, range(4), range(4)] = 0  # from a node to itself
+    for hops in (1, 2, 5):
+        target = hop_targets(lengths, onward, hops)
+        for t in range(3):
+            for j in range(t + 1, 5):
+                ahead = min(t + hops, j, 3)
+                assert target[0, t, j] == lengths[0, t:ahead].sum() + onward[0, ahead, j]
+    assert hop_targets(lengths, onward, 9)[0, 0, :4].tolist()[1:] == [1, 3, 7]  # deep enough: the walked length alone
+
+
+def test_only_the_first_visit_after_a_time_counts():
+    walk = [3, 5, 3, 5, 7]
+    expected = [[t < j and walk[j] not in walk[t:j] for j in range(5)] for t in range(4)]
+    assert first_visits(torch.tensor([walk])).tolist() == [expected]
+
+
+def test_a_walk_that_ended_early_stays_where_it_ended():
+    walks = np.array([[1, 4], [2, -1], [-1, -1]])
+    assert staying(walks).tolist() == [[1, 4], [2, 4], [2, 4]]
+
+
+# ---------------------------------------------------------------------------------------------------- as a variant of a fit
+
+
+SMALL = Config(
+    variant="value-iteration",
+    dim=2,
+    local_metric=LocalMetricConfig(num_updates=20, batch_size=16),
+    embedding=EmbeddingConfig(num_updates=1),
+    value_iteration=dataclasses.replace(QUICK, num_updates=20, num_rounds=4),
+)
+
+
+def line_recording(position):
+    place = np.concatenate([start + np.arange(12) for start in (0, 6, 12, 18)])
+    frames = np.stack((place / 30, (place / 30) ** 2), axis=1).astype(np.float32)
+    return Sequences(frames, np.repeat(np.arange(4), 12), position=position(place))
+
+
+def test_a_fit_by_value_iteration_never_looks_at_positions(tmp_path):
+    noise = np.random.default_rng(0)
+    honest = fit(line_recording(lambda place: place[:, None].astype(float)), SMALL, tmp_path / "a", "cpu")
+    blind = fit(line_recording(lambda place: noise.normal(size=(len(place), 1))), SMALL, tmp_path / "b", "cpu")
+    assert honest.vectors.tobytes() == blind.vectors.tobytes()
+    amortized = fit(line_recording(lambda place: place[:, None]), dataclasses.replace(SMALL, variant="amortized"), None, "cpu")
+    assert amortized.vectors.tobytes() != honest.vectors.tobytes()
+
+
+def test_a_folder_from_before_the_variant_still_loads_and_continues(tmp_path):
+    config = dataclasses.replace(SMALL, variant="amortized", value_iteration=ValueIterationConfig())
+    recording = line_recording(lambda place: place[:, None])
+    model = fit(recording, config, tmp_path, "cpu")
+    older = json.loads((tmp_path / "config.json").read_text())
+    del older["variant"], older["value_iteration"]
+    (tmp_path / "config.json").write_text(json.dumps(older))
+    assert load(tmp_path, "cpu").config == config
+    assert fit(recording, config, tmp_path, "cpu").vectors.tobytes() == model.vectors.tobytes()
+    with pytest.raises(ValueError, match="variant"):
+        fit(recording, SMALL, tmp_path, "cpu")
+
+
+def test_the_configuration_survives_json():
+    assert from_json(json.loads(json.dumps(to_json(SMALL)))) == SMALL
+    with pytest.raises(ValueError, match="--value-iteration.lookahead must be at least 1, but is 0"):
+        Config(value_iteration=ValueIterationConfig(lookahead=0))
