@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from plan2vec.experiments.rows import Row, interval, values
 from plan2vec.figures import BLACK, BLUE, ORANGE, save_figure
@@ -48,7 +47,7 @@ def log_places(ax: Axes, places: Sequence[float]) -> None:
     ax.set_xscale("log")
     kept = [place for before, place in pairwise([0.0, *places]) if place > 1.3 * before]
     ax.set_xticks(kept, [f"{place:g}" for place in kept])
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.minorticks_off()
 
 
 def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
@@ -63,6 +62,18 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
         ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.6, len(names) - 0.4)
+
+
+def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
+    """As `bars`, for axes that do not begin at 0."""
+    places = np.arange(len(names))[::-1]
+    middle, half = np.array([interval(sample) for sample in samples]).T
+    ax.errorbar(middle, places, xerr=np.nan_to_num(half), fmt="o", color=BLUE, capsize=3, label="ours")
+    known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
+    if known:
+        ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
+    ax.set_yticks(places, names, fontsize=8)
+    ax.grid(axis="x", color="0.9")
 
 
 def save_both(figure: Figure, folder: Path, name: str) -> None:

@@ -21,7 +21,7 @@ from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.encoder import FrameTensors
 from plan2vec.evaluation import truth_of
 from plan2vec.experiments.arrays import Arrays
-from plan2vec.experiments.drawing import bars, panels, room_title
+from plan2vec.experiments.drawing import dots, panels, room_title
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
 from plan2vec.experiments.scenario import Scenario, Settings, timed
 from plan2vec.local_metric import NEAR, LocalMetric, draw_judged, pair_distances, recorded_pairs
@@ -49,7 +49,7 @@ def measure(scene: Scenario, method: str) -> dict[str, float | None]:
         stage = scene.size.shorten(replace(stage, num_updates=STACKED_UPDATES))
     config = replace(scene.config, local_metric=stage)
     metric = scene.train_metric(scene.recordings, config)[0]
-    numbers = scene.join(scene.recordings, metric, config).numbers()
+    numbers = scene.join(scene.recordings, metric, config).numbers
     return accuracies(scene, metric) | {name: numbers[name] for name in ("false_edge_share", "radius", "largest_component_share")}
 
 
@@ -62,7 +62,7 @@ def accuracies(scene: Scenario, metric: LocalMetric) -> dict[str, float | None]:
     assert truth is not None
     for part, usable in (("train", kept), ("test", held_out)):
         pairs = recorded_pairs(frames, sequence, usable, 1)
-        first, second, is_near = draw_judged(pairs, 20_000, rng_at(scene.seed, 63))
+        first, second, is_near = draw_judged(pairs, 10 * scene.size.episodes, rng_at(scene.seed, 63))
         right = (pair_distances(metric, images, first, second) < NEAR) == is_near
         truly_far = truth.between(first, second) > NEAR * LONGEST_STEP
         found |= {f"{part}_accuracy": right.mean(), f"{part}_accuracy_cleaned": right[is_near | truly_far].mean()}
@@ -97,9 +97,9 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     figure, axes = panels(len(rooms), 9, 2.8)
     for ax, room in zip(axes, rooms, strict=True):
         samples = [100 * values(rows, domain=room, method=method, metric="test_accuracy") for method in methods]
-        bars(ax, methods, samples, [PAPER[room][1] if method == "stacked regression" else None for method in methods])
+        dots(ax, methods, samples, [PAPER[room][1] if method == "stacked regression" else None for method in methods])
         low = min([97.0, *(float(np.min(sample)) for sample in samples if len(sample))])
-        ax.set(xlim=(low - 1, 100), xlabel="held-out accuracy, plain (%)", title=room_title(room))
+        ax.set(xlim=(low - 0.5, 100.2), xlabel="held-out accuracy, plain (%)", title=room_title(room))
     for ax in axes[1:]:
         ax.set_yticklabels([])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", frameon=False, fontsize=9)

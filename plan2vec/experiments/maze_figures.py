@@ -101,7 +101,7 @@ def connections(scene: Scenario) -> tuple[dict, dict]:
     closures = np.stack((row, column), axis=1)[closure & (row < column)]
     steps = np.stack((row, column), axis=1)[~closure & (row < column)]
     shown = rng_at(scene.seed, 68).permutation(len(closures))[:NUM_CLOSURES]
-    metrics = {"recorded_steps": len(steps), "closures": len(closures), "false_edge_share": site.numbers()["false_edge_share"]}
+    metrics = {"recorded_steps": len(steps), "closures": len(closures), "false_edge_share": site.numbers["false_edge_share"]}
     return metrics, {"position": site.truth.position, "steps": steps, "closures": closures[shown]}
 
 

@@ -21,7 +21,7 @@ from plan2vec.experiments.drawing import curve, panels
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.experiments.scenario import Scenario, Settings, Site, timed
 from plan2vec.planner import Distance, Plan, make_plan
-from plan2vec.search import distances_from
+from plan2vec.search import connected_parts, distances_from
 from plan2vec.training import rng_at
 
 NAME, TITLE = "planning-cost", "Figure 6c: planning cost against plan length"
@@ -46,16 +46,16 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 
 
 def draw_tasks(scene: Scenario, site: Site) -> np.ndarray:
-    """(m, 3) length in steps, start, goal."""
+    """(m, 3) length in whole steps, start, goal."""
     rng = rng_at(scene.seed, 62)
-    away = np.linalg.norm(site.truth.position, axis=1)
+    away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.truth.position, axis=1), np.inf)
     central = np.flatnonzero(away <= max(CENTRE, away.min()))
     starts = rng.choice(central, min(len(central), PER_LENGTH), replace=False)
     lengths = distances_from(site.graph, starts)
     tasks = []
     for length in LENGTHS:
         for row in np.resize(np.arange(len(starts)), PER_LENGTH):
-            goals = np.flatnonzero(np.abs(lengths[row] - length) < 0.25)
+            goals = np.flatnonzero(np.abs(lengths[row] - length) < 0.5)
             if len(goals):
                 tasks.append((length, starts[row], rng.choice(goals)))
     return np.array(tasks, np.int64).reshape(-1, 3)

@@ -147,8 +147,9 @@ class Site:
         return float(walks.arrived.mean())
 
     def agreement(self, distance: Distance) -> float | None:
-        """Rank correlation of a distance with the true way around the walls, over 20,000 random pairs."""
-        first, second = rng_at(self.seed, WALKS, 2).integers(len(self.frames), size=(2, 20_000))
+        """Rank correlation of a distance with the true way around the walls, over 20,000 random pairs of a frame and a task's goal."""
+        rng = rng_at(self.seed, WALKS, 2)
+        first, second = rng.integers(len(self.frames), size=20_000), rng.choice(self.tasks[1], 20_000)
         return rank_agreement(distance(first, second), self.truth.between(first, second))
 
     def exact_distance(self, device: torch.device) -> Distance:
@@ -159,6 +160,7 @@ class Site:
         lengths = distances_from_on(device, self.graph.T.tocsr(), goals)
         return lambda nodes, asked: lengths[number[asked], nodes]
 
+    @cached_property
     def numbers(self) -> dict[str, Any]:
         """What the graph is like: degree, parts, false closures."""
         parts = graph_numbers(self.graph)
@@ -220,7 +222,7 @@ class Scenario:
     def shared_rows(self, settings: Settings, experiment: str, site: Site, frames: str) -> list[Row]:
         """What all methods of a scenario share: the graph, and the time of local metric and graph."""
         setting = {"frames": frames}
-        return self.rows(settings, experiment, setting, "graph", site.numbers(), self.timed_metric[1] + site.seconds)
+        return self.rows(settings, experiment, setting, "graph", site.numbers, self.timed_metric[1] + site.seconds)
 
 
 @lru_cache(maxsize=32)

@@ -142,7 +142,7 @@ def paper_rows(scene: Scenario, settings: Settings) -> list[Row]:
         site = scene.join(scene.recordings, scene.train_metric(scene.recordings, config)[0], config)
         distance = scene.train_map(site, config).on(site.frames)
         exact = site.success(site.exact_distance(scene.device))
-        return {"success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact} | site.numbers()
+        return {"success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact} | site.numbers
 
     metrics, seconds = timed(measured)
     return scene.rows(settings, NAME, {"block": "paper", "encoder": config.encoder}, "paper's networks", metrics, seconds)
