@@ -21,6 +21,7 @@ from plan2vec.domains import maze
 from plan2vec.encoder import choose_device
 from plan2vec.estimate import estimate_fit
 from plan2vec.evaluation import default_rule, evaluate
+from plan2vec.experiments.reproduce import Request, reproduce
 from plan2vec.explorer import explore
 from plan2vec.figures import save_figure
 from plan2vec.files import write_text
@@ -156,6 +157,26 @@ class Bench:
     json: bool = False  # print the rows as one JSON object
 
 
+@dataclass(frozen=True)
+class Reproduce:
+    """Run the paper's experiments anew: rows, markdown tables with 95 % intervals, figures."""
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or a table or figure (a wrong name lists them)
+    seeds: int = 5  # how many
+    seed_start: int = 0  # the first of them
+    rooms: tuple[str, ...] = ()  # only these rooms; default all
+    methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
+    blocks: tuple[str, ...] = ()  # only these parts of the experiment (of table1: fitted unseen large paper); default all
+    smoke: bool = False  # tiny data, one room, one seed, in seconds, to see that everything runs; no results
+    out: Path | None = None  # folder of rows and figures; default runs/reproduce, a temporary one with --smoke
+    draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
+    write_docs: bool = False  # join the rows into docs/results and make docs/results.md and its figures anew
+    time_limit: float | None = None  # seconds after which no further room, seed or method is begun
+    commit: str | None = None  # written into the rows where the program does not run from a checkout
+    device: Device = "auto"
+    json: bool = False  # print the tables as one JSON object
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -175,7 +196,7 @@ def refuse(text: str, code: int) -> int:
     return code
 
 
-Command = Demo | Fit | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Explore | Bench
+Command = Demo | Fit | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Explore | Bench | Reproduce
 
 
 def parse(arguments: list[str]) -> Command:
@@ -192,6 +213,7 @@ def parse(arguments: list[str]) -> Command:
         | Annotated[ClosuresCommand, subcommand("closures")]
         | Annotated[Explore, subcommand("explore")]
         | Annotated[Bench, subcommand("bench")]
+        | Annotated[Reproduce, subcommand("reproduce")]
     )
     return tyro.cli(commands, prog="plan2vec", description=__doc__, args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
 
@@ -225,7 +247,21 @@ def run_command(command: Command) -> int:
             explore(command.run, command.host, command.port, not command.no_browser, command.device)
         case Bench():
             print_answer(BENCHMARKS[command.name](command.seed), command.json)
+        case Reproduce():
+            run_experiments(command)
     return 0
+
+
+def run_experiments(command: Reproduce) -> None:
+    values = dataclasses.asdict(command)
+    del values["json"]
+    answer = reproduce(Request(**values))
+    if command.json:
+        print(json.dumps(answer, allow_nan=False))
+        return
+    for name, lines in answer["tables"].items():
+        print("\n".join([f"## {name}", "", *lines]))
+    say(f"rows, tables and figures: {answer['out']}")
 
 
 def demo(command: Demo) -> None:

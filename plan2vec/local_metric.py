@@ -261,11 +261,16 @@ def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.ra
     """Share of pairs (identical : neighbour : far = 1 : 1 : 2) on the right side of the threshold (paper, Table 3)."""
     if not any(len(first) for first in pairs.first) or len(pairs.frames) < 2:
         return None
+    first, second, is_near = draw_judged(pairs, num, rng)
+    return float(np.mean((pair_distances(metric, images, first, second) < NEAR * pairs.max_gap) == is_near))
+
+
+def draw_judged(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(num,) first, (num,) second, (num,) bool: pairs to be told apart, and whether they were recorded as near."""
     first, gap = draw_neighbors(pairs, num // 4, rng)
     far_first, far_second = draw_far(pairs, rng.choice(pairs.frames, num // 2), rng)
     a, b = np.concatenate((first, first, far_first)), np.concatenate((first, first + gap, far_second))
-    is_near = np.arange(len(a)) < 2 * len(first)
-    return float(np.mean((pair_distances(metric, images, a, b) < NEAR * pairs.max_gap) == is_near))
+    return a, b, np.arange(len(a)) < 2 * len(first)
 
 
 @torch.no_grad()

@@ -1,0 +1,86 @@
+"""What the experiments' figures share: one colour a method, curves and bars with 95 % intervals over seeds, two file formats."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from plan2vec.experiments.rows import Row, interval, values
+from plan2vec.figures import BLACK, BLUE, ORANGE, save_figure
+
+ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
+GREEN, PURPLE, SKY, YELLOW = "#009E73", "#CC79A7", "#56B4E9", "#E69F00"  # Okabe and Ito, as in figures.py
+LOOKS = (
+    (BLUE, "o", "-"),
+    (ORANGE, "s", "--"),
+    (GREEN, "^", "-."),
+    (PURPLE, "D", ":"),
+    (SKY, "v", "-"),
+    (YELLOW, "P", "--"),
+    (BLACK, "X", ":"),
+)
+
+
+def panels(num: int, width: float = 9.0, height: float = 3.2) -> tuple[Figure, list[Axes]]:
+    """A row of axes."""
+    figure = Figure((width, height), layout="constrained")
+    return figure, list(figure.subplots(1, num, squeeze=False)[0])
+
+
+def curve(ax: Axes, rows: list[Row], name: str, places: Sequence[float], look: int, label: str, factor: float = 1.0, **wanted: Any) -> None:
+    """Mean and 95 % interval of the selected rows against one entry of `setting`."""
+    samples = [factor * values(rows, **wanted, **{name: place}) for place in places]
+    known = [k for k, sample in enumerate(samples) if len(sample)]
+    middle, half = np.array([interval(samples[k]) for k in known]).reshape(-1, 2).T
+    x, half = np.array(places)[known], np.nan_to_num(half)
+    color, marker, dashes = LOOKS[look % len(LOOKS)]
+    ax.plot(x, middle, dashes, color=color, marker=marker, markersize=5, label=label)
+    ax.fill_between(x, middle - half, middle + half, color=color, alpha=0.2, linewidth=0)
+
+
+def log_places(ax: Axes, places: Sequence[float]) -> None:
+    """A logarithmic x axis with ticks at the places, the crowded ones left out."""
+    ax.set_xscale("log")
+    kept = [place for before, place in pairwise([0.0, *places]) if place > 1.3 * before]
+    ax.set_xticks(kept, [f"{place:g}" for place in kept])
+    ax.minorticks_off()
+
+
+def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
+    """Horizontal bars, mean and 95 % interval, the first name on top; the paper's number as a diamond."""
+    places = np.arange(len(names))[::-1]
+    middle, half = np.array([interval(sample) for sample in samples]).T
+    ax.barh(
+        places, np.nan_to_num(middle), 0.7, xerr=np.nan_to_num(half), color=SKY, edgecolor=BLUE, error_kw={"elinewidth": 1, "capsize": 2}
+    )
+    known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
+    if known:
+        ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
+    ax.set_yticks(places, names, fontsize=8)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+
+
+def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
+    """As `bars`, for axes that do not begin at 0."""
+    places = np.arange(len(names))[::-1]
+    middle, half = np.array([interval(sample) for sample in samples]).T
+    ax.errorbar(middle, places, xerr=np.nan_to_num(half), fmt="o", color=BLUE, capsize=3, label="ours")
+    known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
+    if known:
+        ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
+    ax.set_yticks(places, names, fontsize=8)
+    ax.grid(axis="x", color="0.9")
+
+
+def save_both(figure: Figure, folder: Path, name: str) -> None:
+    """As PNG and as PDF."""
+    for ending in ("png", "pdf"):
+        save_figure(figure, folder / f"{name}.{ending}")
+
+
+def room_title(room: str) -> str:
+    return ROOM_TITLES.get(room, room)

@@ -1,0 +1,63 @@
+"""docs/results.md from the committed rows: every number in it is computed, none is typed. A test compares the two."""
+
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+from plan2vec.experiments.rows import Row, in_order, read_rows
+
+RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
+HEAD = """# Results
+
+Every table and figure below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only --write-docs`; nothing
+is typed. Numbers are means over seeds ± the half-width of the 95 % confidence interval (Student's t); a number without ± has one seed.
+The command that made the rows stands with each experiment; it can be split by `--rooms`, `--methods`, `--blocks` and `--seed-start`, for
+rows join by what they are about. Machine time is the sum over all rooms, seeds and methods; a shared product counts where it is first
+needed. Positions are read by success rules and pictures alone (and are the observation in the state space of Figure 6a).
+"""
+
+
+def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
+    """The whole page."""
+    sections = [HEAD]
+    for name, experiment in experiments.items():
+        rows = read_rows(docs / RESULTS / f"{name}.jsonl")
+        if rows:
+            sections.append(section(docs, experiment, rows))
+    return "\n".join(sections)
+
+
+def section(docs: Path, experiment: ModuleType, rows: list[Row]) -> str:
+    """One experiment: its claim, command, machine, time and seeds, tables and figures."""
+    claim, _, rest = inspect.cleandoc(experiment.__doc__ or "").partition("\n\n")
+    _, _, details = rest.partition("\n\n")
+    expected = rest.partition("\n\n")[0].partition("Expected")[2]
+    facts = [
+        f"- command: `{command(experiment, rows)}`",
+        f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
+        f"- machine: {', '.join(in_order(rows, 'device'))}; {total_seconds(rows):,.0f} s of machine time",
+        f"- commit: {', '.join(in_order(rows, 'commit'))}",
+        f"- expected{expected}".replace("\n", " "),
+        f"- rows: [results/{experiment.NAME}.jsonl](results/{experiment.NAME}.jsonl)",
+    ]
+    pictures = [
+        f"![{path.stem}]({PICTURES.as_posix()}/{path.name})\n" for path in sorted((docs / PICTURES).glob(f"{experiment.NAME}*.png"))
+    ]
+    text = [f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), "", *experiment.table(rows), *pictures]
+    return "\n".join(text)
+
+
+def as_text(words: str) -> str:
+    """A docstring's paragraph as markdown: its lines of definitions become a list."""
+    return "\n".join(f"- {line}" if line.startswith("`") else line for line in words.splitlines())
+
+
+def command(experiment: ModuleType, rows: list[Row]) -> str:
+    seeds = in_order(rows, "seed")
+    return f"plan2vec reproduce {experiment.NAME} --seeds {len(seeds)}" + (f" --seed-start {seeds[0]}" if seeds[0] else "")
+
+
+def total_seconds(rows: list[Row]) -> float:
+    """Rows of one group carry the same time, so it counts once."""
+    groups = {(row["domain"], str(row["setting"]), row["method"], row["seed"]): row["seconds"] for row in rows}
+    return float(sum(groups.values()))

@@ -1,0 +1,202 @@
+"""Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; no baseline does.
+
+Command: plan2vec reproduce table1        Cost: seconds, see docs/results.md
+Expected (success %, Open / Table / C-Maze): plan2vec at least 98 / 97 / 97 on frames it was fitted to; the paper's plan2vec 90.0
+/ 76.4 / 80.2, SPTM 39.7 / 23.7 / 31.4, VAE 73.9 / 30.2 / 52.7, random 3.2 / 3.5 / 4.7; independent random scores 3-4, exact
+distance about 100.
+
+The local metric learns from 1,000 rollouts of 10 frames. 2,000 walks a seed between random frames: hop to the neighbour of least D, with
+probability 0.05 to a random one, no memory, at most 50 hops, success within 0.02 m. Blocks:
+`fitted`  the graph of 1,000 fresh frames; the map is fitted to it.
+`unseen`  the same graph; the map is fitted to the other 10,000 frames.
+`large`   the graph of these 10,000 frames; the map is fitted to it.
+`paper`   `large` with the paper's networks (`--preset paper`: stacked local metric, 2-d map).
+VAE and contrastive learn from the 10,000 frames in every block. A method's seconds hold its training and walks, not the shared graph.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from matplotlib.figure import Figure
+
+from plan2vec.baselines import Judge
+from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
+from plan2vec.baselines.isomap import fit_isomap
+from plan2vec.baselines.pixels import train_pixels
+from plan2vec.baselines.random import train_random
+from plan2vec.baselines.sptm import train_sptm
+from plan2vec.baselines.vae import VAEConfig, train_vae
+from plan2vec.config import preset
+from plan2vec.evaluation import straight_line
+from plan2vec.experiments.arrays import Arrays
+from plan2vec.experiments.drawing import bars, panels, room_title
+from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.experiments.scenario import Scenario, Settings, Site, timed
+from plan2vec.planner import Distance
+from plan2vec.training import rng_at
+
+NAME, TITLE = "table1", "Table 1: planning success in the three rooms"
+ROOMS = ("open", "table", "c-maze")
+PAPER = {
+    "plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7), "random scores": (3.2, 3.5, 4.7),
+    "paper's networks": (90.0, 76.4, 80.2),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Block:
+    """Which frames a map is fitted to, which it plans on, and what is compared there."""
+
+    words: str
+    fitted_to: str
+    plans_on: str
+    methods: tuple[str, ...]
+
+
+BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network", "pixels")
+SANITY = ("random scores", "exact graph distance", "true Euclidean")
+BLOCKS = {
+    "fitted": Block("1,000 fresh frames, the map fitted to them", "small", "small",
+                    ("plan2vec", "plan2vec 2-d", "plan2vec FVI", *BASELINES, "isomap", *SANITY)),
+    "unseen": Block("the same 1,000 frames, unseen: the map fitted to 10,000 others", "large", "small",
+                    ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)),
+    "large": Block("10,000 frames planned on themselves", "large", "large", ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)),
+    "paper": Block("10,000 frames planned on themselves, the paper's networks", "large", "large", ("paper's networks",)),
+}  # fmt: skip
+METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in block.methods))
+
+
+def run(settings: Settings) -> Iterator[list[Row]]:
+    for scene in settings.scenarios(ROOMS):
+        trained: dict[str, Judge] = {}  # baselines, once a scenario
+        for name in settings.chosen("blocks", tuple(BLOCKS)):
+            block = BLOCKS[name]
+            methods = settings.chosen("methods", block.methods)
+            if not methods:
+                continue
+            if name == "paper":
+                yield paper_rows(scene, settings)
+                continue
+            yield scene.shared_rows(settings, NAME, getattr(scene, block.plans_on), name)
+            for method in methods:
+                metrics, seconds = timed(measure, scene, block, method, trained)
+                yield scene.rows(settings, NAME, {"block": name}, method, metrics, seconds)
+
+
+def measure(scene: Scenario, block: Block, method: str, trained: dict[str, Judge]) -> dict[str, float | None]:
+    site: Site = getattr(scene, block.plans_on)
+    if method in SANITY:
+        distance = sanity_distance(scene, site, method)
+    elif method in BASELINES:
+        if method not in trained:
+            trained[method] = train_baseline(scene, method)
+        distance = trained[method].on(site.frames)
+    else:
+        distance = fit_judge(scene, getattr(scene, block.fitted_to), method).on(site.frames)
+    return {"success": site.success(distance), "spearman_true": site.agreement(distance)}
+
+
+def sanity_distance(scene: Scenario, site: Site, method: str) -> Distance:
+    """What no network was trained for."""
+    if method == "random scores":
+        rng = rng_at(scene.seed, 61)
+        return lambda nodes, goals: rng.random(len(nodes))
+    if method == "true Euclidean":
+        return lambda nodes, goals: straight_line(site.truth.position[nodes], site.truth.position[goals])
+    return site.exact_distance(scene.device)
+
+
+def train_baseline(scene: Scenario, method: str) -> Judge:
+    """Trained on the large set, whichever graph it walks on."""
+    frames, sequence, seed, device = scene.recordings.frames, scene.recordings.sequence, scene.seed, scene.device
+    shorten = scene.size.shorten
+    trainers: dict[str, Callable[[], Judge]] = {
+        "SPTM": lambda: train_sptm(scene.metric, device),
+        "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),  # the paper's
+        "VAE 8-d": lambda: train_vae(frames, "small", 8, shorten(VAEConfig()), seed, device),
+        "contrastive": lambda: train_contrastive(frames, sequence, "small", 8, shorten(ContrastiveConfig()), seed, device),
+        "random network": lambda: train_random(frames, "small", 8, seed, device),
+        "pixels": lambda: train_pixels(device),
+    }
+    return trainers[method]()
+
+
+def fit_judge(scene: Scenario, site: Site, method: str) -> Judge:
+    """Fitted to the graph of a site."""
+    if method == "isomap":
+        return fit_isomap(site.graph, scene.config.dim)
+    if method == "plan2vec FVI":
+        return scene.train_map(site, replace(scene.config, variant="value-iteration"))
+    return scene.train_map(site, replace(scene.config, dim=2) if method == "plan2vec 2-d" else scene.config)
+
+
+def paper_rows(scene: Scenario, settings: Settings) -> list[Row]:
+    """Both of the paper's networks end to end, planned on the large set."""
+    config = replace(preset("paper"), seed=scene.seed)
+    shorten = scene.size.shorten
+    config = replace(config, local_metric=shorten(config.local_metric), embedding=shorten(config.embedding))
+    if scene.size.is_smoke:
+        config = replace(config, encoder="small")  # the paper's takes a minute for 400 frames on a CPU core
+
+    def measured() -> dict[str, float | None]:
+        site = scene.join(scene.recordings, scene.train_metric(scene.recordings, config)[0], config)
+        distance = scene.train_map(site, config).on(site.frames)
+        exact = site.success(site.exact_distance(scene.device))
+        return {"success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact} | site.numbers
+
+    metrics, seconds = timed(measured)
+    return scene.rows(settings, NAME, {"block": "paper", "encoder": config.encoder}, "paper's networks", metrics, seconds)
+
+
+def table(rows: list[Row]) -> list[str]:
+    """A table a block: success in per cent beside the paper's."""
+    lines = []
+    for name in in_order(rows, "block", BLOCKS):
+        part = select(rows, block=name, metric="success")
+        rooms = in_order(part, "domain", ROOMS)
+        header = ["method"] + [words for room in rooms for words in (f"{room_title(room)}, success %", "paper")]
+        body = [
+            [method]
+            + [words for room in rooms for words in (cell(values(part, method=method, domain=room), 100), paper_words(method, room))]
+            for method in in_order(part, "method", METHODS)
+        ]
+        lines += [f"**{BLOCKS[name].words}**", "", *markdown(header, body)]
+    return lines + graph_table(select(rows, method="graph"))
+
+
+def graph_table(rows: list[Row]) -> list[str]:
+    """What the graphs are like; false edges are closures that truly join places farther apart than three of the longest steps."""
+    if not rows:
+        return []
+    header = ["graph", "room", "radius, steps", "degree", "parts", "share of the largest", "false edges, share"]
+    metrics = (("radius", 2), ("degree", 1), ("num_components", 1), ("largest_component_share", 3), ("false_edge_share", 5))
+    body = [
+        [block, room_title(room)] + [cell(values(rows, frames=block, domain=room, metric=metric), 1, digits) for metric, digits in metrics]
+        for block in in_order(rows, "frames", BLOCKS) for room in in_order(rows, "domain", ROOMS)
+    ]  # fmt: skip
+    return markdown(header, body)
+
+
+def paper_words(method: str, room: str) -> str:
+    return f"{PAPER[method][ROOMS.index(room)]}" if method in PAPER else ""
+
+
+def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+    """A figure a block: success by method, a panel a room."""
+    figures = {}
+    for name in in_order(rows, "block", BLOCKS):
+        part = select(rows, block=name, metric="success")
+        rooms, methods = in_order(part, "domain", ROOMS), in_order(part, "method", METHODS)
+        figure, axes = panels(len(rooms), 9, 1.3 + 0.22 * len(methods))
+        for ax, room in zip(axes, rooms, strict=True):
+            paper = [PAPER[method][ROOMS.index(room)] if method in PAPER else None for method in methods]
+            bars(ax, methods, [100 * values(part, method=method, domain=room) for method in methods], paper)
+            ax.set(xlim=(0, 103), xlabel="success (%)", title=room_title(room))
+        for ax in axes[1:]:
+            ax.set_yticklabels([])
+        figure.suptitle(BLOCKS[name].words, fontsize=10)
+        handles = axes[0].get_legend_handles_labels()
+        if handles[0]:
+            figure.legend(*handles, loc="outside lower right", frameon=False, fontsize=9)
+        figures[f"{NAME}-{name}"] = figure
+    return figures

@@ -1,0 +1,229 @@
+"""The experiments at smoke size, and what turns their rows into tables, figures and docs/results.md."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from plan2vec.cli import main
+from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
+from plan2vec.experiments.pages import PICTURES, results_page, total_seconds
+from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments
+from plan2vec.experiments.rows import FIELDS, Case, Stamp, append_rows, cell, interval, make_rows, read_rows, select, values, write_rows
+from plan2vec.experiments.scenario import SMOKE, Settings, scenario
+
+CPU = torch.device("cpu")
+STAMP = Stamp("abc", "cpu")
+
+
+def some_rows(value=0.5, seed=0, method="plan2vec", metric="success", **setting):
+    return make_rows(Case("table1", "open", setting, method, seed), {metric: value}, 1.5, STAMP)
+
+
+# ---------------------------------------------------------------------------------------------------- rows
+
+
+def test_a_row_of_a_rerun_takes_the_place_of_the_old_one(tmp_path):
+    path = tmp_path / "table1.jsonl"
+    append_rows(path, some_rows(0.1, block="fitted") + some_rows(0.2, block="large"))
+    append_rows(path, some_rows(0.9, block="fitted"))
+    assert sorted(row["value"] for row in read_rows(path)) == [0.2, 0.9]
+    write_rows(path, read_rows(path))
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_rows_that_a_kill_cut_off_are_left_out(tmp_path):
+    path = tmp_path / "table1.jsonl"
+    append_rows(path, some_rows(0.1))
+    path.write_text(path.read_text() + '{"experiment": "tab')
+    assert [row["value"] for row in read_rows(path)] == [0.1]
+
+
+def test_rows_have_the_settled_fields_and_no_number_that_json_lacks():
+    (row,) = some_rows(float("nan"))
+    assert tuple(row) == FIELDS and row["value"] is None and row["seconds"] == 1.5
+
+
+def test_rows_are_selected_by_field_and_by_setting():
+    rows = some_rows(0.1, block="fitted") + some_rows(0.2, block="large") + some_rows(0.3, seed=1, block="large")
+    assert values(rows, block="large").tolist() == [0.2, 0.3]
+    assert [row["value"] for row in select(rows, block="large", seed=1)] == [0.3]
+
+
+def test_the_interval_is_students_over_seeds():
+    mean, half = interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    assert mean == 3 and half == pytest.approx(2.776445 * np.sqrt(2.5) / np.sqrt(5), rel=1e-6)
+
+
+def test_a_cell_without_seeds_to_compare_shows_no_interval():
+    assert cell(np.array([0.5]), 100) == "50.0" and cell(np.array([])) == "-"
+    assert cell(np.array([0.5, 0.5]), 100) == "50.0 ± 0.0"
+
+
+def test_rows_of_one_group_count_their_time_once():
+    rows = make_rows(Case("table1", "open", {}, "plan2vec", 0), {"success": 1, "spearman_true": 1}, 2.0, STAMP)
+    assert total_seconds(rows) == 2
+
+
+# ---------------------------------------------------------------------------------------------------- every experiment, tiny
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Runs an experiment at smoke size, once for all tests that ask."""
+    done: dict[str, tuple[Path, list[dict]]] = {}
+
+    def run(name: str) -> tuple[Path, list[dict]]:
+        if name not in done:
+            out = tmp_path_factory.mktemp(name)
+            reproduce.reproduce(Request(name, smoke=True, out=out, device="cpu", commit="abc"))
+            done[name] = out, read_rows(out / f"{name}.jsonl")
+        return done[name]
+
+    return run
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_gives_rows_a_table_and_figures(name, smoke):
+    out, rows = smoke(name)
+    experiment = EXPERIMENTS[name]
+    assert rows and all(tuple(row) == FIELDS for row in rows)
+    assert {row["experiment"] for row in rows} == {name} and {row["commit"] for row in rows} == {"abc"}
+    assert {row["domain"] for row in rows} <= set(experiment.ROOMS)
+    assert {row["method"] for row in rows} - {"graph"} == set(experiment.METHODS)
+    shares = values(rows, metric="success")
+    assert ((shares >= 0) & (shares <= 1)).all()
+    assert (out / f"{name}.md").read_text().startswith("*Smoke run")
+    pictures = sorted(out.glob("*.png"))
+    assert pictures and all(picture.with_suffix(".pdf").exists() for picture in pictures)
+
+
+def test_no_judge_walks_better_than_exact_distance(smoke):
+    rows = select(smoke("table1")[1], metric="success")
+    for block in ("fitted", "unseen", "large"):
+        exact = values(rows, block=block, method="exact graph distance")
+        assert len(exact) == 1 and exact[0] >= values(rows, block=block).max() - 0.05  # a random hop may help
+
+
+def test_true_distance_agrees_with_itself_best(smoke):
+    rows = select(smoke("table1")[1], metric="spearman_true", block="fitted")
+    assert values(rows, method="true Euclidean")[0] == values(rows).max()
+
+
+def test_growth_exponents_are_finite(smoke):
+    rows = smoke("planning-cost")[1]
+    for method in planning_cost.METHODS:
+        assert np.isfinite(values(rows, method=method, metric="exponent_expanded")).all()
+        assert len(values(rows, method=method, metric="exponent_expanded")) == 1
+
+
+def test_deeper_lookahead_reaches_more(smoke):
+    rows = smoke("lookahead")[1]
+    assert values(rows, lookahead=7).mean() >= values(rows, lookahead=1).mean()
+
+
+def test_the_accuracy_without_truly_near_pairs_is_no_lower(smoke):
+    rows = smoke("local-metric")[1]
+    for method in ("siamese hinge", "stacked regression"):
+        plain, cleaned = (values(rows, method=method, metric=metric)[0] for metric in ("test_accuracy", "test_accuracy_cleaned"))
+        assert cleaned >= plain - 0.02
+
+
+def test_a_growth_of_squares_has_exponent_two():
+    lengths = np.repeat([2, 3, 5, 9], 4)
+    assert planning_cost.growth(lengths, 7 * lengths**2) == pytest.approx(2)
+    assert planning_cost.growth(lengths[:4], lengths[:4]) is None
+
+
+def test_the_fewest_rollouts_that_suffice_are_found():
+    rows = [row for num, success in ((10, 0.2), (50, 0.96), (100, 0.99)) for row in some_rows(success, rollouts=num)]
+    assert sample_complexity.enough_at(rows, method="plan2vec") == 50
+    assert sample_complexity.enough_at(rows, method="DQN") is None
+
+
+def test_the_better_variant_is_advised():
+    rows = some_rows(0.9, lookahead=0) + some_rows(0.4, lookahead=1) + some_rows(0.6, lookahead=3)
+    assert "amortized (90.0 %)" in value_iteration.advice(rows)
+
+
+# ---------------------------------------------------------------------------------------------------- the command
+
+
+def test_partial_runs_join_and_the_time_limit_stops_between_two_groups(tmp_path, capsys):
+    parts = (("--methods", "true Euclidean", "--time-limit", "0"), ("--methods", "random scores"))
+    for part in parts:
+        assert main(["reproduce", "table1", "--smoke", "--blocks", "fitted", "--out", str(tmp_path), "--device", "cpu", *part]) == 0
+    rows = read_rows(tmp_path / "table1.jsonl")
+    assert {row["method"] for row in rows} == {"graph", "random scores"}  # the limit came before the Euclidean row
+    assert "time limit of 0 s reached in table1" in capsys.readouterr().err
+
+
+def test_figures_are_drawn_from_rows_alone(tmp_path, capsys):
+    append_rows(tmp_path / "lookahead.jsonl", [
+        row for k in range(1, 8) for seed in (0, 1)
+        for row in make_rows(Case("lookahead", "open", {"lookahead": k}, "plan2vec", seed), {"success": 0.9}, 1.0, STAMP)
+    ])  # fmt: skip
+    assert main(["reproduce", "lookahead", "--draw-only", "--out", str(tmp_path), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["num_rows"] == {"lookahead": 14} and "90.0 ± 0.0" in answer["tables"]["lookahead"][2]
+    assert (tmp_path / "lookahead.png").exists() and (tmp_path / "lookahead.pdf").exists()
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["nothing"], "no experiment is called 'nothing'; choose all or one of table1"),
+    (["table1", "--rooms", "attic"], "--rooms knows c-maze, open, table, but got attic"),
+    (["lookahead", "--methods", "magic"], "but got magic"),
+    (["table1", "--seeds", "0"], "--seeds must be 1 or more"),
+    (["table1", "--smoke", "--write-docs"], "--smoke results are no results"),
+])  # fmt: skip
+def test_what_cannot_be_run_is_refused_in_one_line(arguments, words, capsys):
+    assert main(["reproduce", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert words in errors and errors.count("\n") == 1
+
+
+def test_a_method_is_known_if_any_chosen_experiment_has_it():
+    assert choose_experiments(Request("all", methods=("DQN", "SPTM"))) == list(EXPERIMENTS)
+
+
+def test_a_scenario_trains_nothing_twice():
+    assert scenario("open", 3, SMOKE, CPU) is scenario("open", 3, SMOKE, CPU)
+    one = scenario("open", 3, SMOKE, CPU)
+    assert one.metric is one.metric and one.small is one.small
+
+
+def test_no_two_sets_of_recordings_are_the_same():
+    one = scenario("open", 3, SMOKE, CPU)
+    assert not (one.recordings.frames[:10] == one.small.frames[:10]).all()
+    assert one.small.sequences.num_frames == 10 * SMOKE.graph_rollouts
+
+
+def test_selections_keep_the_experiments_order():
+    settings = Settings(rooms=("c-maze", "open"), methods=("SPTM", "plan2vec"))
+    assert settings.chosen("rooms", table1.ROOMS) == ("open", "c-maze")
+    assert settings.chosen("methods", ("plan2vec", "SPTM", "pixels")) == ("plan2vec", "SPTM")
+
+
+# ---------------------------------------------------------------------------------------------------- the page
+
+
+def test_the_results_page_is_what_the_committed_rows_give():
+    assert (DOCS / "results.md").read_text(encoding="utf-8") == results_page(DOCS, EXPERIMENTS)
+
+
+def test_committed_figures_are_small():
+    assert [path.name for path in (DOCS / PICTURES).glob("*.png") if path.stat().st_size > 300_000] == []
+
+
+def test_a_run_reaches_the_page_with_its_command_machine_time_and_seeds(tmp_path):
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    rows = [row for seed in (0, 1) for row in some_rows(0.9 + 0.02 * seed, seed, block="fitted")]
+    append_rows(out / "table1.jsonl", rows)
+    reproduce.write_docs(out, docs, ["table1"])
+    page = (docs / "results.md").read_text(encoding="utf-8")
+    for words in ("plan2vec reproduce table1 --seeds 2", "seeds: 0, 1", "machine: cpu; 3 s of machine time", "commit: abc", "91.0 ± 12.7"):
+        assert words in page
+    assert "](images/results/table1-fitted.png)" in page and (docs / PICTURES / "table1-fitted.png").exists()
+    assert read_rows(docs / "results" / "table1.jsonl") == rows
