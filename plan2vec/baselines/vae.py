@@ -21,7 +21,7 @@ from plan2vec.training import Journal, rng_at, train
 class VAEConfig:
     """How the autoencoder is learned."""
 
-    num_updates: int = 4000  # gradient updates
+    num_updates: int = 2000  # gradient updates
     batch_size: int = 256  # frames an update
     learning_rate: float = 1e-3  # Adam, at its highest
     beta: float = 1.0  # weight of the KL term

@@ -45,7 +45,7 @@ def measure(scene: Scenario, method: str, dim: int) -> dict:
     head, norm_order = METHODS[method]
     site = scene.small
     distance = scene.train_map(site, replace(scene.config, dim=dim, head=head, norm_order=norm_order)).on(site.frames)  # type: ignore[arg-type]
-    error = map_numbers(site.graph, distance, rng_at(scene.seed, 65))["embedding_error"]
+    error = map_numbers(site.graph, distance, rng_at(scene.seed, 65), site.graph.shape[0])["embedding_error"]
     return {"success": site.success(distance), "embedding_error": error, "spearman_true": site.agreement(distance)}
 
 

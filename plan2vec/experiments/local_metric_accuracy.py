@@ -24,7 +24,7 @@ from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import dots, panels, room_title
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
 from plan2vec.experiments.scenario import Scenario, Settings, timed
-from plan2vec.local_metric import NEAR, LocalMetric, draw_judged, pair_distances, recorded_pairs
+from plan2vec.local_metric import NEAR, LocalMetric, draw_judged, pair_distances, recorded_pairs, train_local_metric
 from plan2vec.training import rng_at
 
 NAME, TITLE = "local-metric", "Table 3: accuracy of the local metric"
@@ -48,15 +48,18 @@ def measure(scene: Scenario, method: str) -> dict[str, float | None]:
     if architecture == "stacked":
         stage = scene.size.shorten(replace(stage, num_updates=STACKED_UPDATES))
     config = replace(scene.config, local_metric=stage)
-    metric = scene.train_metric(scene.recordings, config)[0]
+    kept, held_out = split_sequences(scene.recordings.sequence, 0.1, rng_at(scene.seed, 64))
+    metric = train_local_metric(scene.recordings.frames, scene.recordings.sequence, config.encoder, config.max_gap, stage, scene.seed,
+                                scene.device, usable=kept)[0]  # fmt: skip
     numbers = scene.join(scene.recordings, metric, config).numbers
-    return accuracies(scene, metric) | {name: numbers[name] for name in ("false_edge_share", "radius", "largest_component_share")}
+    return accuracies(scene, metric, kept, held_out) | {
+        name: numbers[name] for name in ("false_edge_share", "radius", "largest_component_share")
+    }
 
 
-def accuracies(scene: Scenario, metric: LocalMetric) -> dict[str, float | None]:
-    """Plain and cleaned, on the sequences trained on and on those held out (the same split as in training)."""
+def accuracies(scene: Scenario, metric: LocalMetric, kept: np.ndarray, held_out: np.ndarray) -> dict[str, float | None]:
+    """Plain and cleaned, on the sequences trained on and on those held out."""
     frames, sequence = scene.recordings.frames, scene.recordings.sequence
-    kept, held_out = split_sequences(sequence, 0.1, rng_at(scene.seed, 0))
     images, truth = FrameTensors(frames, scene.device), truth_of(scene.recordings)
     found: dict[str, float | None] = {}
     assert truth is not None

@@ -38,7 +38,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 def measure(scene: Scenario, method: str) -> dict:
     site = scene.small
     distance = scene.train_map(site, replace(scene.config, embedding=stage_of(scene.config.embedding, method))).on(site.frames)
-    error = map_numbers(site.graph, distance, rng_at(scene.seed, 65))["embedding_error"]
+    error = map_numbers(site.graph, distance, rng_at(scene.seed, 65), site.graph.shape[0])["embedding_error"]
     return {"success": site.success(distance), "embedding_error": error, "spearman_true": site.agreement(distance)}
 
 
