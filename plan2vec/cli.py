@@ -14,7 +14,7 @@ from PIL import Image, UnidentifiedImageError
 from rich.console import Console
 from rich.table import Table
 
-from plan2vec.bench import BENCHMARKS
+from plan2vec.bench import run_benchmark
 from plan2vec.config import Config, differences, follow_view, preset, to_json
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.domains import maze
@@ -152,7 +152,8 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
-    name: tyro.conf.Positional[Literal["demo", "resume", "explorer"]]
+    name: tyro.conf.Positional[Literal["demo", "resume", "explorer", "recordings"]]
+    paths: tuple[Path, ...] = ()  # recordings to fit and score, of `bench recordings`
     seed: int = 0
     json: bool = False  # print the rows as one JSON object
 
@@ -246,7 +247,7 @@ def run_command(command: Command) -> int:
         case Explore():
             explore(command.run, command.host, command.port, not command.no_browser, command.device)
         case Bench():
-            print_answer(BENCHMARKS[command.name](command.seed), command.json)
+            print_answer(run_benchmark(command.name, command.seed, command.paths), command.json)
         case Reproduce():
             run_experiments(command)
     return 0
