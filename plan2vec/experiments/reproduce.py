@@ -25,11 +25,10 @@ from plan2vec.experiments import (
     value_iteration,
 )
 from plan2vec.experiments.arrays import read_arrays
-from plan2vec.experiments.drawing import save_both
+from plan2vec.experiments.drawing import save_both, save_small
 from plan2vec.experiments.pages import PICTURES, RESULTS, results_page
 from plan2vec.experiments.rows import Row, Stamp, append_rows, read_rows, write_rows
 from plan2vec.experiments.scenario import SMOKE, Settings, Size
-from plan2vec.figures import save_figure
 from plan2vec.files import write_text
 
 EXPERIMENTS: dict[str, ModuleType] = {
@@ -162,5 +161,5 @@ def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
         if rows:
             write_rows(path, rows)
             for figure_name, figure in EXPERIMENTS[name].draw(read_rows(path), read_arrays(out / ARRAYS, name)).items():
-                save_figure(figure, docs / PICTURES / f"{figure_name}.png")
+                save_small(figure, docs / PICTURES / f"{figure_name}.png")
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))
