@@ -22,10 +22,10 @@ from plan2vec.training import Journal, rng_at, train
 class ContrastiveConfig:
     """How the embedding is learned."""
 
-    num_updates: int = 2000  # gradient updates
+    num_updates: int = 800  # gradient updates; far more of them tell recordings apart instead of places
     batch_size: int = 512  # positive pairs an update; every other frame of the batch is a negative
     learning_rate: float = 1e-3  # Adam, at its highest
-    mean_gap: float = 2.0  # steps to a positive on average: geometric, cut off at the sequence's end
+    mean_gap: float = 4.0  # steps to a positive on average: geometric, cut off at the sequence's end
     temperature: float = 1.0  # squared distance at which a similarity falls by a factor e
 
 
