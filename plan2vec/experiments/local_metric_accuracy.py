@@ -23,7 +23,7 @@ from plan2vec.evaluation import truth_of
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import dots, panels, room_title
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
-from plan2vec.experiments.scenario import Scenario, Settings, timed
+from plan2vec.experiments.scenario import Scenario, Settings, first_rollouts, timed
 from plan2vec.local_metric import NEAR, LocalMetric, draw_judged, pair_distances, recorded_pairs
 from plan2vec.training import rng_at
 
@@ -45,11 +45,12 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 def measure(scene: Scenario, method: str) -> dict[str, float | None]:
     architecture, loss = method.split()
     stage = replace(scene.config.local_metric, architecture=architecture, loss=loss)  # type: ignore[arg-type]
+    num_joined = scene.size.num_rollouts
     if architecture == "stacked":
-        stage = scene.size.shorten(replace(stage, num_updates=STACKED_UPDATES))
+        stage, num_joined = scene.size.shorten(replace(stage, num_updates=STACKED_UPDATES)), scene.size.stacked_rollouts
     config = replace(scene.config, local_metric=stage)
     metric = scene.train_metric(scene.recordings, config)[0]
-    numbers = scene.join(scene.recordings, metric, config).numbers
+    numbers = scene.join(first_rollouts(scene.recordings, num_joined), metric, config).numbers
     return accuracies(scene, metric) | {name: numbers[name] for name in ("false_edge_share", "radius", "largest_component_share")}
 
 

@@ -22,7 +22,7 @@ from plan2vec.domains.maze import simulate
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, log_places, panels
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.experiments.scenario import FRESH, Scenario, Settings, Site, timed
+from plan2vec.experiments.scenario import FRESH, Scenario, Settings, Site, first_rollouts, timed
 
 NAME, TITLE = "sample-complexity", "Figure 6a: success against the number of rollouts"
 ROOMS = ("open",)
@@ -59,16 +59,6 @@ def run_one(scene: Scenario, settings: Settings, space: str, num_rollouts: int) 
             rows += scene.rows(settings, NAME, setting, method, {"success": success}, seconds)
             seconds = 0.0  # both places together took so long
         yield rows
-
-
-def first_rollouts(sequences: Sequences, num: int) -> Sequences:
-    """The first so many rollouts, so that smaller sets are parts of larger ones."""
-    kept = np.searchsorted(sequences.sequence, num)
-    assert sequences.position is not None and sequences.action is not None
-    return replace(
-        sequences, frames=sequences.frames[:kept], sequence=sequences.sequence[:kept], position=sequences.position[:kept],
-        action=sequences.action[:kept],
-    )  # fmt: skip
 
 
 def observed(sequences: Sequences, space: str) -> Sequences:

@@ -31,7 +31,7 @@ from plan2vec.evaluation import straight_line
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels, room_title
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.experiments.scenario import Scenario, Settings, Site, timed
+from plan2vec.experiments.scenario import Scenario, Settings, Site, first_rollouts, timed
 from plan2vec.planner import Distance
 from plan2vec.training import rng_at
 
@@ -68,7 +68,6 @@ METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in settings.scenarios(ROOMS):
-        trained: dict[str, Judge] = {}  # baselines, once a scenario
         for name in settings.chosen("blocks", tuple(BLOCKS)):
             block = BLOCKS[name]
             methods = settings.chosen("methods", block.methods)
@@ -79,18 +78,16 @@ def run(settings: Settings) -> Iterator[list[Row]]:
                 continue
             yield scene.shared_rows(settings, NAME, getattr(scene, block.plans_on), block.plans_on)
             for method in methods:
-                metrics, seconds = timed(measure, scene, block, method, trained)
+                metrics, seconds = timed(measure, scene, block, method)
                 yield scene.rows(settings, NAME, {"block": name}, method, metrics, seconds)
 
 
-def measure(scene: Scenario, block: Block, method: str, trained: dict[str, Judge]) -> dict[str, float | None]:
+def measure(scene: Scenario, block: Block, method: str) -> dict[str, float | None]:
     site: Site = getattr(scene, block.plans_on)
     if method in SANITY:
         distance = sanity_distance(scene, site, method)
     elif method in BASELINES:
-        if method not in trained:
-            trained[method] = train_baseline(scene, method)
-        distance = trained[method].on(site.frames)
+        distance = train_baseline(scene, method).on(site.frames)
     else:
         distance = fit_judge(scene, getattr(scene, block.fitted_to), method).on(site.frames)
     return {"success": site.success(distance), "spearman_true": site.agreement(distance)}
@@ -107,7 +104,7 @@ def sanity_distance(scene: Scenario, site: Site, method: str) -> Distance:
 
 
 def train_baseline(scene: Scenario, method: str) -> Judge:
-    """Trained on the large set, whichever graph it walks on."""
+    """Trained on the large set, whichever graph it walks on, and once a scenario."""
     frames, sequence, seed, device = scene.recordings.frames, scene.recordings.sequence, scene.seed, scene.device
     shorten = scene.size.shorten
     trainers: dict[str, Callable[[], Judge]] = {
@@ -118,7 +115,9 @@ def train_baseline(scene: Scenario, method: str) -> Judge:
         "random network": lambda: train_random(frames, "small", 8, seed, device),
         "pixels": lambda: train_pixels(device),
     }
-    return trainers[method]()
+    if method not in scene.baselines:
+        scene.baselines[method] = trainers[method]()
+    return scene.baselines[method]
 
 
 def fit_judge(scene: Scenario, site: Site, method: str) -> Judge:
@@ -139,7 +138,8 @@ def paper_rows(scene: Scenario, settings: Settings) -> list[Row]:
         config = replace(config, encoder="small")  # the paper's takes a minute for 400 frames on a CPU core
 
     def measured() -> dict[str, float | None]:
-        site = scene.join(scene.recordings, scene.train_metric(scene.recordings, config)[0], config)
+        metric = scene.train_metric(scene.recordings, config)[0]
+        site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
         distance = scene.train_map(site, config).on(site.frames)
         exact = site.success(site.exact_distance(scene.device))
         return {"success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact} | site.numbers
