@@ -53,6 +53,7 @@ class Request:
     methods: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     smoke: bool = False
+    rows_only: bool = False
     draw_only: bool = False
     write_docs: bool = False
     time_limit: float | None = None  # seconds
@@ -67,7 +68,7 @@ def reproduce(request: Request) -> dict[str, Any]:
     out = choose_folder(request)
     if not request.draw_only:
         run_all(chosen, request, out)
-    tables = {name: publish(EXPERIMENTS[name], out, request.smoke) for name in chosen}
+    tables = {} if request.rows_only else {name: publish(EXPERIMENTS[name], out, request.smoke) for name in chosen}
     if request.write_docs:
         write_docs(out, DOCS, chosen)
     num_rows = {name: len(read_rows(out / f"{name}.jsonl")) for name in chosen}
@@ -104,13 +105,19 @@ def run_all(chosen: list[str], request: Request, out: Path) -> None:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
     settings = make_settings(request, out)
     began = time.monotonic()
-    for name in chosen:
+    for name in [name for name in chosen if has_work(EXPERIMENTS[name], settings)]:
         for rows in EXPERIMENTS[name].run(settings):
             append_rows(out / f"{name}.jsonl", rows)
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
                 print(f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}", file=sys.stderr)
                 return
+
+
+def has_work(experiment: ModuleType, settings: Settings) -> bool:
+    """The selections leave something of this experiment."""
+    kinds = {kind: tuple(getattr(experiment, kind.upper())) for kind in ("rooms", "methods", "blocks")}
+    return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
 
 
 def make_settings(request: Request, out: Path) -> Settings:
@@ -138,12 +145,10 @@ def progress(rows: list[Row], elapsed: float) -> str:
 
 
 def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
-    """Rows without those that were replaced, the table as markdown, the figures as PNG and PDF; gives the table's lines."""
-    path = out / f"{experiment.NAME}.jsonl"
-    rows = read_rows(path)
+    """The table as markdown, the figures as PNG and PDF; gives the table's lines. Rows stay as they are: others may be appending."""
+    rows = read_rows(out / f"{experiment.NAME}.jsonl")
     if not rows:
         return []
-    write_rows(path, rows)
     lines = (["*Smoke run: tiny data, no results.*", ""] if smoke else []) + experiment.table(rows)
     write_text(out / f"{experiment.NAME}.md", "\n".join(lines))
     for name, figure in experiment.draw(rows, read_arrays(out / ARRAYS, experiment.NAME)).items():

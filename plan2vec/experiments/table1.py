@@ -1,17 +1,17 @@
 """Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; no baseline does.
 
 Command: plan2vec reproduce table1        Cost: seconds, see docs/results.md
-Expected (success %, Open / Table / C-Maze): plan2vec at least 98 / 97 / 97 on frames it was fitted to; the paper's plan2vec 90.0
-/ 76.4 / 80.2, SPTM 39.7 / 23.7 / 31.4, VAE 73.9 / 30.2 / 52.7, random 3.2 / 3.5 / 4.7; independent random scores 3-4, exact
-distance about 100.
+Expected (success %, Open / Table / C-Maze): plan2vec at least 98 / 97 / 97 on frames it was fitted to; the paper's
+plan2vec 90.0 / 76.4 / 80.2, SPTM 39.7 / 23.7 / 31.4, VAE 73.9 / 30.2 / 52.7, random 3.2 / 3.5 / 4.7; independent random scores
+3-4, exact distance about 100.
 
 The local metric learns from 1,000 rollouts of 10 frames. 2,000 walks a seed between random frames: hop to the neighbour of least D, with
-probability 0.05 to a random one, no memory, at most 50 hops, success within 0.02 m. Blocks:
+probability 0.05 to a random one, no memory, at most 50 hops, success within 0.02 m. VAE and contrastive learn from the 10,000 frames in
+every block. A method's seconds hold its training and walks, not the shared graph. Blocks:
 `fitted`  the graph of 1,000 fresh frames; the map is fitted to it.
 `unseen`  the same graph; the map is fitted to the other 10,000 frames.
 `large`   the graph of these 10,000 frames; the map is fitted to it.
 `paper`   `large` with the paper's networks (`--preset paper`: stacked local metric, 2-d map).
-VAE and contrastive learn from the 10,000 frames in every block. A method's seconds hold its training and walks, not the shared graph.
 """
 
 from collections.abc import Callable, Iterator
