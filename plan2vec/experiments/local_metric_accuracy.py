@@ -38,8 +38,9 @@ STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in settings.scenarios(ROOMS):
         for method in settings.chosen("methods", METHODS):
-            metrics, seconds = timed(measure, scene, method)
-            yield scene.rows(settings, NAME, {}, method, metrics, seconds)
+            if settings.lacks(NAME, scene, {}, method):
+                metrics, seconds = timed(measure, scene, method)
+                yield scene.rows(settings, NAME, {}, method, metrics, seconds)
 
 
 def measure(scene: Scenario, method: str) -> dict[str, float | None]:

@@ -48,7 +48,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         "embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk,
     }  # fmt: skip
     for scene in settings.scenarios(ROOMS):
-        for method in settings.chosen("methods", METHODS):
+        for method in (m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, {}, m)):
             (metrics, arrays), seconds = timed(parts[method], scene)
             save_arrays(settings.arrays, NAME, f"{method.replace(' ', '-')}-{scene.room}-{scene.seed}", **arrays)
             yield scene.rows(settings, NAME, {}, method, metrics, seconds)

@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +27,7 @@ from plan2vec.experiments import (
 from plan2vec.experiments.arrays import read_arrays
 from plan2vec.experiments.drawing import save_both, save_small
 from plan2vec.experiments.pages import PICTURES, RESULTS, results_page
-from plan2vec.experiments.rows import Row, Stamp, append_rows, read_rows, write_rows
+from plan2vec.experiments.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
 from plan2vec.experiments.scenario import SMOKE, Settings, Size
 from plan2vec.files import write_text
 
@@ -53,6 +53,7 @@ class Request:
     methods: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     smoke: bool = False
+    missing_only: bool = False
     rows_only: bool = False
     draw_only: bool = False
     write_docs: bool = False
@@ -104,6 +105,9 @@ def choose_folder(request: Request) -> Path:
 def run_all(chosen: list[str], request: Request, out: Path) -> None:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
     settings = make_settings(request, out)
+    if request.missing_only:
+        rows = [row for name in chosen for row in read_rows(out / f"{name}.jsonl")]
+        settings = replace(settings, finished=frozenset(finished_cases(rows)))
     began = time.monotonic()
     for name in [name for name in chosen if has_work(EXPERIMENTS[name], settings)]:
         for rows in EXPERIMENTS[name].run(settings):

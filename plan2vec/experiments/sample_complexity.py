@@ -47,16 +47,19 @@ def sizes(scene: Scenario) -> tuple[int, ...]:
 
 def run_one(scene: Scenario, settings: Settings, space: str, num_rollouts: int) -> Iterator[list[Row]]:
     """Both methods on the same rollouts and the same two graphs."""
+    settled = {"space": space, "rollouts": num_rollouts}
+    methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, settled | {"planned_on": PLACES[0]}, m)]
+    if not methods:
+        return
     recorded = observed(first_rollouts(scene.recordings, num_rollouts), space)
     fresh = observed(simulate(scene.room, scene.size.graph_rollouts, seed=scene.seed + FRESH), space)
     metric = scene.train_metric(recorded, scene.config)[0]
     sites = {"recorded": scene.join(recorded, metric, scene.config), "fresh": scene.join(fresh, metric, scene.config)}
-    for method in settings.chosen("methods", METHODS):
+    for method in methods:
         found, seconds = timed(measure, scene, method, sites)
         rows = []
         for place, success in found.items():
-            setting = {"space": space, "rollouts": num_rollouts, "planned_on": place}
-            rows += scene.rows(settings, NAME, setting, method, {"success": success}, seconds)
+            rows += scene.rows(settings, NAME, settled | {"planned_on": place}, method, {"success": success}, seconds)
             seconds = 0.0  # both places together took so long
         yield rows
 

@@ -24,7 +24,7 @@ from plan2vec.domains.maze import ROOMS, simulate
 from plan2vec.embedding import Embedding, EmbeddingConfig
 from plan2vec.encoder import FrameTensors, encode
 from plan2vec.evaluation import Truth, closure_numbers, graph_numbers, rank_agreement, straight_line, truth_of
-from plan2vec.experiments.rows import Case, Row, Stamp, make_rows
+from plan2vec.experiments.rows import Case, Row, Stamp, case_key, make_rows
 from plan2vec.local_metric import LocalMetric, LocalMetricConfig, train_local_metric
 from plan2vec.pipeline import join_frames, train_map
 from plan2vec.planner import Distance, walk_many
@@ -83,11 +83,16 @@ class Settings:
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
     stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
+    finished: frozenset[str] = frozenset()  # cases that are not run again
 
     def chosen(self, kind: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """The selected rooms, methods or blocks among those that the experiment has."""
         asked = getattr(self, kind)
         return tuple(name for name in known if not asked or name in asked)
+
+    def lacks(self, experiment: str, scene: "Scenario", setting: dict, method: str) -> bool:
+        """The case is still to be run."""
+        return case_key(Case(experiment, scene.room, setting, method, scene.seed)) not in self.finished
 
     def scenarios(self, rooms: tuple[str, ...] = tuple(ROOMS)) -> Iterator["Scenario"]:
         """All chosen rooms, seed by seed; a smoke run takes one room unless it is told which."""

@@ -26,7 +26,7 @@ from plan2vec.baselines.pixels import train_pixels
 from plan2vec.baselines.random import train_random
 from plan2vec.baselines.sptm import train_sptm
 from plan2vec.baselines.vae import VAEConfig, train_vae
-from plan2vec.config import preset
+from plan2vec.config import Config, preset
 from plan2vec.evaluation import straight_line
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels, room_title
@@ -70,16 +70,18 @@ def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in settings.scenarios(ROOMS):
         for name in settings.chosen("blocks", tuple(BLOCKS)):
             block = BLOCKS[name]
-            methods = settings.chosen("methods", block.methods)
+            setting = {"block": name} | ({"encoder": paper_config(scene).encoder} if name == "paper" else {})
+            methods = [m for m in settings.chosen("methods", block.methods) if settings.lacks(NAME, scene, setting, m)]
             if not methods:
                 continue
             if name == "paper":
-                yield paper_rows(scene, settings)
+                metrics, seconds = timed(measure_paper, scene)
+                yield scene.rows(settings, NAME, setting, methods[0], metrics, seconds)
                 continue
             yield scene.shared_rows(settings, NAME, getattr(scene, block.plans_on), block.plans_on)
             for method in methods:
                 metrics, seconds = timed(measure, scene, block, method)
-                yield scene.rows(settings, NAME, {"block": name}, method, metrics, seconds)
+                yield scene.rows(settings, NAME, setting, method, metrics, seconds)
 
 
 def measure(scene: Scenario, block: Block, method: str) -> dict[str, float | None]:
@@ -129,23 +131,22 @@ def fit_judge(scene: Scenario, site: Site, method: str) -> Judge:
     return scene.train_map(site, replace(scene.config, dim=2) if method == "plan2vec 2-d" else scene.config)
 
 
-def paper_rows(scene: Scenario, settings: Settings) -> list[Row]:
-    """Both of the paper's networks end to end, planned on the large set."""
-    config = replace(preset("paper"), seed=scene.seed)
-    shorten = scene.size.shorten
+def paper_config(scene: Scenario) -> Config:
+    config, shorten = replace(preset("paper"), seed=scene.seed), scene.size.shorten
     config = replace(config, local_metric=shorten(config.local_metric), embedding=shorten(config.embedding))
     if scene.size.is_smoke:
-        config = replace(config, encoder="small")  # the paper's takes a minute for 400 frames on a CPU core
+        return replace(config, encoder="small")  # the paper's takes a minute for 400 frames on a CPU core
+    return config
 
-    def measured() -> dict[str, float | None]:
-        metric = scene.train_metric(scene.recordings, config)[0]
-        site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
-        distance = scene.train_map(site, config).on(site.frames)
-        exact = site.success(site.exact_distance(scene.device))
-        return {"success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact} | site.numbers
 
-    metrics, seconds = timed(measured)
-    return scene.rows(settings, NAME, {"block": "paper", "encoder": config.encoder}, "paper's networks", metrics, seconds)
+def measure_paper(scene: Scenario) -> dict[str, float | None]:
+    """Both of the paper's networks end to end, planned on the large set."""
+    config = paper_config(scene)
+    metric = scene.train_metric(scene.recordings, config)[0]
+    site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
+    distance = scene.train_map(site, config).on(site.frames)
+    exact = site.success(site.exact_distance(scene.device))
+    return {"success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact} | site.numbers
 
 
 def table(rows: list[Row]) -> list[str]:
