@@ -37,7 +37,7 @@ class ValueIterationConfig:
     rollouts: int = 64  # walks a round (paper: 20)
     hops: int = 20  # hops of a walk
     lookahead: int = 1  # hops within which the next frame is chosen
-    target_hops: int = 1  # hops that are added up before D_target takes over
+    target_hops: int = 4  # hops that are added up before D_target takes over
     replay_rounds: int = 8  # rounds whose walks are learned from
     rollouts_per_update: int = 24  # walks an update learns from: all pairs of the frames of each
     epsilon: float = 0.05  # probability of a random hop

@@ -43,7 +43,15 @@ from plan2vec.value_iteration import (
 )
 
 QUICK = ValueIterationConfig(
-    num_updates=240, num_rounds=24, rollouts=12, hops=10, rollouts_per_update=12, learning_rate=3e-3, polyak=0.3, replay_rounds=4
+    num_updates=240,
+    num_rounds=24,
+    rollouts=12,
+    hops=10,
+    rollouts_per_update=12,
+    learning_rate=3e-3,
+    polyak=0.3,
+    replay_rounds=4,
+    target_hops=1,
 )
 
 
