@@ -170,6 +170,8 @@ class Reproduce:
     blocks: tuple[str, ...] = ()  # only these parts of the experiment (of table1: fitted unseen large paper); default all
     smoke: bool = False  # tiny data, one room, one seed, in seconds, to see that everything runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/reproduce, a temporary one with --smoke
+    missing_only: bool = False  # leave out what the folder has rows of: continues after a time limit
+    rows_only: bool = False  # no tables and figures: for processes side by side that share the folder
     draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
     write_docs: bool = False  # join the rows into docs/results and make docs/results.md and its figures anew
     time_limit: float | None = None  # seconds after which no further room, seed or method is begun

@@ -10,8 +10,21 @@ import torch
 from plan2vec.cli import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
 from plan2vec.experiments.pages import PICTURES, results_page, total_seconds
-from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments
-from plan2vec.experiments.rows import FIELDS, Case, Stamp, append_rows, cell, interval, make_rows, read_rows, select, values, write_rows
+from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
+from plan2vec.experiments.rows import (
+    FIELDS,
+    Case,
+    Stamp,
+    append_rows,
+    cell,
+    finished_cases,
+    interval,
+    make_rows,
+    read_rows,
+    select,
+    values,
+    write_rows,
+)
 from plan2vec.experiments.scenario import SMOKE, Settings, scenario
 
 CPU = torch.device("cpu")
@@ -152,12 +165,28 @@ def test_the_better_variant_is_advised():
 
 
 def test_partial_runs_join_and_the_time_limit_stops_between_two_groups(tmp_path, capsys):
-    parts = (("--methods", "true Euclidean", "--time-limit", "0"), ("--methods", "random scores"))
+    parts = (("--methods", "true Euclidean", "--time-limit", "0", "--rows-only"), ("--methods", "random scores"))
     for part in parts:
         assert main(["reproduce", "table1", "--smoke", "--blocks", "fitted", "--out", str(tmp_path), "--device", "cpu", *part]) == 0
     rows = read_rows(tmp_path / "table1.jsonl")
     assert {row["method"] for row in rows} == {"graph", "random scores"}  # the limit came before the Euclidean row
-    assert "time limit of 0 s reached in table1" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "time limit of 0 s reached in table1" in said.err and said.out.count("## table1") == 1  # the first part drew nothing
+
+
+def test_what_the_folder_has_is_not_run_again(tmp_path, capsys):
+    command = ["reproduce", "table1", "--smoke", "--blocks", "fitted", "--out", str(tmp_path), "--device", "cpu", "--rows-only"]
+    assert main([*command, "--methods", "random scores"]) == 0
+    capsys.readouterr()
+    assert main([*command, "--methods", "random scores", "true Euclidean", "--missing-only"]) == 0
+    ran = [line for line in capsys.readouterr().err.splitlines() if "seed 0" in line]
+    assert len(ran) == 2 and "graph" in ran[0] and "true Euclidean" in ran[1]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_finished_experiment_has_nothing_left_to_run(name, smoke):
+    settings = Settings(size=SMOKE, finished=frozenset(finished_cases(smoke(name)[1])))
+    assert list(EXPERIMENTS[name].run(settings)) == []
 
 
 def test_figures_are_drawn_from_rows_alone(tmp_path, capsys):
@@ -186,6 +215,12 @@ def test_what_cannot_be_run_is_refused_in_one_line(arguments, words, capsys):
 
 def test_a_method_is_known_if_any_chosen_experiment_has_it():
     assert choose_experiments(Request("all", methods=("DQN", "SPTM"))) == list(EXPERIMENTS)
+
+
+def test_an_experiment_of_which_nothing_was_selected_is_left_out():
+    assert not has_work(planning_cost, Settings(methods=("DQN",))) and has_work(sample_complexity, Settings(methods=("DQN",)))
+    assert not has_work(planning_cost, Settings(rooms=("c-maze",)))
+    assert has_work(planning_cost, Settings(blocks=("fitted",)))  # it knows no blocks
 
 
 def test_a_scenario_trains_nothing_twice():

@@ -1,6 +1,7 @@
 """What the experiments' figures share: one colour a method, curves and bars with 95 % intervals over seeds, two file formats."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
 from plan2vec.experiments.rows import Row, interval, values
-from plan2vec.figures import BLACK, BLUE, ORANGE, save_figure
+from plan2vec.figures import BLACK, BLUE, DOTS_PER_INCH, ORANGE, save_figure
+from plan2vec.files import replacing
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
 GREEN, PURPLE, SKY, YELLOW = "#009E73", "#CC79A7", "#56B4E9", "#E69F00"  # Okabe and Ito, as in figures.py
@@ -80,6 +83,14 @@ def save_both(figure: Figure, folder: Path, name: str) -> None:
     """As PNG and as PDF."""
     for ending in ("png", "pdf"):
         save_figure(figure, folder / f"{name}.{ending}")
+
+
+def save_small(figure: Figure, path: Path) -> None:
+    """As PNG of 128 colours, a third of the size."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=DOTS_PER_INCH)
+    with replacing(path) as temporary, Image.open(drawn) as image:
+        image.convert("RGB").quantize(128).save(temporary, optimize=True)
 
 
 def room_title(room: str) -> str:

@@ -37,8 +37,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in settings.scenarios(ROOMS):
         for block in settings.chosen("blocks", BLOCKS):
             for method in settings.chosen("methods", tuple(METHODS)):
-                metrics, seconds = timed(measure, scene, method, int(block))
-                yield scene.rows(settings, NAME, {"dim": int(block)}, method, metrics, seconds)
+                if settings.lacks(NAME, scene, {"dim": int(block)}, method):
+                    metrics, seconds = timed(measure, scene, method, int(block))
+                    yield scene.rows(settings, NAME, {"dim": int(block)}, method, metrics, seconds)
 
 
 def measure(scene: Scenario, method: str, dim: int) -> dict:

@@ -35,8 +35,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in settings.scenarios(ROOMS):
         for method in settings.chosen("methods", METHODS):
             for dim in DIMENSIONS:
-                metrics, seconds = timed(measure, scene, method, dim)
-                yield scene.rows(settings, NAME, {"dim": dim}, method, metrics, seconds)
+                if settings.lacks(NAME, scene, {"dim": dim}, method):
+                    metrics, seconds = timed(measure, scene, method, dim)
+                    yield scene.rows(settings, NAME, {"dim": dim}, method, metrics, seconds)
 
 
 def measure(scene: Scenario, method: str, dim: int) -> dict[str, float | None]:

@@ -30,9 +30,12 @@ DEPTHS = (1, 2, 3, 4, 5, 6, 7)
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in settings.scenarios(ROOMS):
+        methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, {"lookahead": DEPTHS[-1]}, m)]
+        if not methods:
+            continue
         site = scene.small
         reach = {k: lookahead_graph(site.graph, k, scene.device) for k in DEPTHS}
-        for method in settings.chosen("methods", METHODS):
+        for method in methods:
             distance, seconds = timed(distance_of, scene, site, method)
             rows = []
             for k in DEPTHS:

@@ -32,7 +32,7 @@ def prepare(ax: Axes, room: str, labels: bool = True) -> None:
 
 def rooms_figure(rooms: Sequence[str]) -> Figure:
     """Figure 4: one frame a room, with the agent in blue and a goal in orange, which is not in the frames."""
-    figure, axes = panels(len(rooms), 8, 2.9)
+    figure, axes = panels(len(rooms), 8, 3.6)
     agent, goal = (-0.16, 0.18), (-0.16, -0.18)
     half = maze.HALF_EXTENT
     for ax, room in zip(axes, rooms, strict=True):
@@ -66,23 +66,18 @@ def embedding_figure(parts: Parts) -> Figure:
     return figure
 
 
-def score_figure(parts: Parts, dimensions: Sequence[int]) -> Figure:
-    """Figure 10a: a row a room, a column a latent size."""
-    figure = Figure((9, 0.7 + 2.3 * len(parts)), layout="constrained")
-    axes = figure.subplots(len(parts), len(dimensions), squeeze=False, sharex=True)
-    for row, (room, arrays) in zip(axes, parts.items(), strict=True):
-        radius = float(arrays["radius"])
-        for ax, dim in zip(row, dimensions, strict=True):
-            score, true = arrays[f"score_{dim}"], arrays["true"]
-            near = score <= radius
-            ax.plot(true[~near], score[~near], ".", color=BLUE, markersize=2, alpha=0.5, label="farther")
-            ax.plot(true[near], score[near], ".", color=ORANGE, markersize=2, alpha=0.5, label="predicted neighbours")
-            ax.set_title(f"{room_title(room)}, {dim}-d", fontsize=9)
-            ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
-        row[0].set_ylabel("local metric (steps)")
-    for ax in axes[-1]:
-        ax.set_xlabel("true distance around walls (m)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9, markerscale=5)
+def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[int]) -> Figure:
+    """Figure 10a: a panel a latent size."""
+    figure, axes = panels(len(dimensions), 9, 3.3)
+    for ax, dim in zip(axes, dimensions, strict=True):
+        score, true = arrays[f"score_{dim}"], arrays["true"]
+        near = score <= float(arrays["radius"])
+        ax.plot(true[~near], score[~near], ".", color=BLUE, markersize=2, alpha=0.5, label="farther")
+        ax.plot(true[near], score[near], ".", color=ORANGE, markersize=2, alpha=0.5, label="predicted neighbours")
+        ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
+        ax.set(title=f"{room_title(room)}, {dim}-d", xlabel="true distance around walls (m)")
+    axes[0].set_ylabel("local metric (steps)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9, markerscale=5)
     return figure
 
 
@@ -137,6 +132,7 @@ def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
         ax.set_title(f"hop {now}", fontsize=9)
         ax.tick_params(labelsize=7)
         ax.set_xlabel("x (m)", fontsize=8)
+        ax.tick_params(labelleft=ax is axes[0])
     axes[0].set_ylabel("y (m)", fontsize=8)
     figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
@@ -148,7 +144,7 @@ def value_figure(parts: Parts) -> Figure:
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]
         size = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1)
-        points = ax.scatter(grid[:, 0], grid[:, 1], c=arrays["value"], s=(190 * size) ** 2 / 1.6, marker="s", linewidths=0, cmap="viridis")
+        points = ax.scatter(grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis")
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
         prepare(ax, room)
         ax.set_title(room_title(room))

@@ -36,9 +36,11 @@ COUNTS = ("expanded", "touched")
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in settings.scenarios(ROOMS):
+        methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, {}, m)]
+        if not methods:
+            continue
         site = scene.large
         tasks = draw_tasks(scene, site)
-        methods = settings.chosen("methods", METHODS)
         distance = scene.train_map(site, scene.config).on(site.frames)
         for method in methods:
             plans, seconds = timed(make_plans, site, distance, method, tasks[:, 1:])

@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,11 +25,10 @@ from plan2vec.experiments import (
     value_iteration,
 )
 from plan2vec.experiments.arrays import read_arrays
-from plan2vec.experiments.drawing import save_both
+from plan2vec.experiments.drawing import save_both, save_small
 from plan2vec.experiments.pages import PICTURES, RESULTS, results_page
-from plan2vec.experiments.rows import Row, Stamp, append_rows, read_rows, write_rows
+from plan2vec.experiments.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
 from plan2vec.experiments.scenario import SMOKE, Settings, Size
-from plan2vec.figures import save_figure
 from plan2vec.files import write_text
 
 EXPERIMENTS: dict[str, ModuleType] = {
@@ -54,6 +53,8 @@ class Request:
     methods: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     smoke: bool = False
+    missing_only: bool = False
+    rows_only: bool = False
     draw_only: bool = False
     write_docs: bool = False
     time_limit: float | None = None  # seconds
@@ -68,7 +69,7 @@ def reproduce(request: Request) -> dict[str, Any]:
     out = choose_folder(request)
     if not request.draw_only:
         run_all(chosen, request, out)
-    tables = {name: publish(EXPERIMENTS[name], out, request.smoke) for name in chosen}
+    tables = {} if request.rows_only else {name: publish(EXPERIMENTS[name], out, request.smoke) for name in chosen}
     if request.write_docs:
         write_docs(out, DOCS, chosen)
     num_rows = {name: len(read_rows(out / f"{name}.jsonl")) for name in chosen}
@@ -104,14 +105,23 @@ def choose_folder(request: Request) -> Path:
 def run_all(chosen: list[str], request: Request, out: Path) -> None:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
     settings = make_settings(request, out)
+    if request.missing_only:
+        rows = [row for name in chosen for row in read_rows(out / f"{name}.jsonl")]
+        settings = replace(settings, finished=frozenset(finished_cases(rows)))
     began = time.monotonic()
-    for name in chosen:
+    for name in [name for name in chosen if has_work(EXPERIMENTS[name], settings)]:
         for rows in EXPERIMENTS[name].run(settings):
             append_rows(out / f"{name}.jsonl", rows)
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
                 print(f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}", file=sys.stderr)
                 return
+
+
+def has_work(experiment: ModuleType, settings: Settings) -> bool:
+    """The selections leave something of this experiment."""
+    kinds = {kind: tuple(getattr(experiment, kind.upper())) for kind in ("rooms", "methods", "blocks")}
+    return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
 
 
 def make_settings(request: Request, out: Path) -> Settings:
@@ -139,12 +149,10 @@ def progress(rows: list[Row], elapsed: float) -> str:
 
 
 def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
-    """Rows without those that were replaced, the table as markdown, the figures as PNG and PDF; gives the table's lines."""
-    path = out / f"{experiment.NAME}.jsonl"
-    rows = read_rows(path)
+    """The table as markdown, the figures as PNG and PDF; gives the table's lines. Rows stay as they are: others may be appending."""
+    rows = read_rows(out / f"{experiment.NAME}.jsonl")
     if not rows:
         return []
-    write_rows(path, rows)
     lines = (["*Smoke run: tiny data, no results.*", ""] if smoke else []) + experiment.table(rows)
     write_text(out / f"{experiment.NAME}.md", "\n".join(lines))
     for name, figure in experiment.draw(rows, read_arrays(out / ARRAYS, experiment.NAME)).items():
@@ -162,5 +170,5 @@ def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
         if rows:
             write_rows(path, rows)
             for figure_name, figure in EXPERIMENTS[name].draw(read_rows(path), read_arrays(out / ARRAYS, name)).items():
-                save_figure(figure, docs / PICTURES / f"{figure_name}.png")
+                save_small(figure, docs / PICTURES / f"{figure_name}.png")
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))

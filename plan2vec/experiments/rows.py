@@ -56,6 +56,15 @@ def key_of(row: Row) -> str:
     return json.dumps([row[name] for name in KEY], sort_keys=True)
 
 
+def case_key(case: Case) -> str:
+    """What the groups of rows of a case have in common."""
+    return json.dumps(vars(case), sort_keys=True)
+
+
+def finished_cases(rows: list[Row]) -> set[str]:
+    return {case_key(Case(*(row[name] for name in KEY[:-1]))) for row in rows}
+
+
 def append_rows(path: Path, rows: list[Row]) -> None:
     """All rows in one write at the end of the file, which other processes may append to as well."""
     path.parent.mkdir(parents=True, exist_ok=True)

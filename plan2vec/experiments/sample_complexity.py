@@ -22,7 +22,7 @@ from plan2vec.domains.maze import simulate
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, log_places, panels
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.experiments.scenario import FRESH, Scenario, Settings, Site, timed
+from plan2vec.experiments.scenario import FRESH, Scenario, Settings, Site, first_rollouts, timed
 
 NAME, TITLE = "sample-complexity", "Figure 6a: success against the number of rollouts"
 ROOMS = ("open",)
@@ -47,28 +47,21 @@ def sizes(scene: Scenario) -> tuple[int, ...]:
 
 def run_one(scene: Scenario, settings: Settings, space: str, num_rollouts: int) -> Iterator[list[Row]]:
     """Both methods on the same rollouts and the same two graphs."""
+    settled = {"space": space, "rollouts": num_rollouts}
+    methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, settled | {"planned_on": PLACES[0]}, m)]
+    if not methods:
+        return
     recorded = observed(first_rollouts(scene.recordings, num_rollouts), space)
     fresh = observed(simulate(scene.room, scene.size.graph_rollouts, seed=scene.seed + FRESH), space)
     metric = scene.train_metric(recorded, scene.config)[0]
     sites = {"recorded": scene.join(recorded, metric, scene.config), "fresh": scene.join(fresh, metric, scene.config)}
-    for method in settings.chosen("methods", METHODS):
+    for method in methods:
         found, seconds = timed(measure, scene, method, sites)
         rows = []
         for place, success in found.items():
-            setting = {"space": space, "rollouts": num_rollouts, "planned_on": place}
-            rows += scene.rows(settings, NAME, setting, method, {"success": success}, seconds)
+            rows += scene.rows(settings, NAME, settled | {"planned_on": place}, method, {"success": success}, seconds)
             seconds = 0.0  # both places together took so long
         yield rows
-
-
-def first_rollouts(sequences: Sequences, num: int) -> Sequences:
-    """The first so many rollouts, so that smaller sets are parts of larger ones."""
-    kept = np.searchsorted(sequences.sequence, num)
-    assert sequences.position is not None and sequences.action is not None
-    return replace(
-        sequences, frames=sequences.frames[:kept], sequence=sequences.sequence[:kept], position=sequences.position[:kept],
-        action=sequences.action[:kept],
-    )  # fmt: skip
 
 
 def observed(sequences: Sequences, space: str) -> Sequences:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.baselines import pair_distance
+from plan2vec.baselines import Judge, pair_distance
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.device_search import distances_from_on
@@ -24,7 +24,7 @@ from plan2vec.domains.maze import ROOMS, simulate
 from plan2vec.embedding import Embedding, EmbeddingConfig
 from plan2vec.encoder import FrameTensors, encode
 from plan2vec.evaluation import Truth, closure_numbers, graph_numbers, rank_agreement, straight_line, truth_of
-from plan2vec.experiments.rows import Case, Row, Stamp, make_rows
+from plan2vec.experiments.rows import Case, Row, Stamp, case_key, make_rows
 from plan2vec.local_metric import LocalMetric, LocalMetricConfig, train_local_metric
 from plan2vec.pipeline import join_frames, train_map
 from plan2vec.planner import Distance, walk_many
@@ -44,6 +44,7 @@ class Size:
 
     num_rollouts: int = 1000  # of 10 frames, in the large set
     graph_rollouts: int = 100  # in the small set
+    stacked_rollouts: int = 1000  # of the large set, joined where the local metric is a stacked one, which scores every pair anew
     episodes: int = 2000  # walks a seed
     max_updates: int | None = None  # no training takes more; None: as configured
     max_batch: int | None = None
@@ -61,7 +62,7 @@ class Size:
 
 
 SMOKE = Size(
-    num_rollouts=10, graph_rollouts=8, episodes=50, max_updates=6, max_batch=8,
+    num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, episodes=50, max_updates=6, max_batch=8,
     config=Config(
         local_metric=LocalMetricConfig(num_updates=30, batch_size=24),
         embedding=EmbeddingConfig(num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32),
@@ -82,11 +83,16 @@ class Settings:
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
     stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
+    finished: frozenset[str] = frozenset()  # cases that are not run again
 
     def chosen(self, kind: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """The selected rooms, methods or blocks among those that the experiment has."""
         asked = getattr(self, kind)
         return tuple(name for name in known if not asked or name in asked)
+
+    def lacks(self, experiment: str, scene: "Scenario", setting: dict, method: str) -> bool:
+        """The case is still to be run."""
+        return case_key(Case(experiment, scene.room, setting, method, scene.seed)) not in self.finished
 
     def scenarios(self, rooms: tuple[str, ...] = tuple(ROOMS)) -> Iterator["Scenario"]:
         """All chosen rooms, seed by seed; a smoke run takes one room unless it is told which."""
@@ -108,6 +114,7 @@ class Site:
     seconds: float  # that joining them took
     seed: int
     episodes: int
+    name: str = ""  # small | large: those that a scenario keeps
 
     @property
     def frames(self) -> np.ndarray:
@@ -177,6 +184,8 @@ class Scenario:
     def __init__(self, room: str, seed: int, size: Size, device: torch.device):
         self.room, self.seed, self.size, self.device = room, seed, size, device
         self.config = replace(size.config, seed=seed)
+        self.maps: dict[tuple[str, Config], Map] = {}
+        self.baselines: dict[str, Judge] = {}  # trained on the large set
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -199,22 +208,27 @@ class Scenario:
     @cached_property
     def small(self) -> Site:
         """The 1,000 fresh frames that Table 1 plans on."""
-        return self.join(simulate(self.room, self.size.graph_rollouts, seed=self.seed + FRESH), self.metric, self.config)
+        return self.join(simulate(self.room, self.size.graph_rollouts, seed=self.seed + FRESH), self.metric, self.config, "small")
 
     @cached_property
     def large(self) -> Site:
         """The 10,000 frames that the local metric learned from, planned on themselves."""
-        return self.join(self.recordings, self.metric, self.config)
+        return self.join(self.recordings, self.metric, self.config, "large")
 
-    def join(self, sequences: Sequences, metric: LocalMetric, config: Config) -> Site:
+    def join(self, sequences: Sequences, metric: LocalMetric, config: Config, name: str = "") -> Site:
         """Stage 2 on some recordings."""
         everything = np.ones(sequences.num_frames, bool)
         built, seconds = timed(join_frames, sequences.without_truth(), metric, config, self.device, everything)
-        return Site(sequences, built.graph, built.radius, built.report, seconds, self.seed, self.size.episodes)
+        return Site(sequences, built.graph, built.radius, built.report, seconds, self.seed, self.size.episodes, name)
 
     def train_map(self, site: Site, config: Config) -> "Map":
-        """Stage 4 on a site."""
-        return Map(train_map(site.frames, site.graph, config, self.device, Journal()), self.device)
+        """Stage 4 on a site; on the two that the scenario keeps, once a configuration."""
+        known = self.maps.get((site.name, config)) if site.name else None
+        if known is None:
+            known = Map(train_map(site.frames, site.graph, config, self.device, Journal()), self.device)
+            if site.name:
+                self.maps[site.name, config] = known
+        return known
 
     def rows(self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float) -> list[Row]:
         return make_rows(Case(experiment, self.room, setting, method, self.seed), metrics, seconds, settings.stamp)
@@ -223,6 +237,16 @@ class Scenario:
         """What all methods of a scenario share: the graph, and the time of local metric and graph."""
         setting = {"frames": frames}
         return self.rows(settings, experiment, setting, "graph", site.numbers, self.timed_metric[1] + site.seconds)
+
+
+def first_rollouts(sequences: Sequences, num: int) -> Sequences:
+    """The first so many rollouts, so that smaller sets are parts of larger ones."""
+    kept = np.searchsorted(sequences.sequence, num)
+    assert sequences.position is not None and sequences.action is not None
+    return replace(
+        sequences, frames=sequences.frames[:kept], sequence=sequences.sequence[:kept], position=sequences.position[:kept],
+        action=sequences.action[:kept],
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=32)

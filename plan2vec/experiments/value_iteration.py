@@ -31,8 +31,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         for method in settings.chosen("methods", METHODS):
             depths = [AMORTIZED] if method == "amortized" else [int(block) for block in settings.chosen("blocks", BLOCKS)]
             for depth in depths:
-                metrics, seconds = timed(measure, scene, depth)
-                yield scene.rows(settings, NAME, {"lookahead": depth}, method, metrics, seconds)
+                if settings.lacks(NAME, scene, {"lookahead": depth}, method):
+                    metrics, seconds = timed(measure, scene, depth)
+                    yield scene.rows(settings, NAME, {"lookahead": depth}, method, metrics, seconds)
 
 
 def measure(scene: Scenario, depth: int) -> dict[str, float | None]:
