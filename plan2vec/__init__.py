@@ -12,7 +12,11 @@ from plan2vec.evaluation import evaluate
 from plan2vec.model import Model, load
 from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
+from plan2vec.preparation import ReadOptions
 from plan2vec.readers import read
 from plan2vec.version import __version__
 
-__all__ = ["Config", "Model", "Plan", "Sequences", "SuccessRule", "__version__", "evaluate", "fit", "load", "make_sequences", "read"]
+__all__ = [
+    "Config", "Model", "Plan", "ReadOptions", "Sequences", "SuccessRule", "__version__", "evaluate", "fit", "load", "make_sequences",
+    "read",
+]  # fmt: skip

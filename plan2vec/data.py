@@ -7,9 +7,13 @@
 A frame travels through the whole program as its number. `frames` may be an array or a memory map.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+from plan2vec.preparation import ReadOptions
+
+CHUNK = 4096  # frames looked at together, so that memory stays bounded however many there are
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Sequences:
     time: np.ndarray | None = None  # (n,) seconds
     domain: str | None = None  # the simulator the frames come from, which knows true distances and the success rule
     source: str = "memory"  # where the frames were read from, for messages
+    options: ReadOptions = field(default_factory=ReadOptions)  # how they were read; an image from outside is prepared the same way
+    source_size: tuple[int, int] | None = None  # (width, height) of the pictures before they were cropped and squashed, if known
 
     def __post_init__(self) -> None:
         _check(self)
@@ -80,7 +86,7 @@ def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
 def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) bool: the two frames are equal to the last pixel, so nothing moved between them."""
     still = np.empty(len(first), bool)
-    for part in np.array_split(np.arange(len(first)), max(1, len(first) // 4096)):
+    for part in np.array_split(np.arange(len(first)), max(1, len(first) // CHUNK)):
         a, b = frames[first[part]], frames[second[part]]
         still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
     return still
@@ -175,8 +181,8 @@ def _check_labels(sequence: np.ndarray, source: str) -> None:
 
 def _check_values(sequences: Sequences) -> None:
     frames, source = sequences.frames, sequences.source
-    if frames.dtype.kind == "f" and not np.isfinite(frames).all():
-        row = int(np.flatnonzero(~np.isfinite(frames).all(axis=1))[0])
+    row = _first_not_finite(frames) if frames.dtype.kind == "f" else None
+    if row is not None:
         raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it")
     if sequences.position is not None and not np.isfinite(sequences.position).all():
         row = int(np.flatnonzero(~np.isfinite(sequences.position).all(axis=1))[0])
@@ -187,5 +193,13 @@ def _check_values(sequences: Sequences) -> None:
             raise ValueError(
                 f"{source}: step_length must be finite, never negative and mostly above 0 (NaN only at a sequence's last frame); repair it"
             )
-    if all((frames[part] == frames[0]).all() for part in np.array_split(np.arange(len(frames)), max(1, len(frames) // 4096))):
+    if all((frames[first : first + CHUNK] == frames[0]).all() for first in range(0, len(frames), CHUNK)):
         raise ValueError(f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording")
+
+
+def _first_not_finite(frames: np.ndarray) -> int | None:
+    for first in range(0, len(frames), CHUNK):
+        finite = np.isfinite(frames[first : first + CHUNK]).all(axis=1)
+        if not finite.all():
+            return first + int(np.argmin(finite))
+    return None

@@ -7,13 +7,14 @@ index.npz              sequence, and position, action, ...        checkpoints/  
 local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy
 """
 
+import dataclasses
 import hashlib
 import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from plan2vec.embedding import Embedding, build_embedding
 from plan2vec.files import remove_leftovers, replacing, write_text
 from plan2vec.graph import closure_entries
 from plan2vec.local_metric import LocalMetric, build_local_metric
+from plan2vec.preparation import ReadOptions
 from plan2vec.training import Journal
 
 T = TypeVar("T")
@@ -129,6 +131,7 @@ def _write_data(folder: Path, sequences: Sequences) -> None:
         "source": sequences.source, "fingerprint": fingerprint(sequences), "domain": sequences.domain,
         "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
         "num_sequences": len(np.unique(sequences.sequence)),
+        "options": dataclasses.asdict(sequences.options), "source_size": sequences.source_size,
     }  # fmt: skip
     write_text(folder / "data.json", json.dumps(described, indent=1))  # first: it marks the folder as ours
     with replacing(folder / "frames.npy") as temporary:
@@ -144,7 +147,9 @@ def read_data(folder: Path) -> Sequences:
     with np.load(folder / "index.npz", allow_pickle=False) as index:
         recorded = {name: index[name] for name in index.files}
     frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
-    return Sequences(frames, domain=described["domain"], source=described["source"], **recorded)
+    size = described.get("source_size")
+    read_as: dict[str, Any] = {"options": ReadOptions(**described.get("options", {})), "source_size": tuple(size) if size else None}
+    return Sequences(frames, domain=described["domain"], source=described["source"], **read_as, **recorded)
 
 
 def require_finished(folder: Path) -> Config:

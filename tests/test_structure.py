@@ -11,11 +11,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
-    "version", "files", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric", "graph", "strike",
-    "closures", "embedding", "planner", "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "estimator", "estimate",
-    "figures", "film", "film_video", "gallery", "report", "explorer", "bench", "cli",
+    "version", "files", "preparation", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric",
+    "graph", "strike", "closures", "embedding", "planner", "config", "domains", "run", "model", "pipeline", "readers", "evaluation",
+    "estimator", "estimate", "figures", "film", "inspection", "film_video", "gallery", "report", "explorer", "bench", "cli",
 )  # fmt: skip
-EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "playwright", "hypothesis", "networkx")
+EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx")
 
 
 def imports_of(path: Path) -> set[str]:
