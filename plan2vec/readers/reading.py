@@ -95,6 +95,12 @@ class FrameStore:
             raise ValueError(f"no room for prepared frames in {tempfile.gettempdir()} ({error}); set TMPDIR to a larger disk") from None
         self.num_frames += 1
 
+    def drop_after(self, num_frames: int) -> None:
+        """Forget the frames from this number on."""
+        self._file.seek(num_frames * int(np.prod(self.shape)))
+        self._file.truncate()
+        self.num_frames = num_frames
+
     def finish(self) -> np.ndarray:
         """(n, height, width, channels) as a memory map; the file lives as long as the map."""
         self._file.flush()

@@ -50,6 +50,7 @@ def read(path: Path, reading: Reading) -> Sequences:
                 film.add_video(file, number)
             except ValueError as error:
                 problems.append((shown(file.name), str(error)))
+        advance(film.num_decoded)
     if 2 * len(problems) > len(videos):
         tried = f"{len(problems)} of {len(videos)} videos cannot be read: {name_some(problems)}" if len(videos) > 1 else problems[0][1]
         raise ValueError(f"{source}: {tried}; repair or remove what is damaged, or convert it to .mp4")
