@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -73,12 +74,12 @@ class Film:
         """The kept frames of a file; one that breaks off gives those before the break."""
         picker, num_before = Picker(self.reading.options), len(self.labels)
         try:
-            for index, (time, picture) in enumerate(decode(file)):
+            for index, (time, frame) in enumerate(decode(file)):
                 self.num_decoded += 1
                 if self.num_decoded % 100 == 0:
                     self.advance(self.num_decoded)
                 if picker.keeps(index, time):
-                    self.add(picture, label, time)
+                    self.add(picture_of(frame), label, time)
         except ValueError as error:
             num_read = len(self.labels) - num_before
             if not num_read:
@@ -100,8 +101,8 @@ class Film:
         return build(self.reading, source, frames, np.array(self.labels, np.int64), self.size, time=np.array(self.times), **recorded)
 
 
-def decode(file: Path) -> Iterator[tuple[float, Image.Image]]:
-    """(seconds since the first frame, picture in gray or RGB) of every frame; a ValueError says where and why it breaks off."""
+def decode(file: Path) -> Iterator[tuple[float, Any]]:
+    """(seconds since the first frame, PyAV's frame) of every frame; a ValueError says where and why it breaks off."""
     av = import_av()
     if problem := why_not_a_file(file):
         raise ValueError(problem)
@@ -117,7 +118,7 @@ def decode(file: Path) -> Iterator[tuple[float, Image.Image]]:
                 index += 1
                 time = float(frame.time) if frame.time is not None else index / float(stream.average_rate or 25)
                 first = time if first is None else first
-                yield time - first, _picture(frame)
+                yield time - first, frame
             if index + 1 < COMPLETE * _promised(stream):
                 raise ValueError(f"{index + 1} frames where its header promises {_promised(stream)}")
     except (*UNREADABLE, av.FFmpegError) as error:
@@ -143,15 +144,19 @@ def _promised(stream) -> int:
     return int(duration / 1e6 * float(stream.average_rate or 0)) if duration else 0
 
 
-def _picture(frame) -> Image.Image:
-    """The frame upright; in gray where the video is."""
+def picture_of(frame: Any) -> Image.Image:
+    """PyAV's frame as a picture, upright; in gray where the video is."""
+    av = import_av()
     if frame.width * frame.height > LARGEST_PICTURE:
         raise ValueError(f"{frame.width} x {frame.height} pixels, more than {LARGEST_PICTURE // 1_000_000} million")
-    if frame.format.name.startswith("gray"):
-        picture = Image.fromarray(np.ascontiguousarray(frame.to_ndarray(format="gray")))
-    else:
-        picture = frame.to_image()
-    return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
+    try:
+        if frame.format.name.startswith("gray"):
+            picture = Image.fromarray(np.ascontiguousarray(frame.to_ndarray(format="gray")))
+        else:
+            picture = frame.to_image()
+        return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
+    except (*UNREADABLE, av.FFmpegError) as error:
+        raise ValueError(f"cannot be decoded: {first_line(error)}") from None
 
 
 def import_av() -> ModuleType:
