@@ -54,8 +54,7 @@ def make_seeds(folder: Path) -> dict[str, Path]:
     seeds |= {name: samples.write_video(folder / name / file, large, codec=codec) for name, (file, codec) in videos.items()}
     for name in ("npz", "npy", "pickle", "d4rl", "robomimic"):
         (folder / name).mkdir()
-    seeds["npz"], seeds["npy"], seeds["pickle"] = (folder / kind / f"some.{kind[:3]}" for kind in ("npz", "npy", "pickle"))
-    seeds["pickle"] = folder / "pickle" / "some.pkl"
+    seeds |= {"npz": folder / "npz" / "some.npz", "npy": folder / "npy" / "some.npy", "pickle": folder / "pickle" / "some.pkl"}
     write_npz(seeds["npz"], make_sequences(frames, np.repeat([0, 1], 4), position=np.arange(8.0), step_length=np.ones(8)))
     np.save(seeds["npy"], frames)
     seeds["pickle"].write_bytes(pickle.dumps({"observations": np.arange(20.0).reshape(10, 2), "sequence": np.repeat([0, 1], 5)}))

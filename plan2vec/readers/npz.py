@@ -9,6 +9,7 @@ domain        the name of the simulator the frames come from; optional
 """
 
 import os
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -27,7 +28,7 @@ NAME = ".npz or .npy arrays"
 EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or an .npy file"
 UNREADABLE = (  # what damaged zips and arrays can raise
     OSError, ValueError, EOFError, LookupError, RuntimeError, MemoryError, TypeError, ArithmeticError, SyntaxError, AttributeError,
-    zipfile.BadZipFile, zlib.error,
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
 
 

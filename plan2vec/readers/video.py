@@ -107,7 +107,7 @@ def decode(file: Path) -> Iterator[tuple[float, Any]]:
     if problem := why_not_a_file(file):
         raise ValueError(problem)
     try:
-        with av.open(str(file)) as container:
+        with av.open(str(file), metadata_errors="replace") as container:
             if not container.streams.video:
                 raise ValueError("no video stream in it")
             stream = container.streams.video[0]
@@ -131,7 +131,7 @@ def promised_frames(file: Path) -> int:
     if why_not_a_file(file):
         return 0
     try:
-        with av.open(str(file)) as container:
+        with av.open(str(file), metadata_errors="replace") as container:
             return _promised(container.streams.video[0]) if container.streams.video else 0
     except (*UNREADABLE, av.FFmpegError):
         return 0
