@@ -263,7 +263,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None, help="of the random damage; default: another one every time")
     parser.add_argument("--out", type=Path, default=Path("fuzz-failures"), help="where inputs that fail are saved")
-    parser.add_argument("--limit", type=float, default=60, help="seconds that one input may take")
+    parser.add_argument("--limit", type=float, default=120, help="seconds that one input may take")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else int(time.time())
     print(f"seed {seed}", flush=True)

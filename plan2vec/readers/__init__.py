@@ -48,7 +48,7 @@ def find_format(path: str | Path) -> Format:
     except FileNotFoundError:
         problem = "does not exist"
     except (OSError, ValueError) as error:
-        problem = f"cannot be looked at ({first_line(error)})"
+        problem = f"cannot be looked at ({(getattr(error, 'strerror', None) or first_line(error)).lower()})"
     raise ValueError(f"{shown(path)} {problem}; expected {', '.join(known.EXPECTED for known in FORMATS)}")
 
 

@@ -82,9 +82,8 @@ def choose_entries(entries: dict[str, Rows], camera: str | None, source: str, ve
     if len(pictures) > 1:
         raise ValueError(f"{source} has {len(pictures)} cameras; choose one with --camera from {', '.join(pictures)}")
     if not pictures:
-        raise ValueError(
-            f"{source} holds no observations: neither uint8 pictures nor vectors of numbers; it has {list(entries) or 'nothing'}"
-        )
+        found = ", ".join(entries) or "nothing"
+        raise ValueError(f"{source} holds no observations: expected uint8 pictures or vectors of numbers, but an episode has {found}")
     return pictures
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from plan2vec.data import Sequences
+from plan2vec.readers.endless import require_sound
 from plan2vec.readers.episodes import Episode, Rows, read_episodes
 from plan2vec.readers.folders import natural_key, why_not_a_file
 from plan2vec.readers.reading import Reading, first_line, require_memory, shown
@@ -131,6 +132,8 @@ def require_array(group: Any, name: str, source: str) -> Any:
         return None
     if array.is_virtual or array.external:
         raise ValueError(f"{source}: {shown(name)} lies in other files; copy it into one")
+    if array.dtype.kind == "O":
+        require_sound(Path(array.file.filename), array.file.id.get_filesize())
     claimed = int(np.prod([int(side) for side in array.shape], dtype=object)) * max(1, array.dtype.itemsize)
     chunk = int(np.prod(array.chunks, dtype=object)) * max(1, array.dtype.itemsize) if array.chunks else 0
     require_memory(f"{source}: a block of {shown(name)}", chunk)

@@ -86,7 +86,7 @@ def _list_episodes(path: Path, info: dict[str, Any], camera: str | None, source:
         listed = list((_listed_in_v3 if info["version"].startswith("v3") else _listed_in_v2)(path, info, camera))
     except (OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(
-            f"{source}: the list of episodes in meta/ cannot be read ({first_line(error)}); download the folder again"
+            f"{source}: the episodes listed in meta/ cannot be read ({first_line(error)}); download the folder again"
         ) from None
     if not listed:
         raise ValueError(f"{source}: meta/ lists no episodes; download the folder again")

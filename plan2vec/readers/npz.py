@@ -21,15 +21,12 @@ from plan2vec.data import Sequences
 from plan2vec.files import replacing
 from plan2vec.readers.folders import why_not_a_file
 from plan2vec.readers.named import KINDS, ONE_OF_KINDS, OPTIONAL, name_arrays, names_of, to_sequences
-from plan2vec.readers.pickled import admit_arrays
+from plan2vec.readers.pickled import BROKEN_PICKLE, admit_arrays
 from plan2vec.readers.reading import Reading, first_line, require_memory, shown
 
 NAME = ".npz or .npy arrays"
 EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or an .npy file"
-UNREADABLE = (  # what damaged zips and arrays can raise
-    OSError, ValueError, EOFError, LookupError, RuntimeError, MemoryError, TypeError, ArithmeticError, SyntaxError, AttributeError,
-    zipfile.BadZipFile, zlib.error, tokenize.TokenError,
-)  # fmt: skip
+UNREADABLE = (*BROKEN_PICKLE, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)  # what damaged zips and arrays can raise
 
 
 def recognizes(path: Path) -> bool:
