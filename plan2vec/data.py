@@ -7,13 +7,15 @@
 A frame travels through the whole program as its number. `frames` may be an array or a memory map.
 """
 
+import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from plan2vec.preparation import ReadOptions
 
-CHUNK = 4096  # frames looked at together, so that memory stays bounded however many there are
+CHUNK_BYTES = 1 << 26  # of frames looked at together, so that memory stays bounded however many there are
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,19 @@ def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
     return np.flatnonzero(sequence[gap:] == sequence[:-gap])
 
 
+def chunks(frames: np.ndarray, num: int) -> Iterator[slice]:
+    """Slices of range(num), each of as many frames as fit into CHUNK_BYTES; pages of a memory map are let go after each."""
+    size = max(1, CHUNK_BYTES // max(1, frames[:1].nbytes))
+    for first in range(0, num, size):
+        yield slice(first, min(first + size, num))
+        if isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            frames.base.madvise(mmap.MADV_DONTNEED)
+
+
 def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) bool: the two frames are equal to the last pixel, so nothing moved between them."""
     still = np.empty(len(first), bool)
-    for part in np.array_split(np.arange(len(first)), max(1, len(first) // CHUNK)):
+    for part in chunks(frames, len(first)):
         a, b = frames[first[part]], frames[second[part]]
         still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
     return still
@@ -193,13 +204,13 @@ def _check_values(sequences: Sequences) -> None:
             raise ValueError(
                 f"{source}: step_length must be finite, never negative and mostly above 0 (NaN only at a sequence's last frame); repair it"
             )
-    if all((frames[first : first + CHUNK] == frames[0]).all() for first in range(0, len(frames), CHUNK)):
+    if all((frames[part] == frames[0]).all() for part in chunks(frames, len(frames))):
         raise ValueError(f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording")
 
 
 def _first_not_finite(frames: np.ndarray) -> int | None:
-    for first in range(0, len(frames), CHUNK):
-        finite = np.isfinite(frames[first : first + CHUNK]).all(axis=1)
+    for part in chunks(frames, len(frames)):
+        finite = np.isfinite(frames[part]).all(axis=1)
         if not finite.all():
-            return first + int(np.argmin(finite))
+            return part.start + int(np.argmin(finite))
     return None

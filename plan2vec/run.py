@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 from torch import nn
 
 from plan2vec.config import FORMAT_VERSION, Config, differences, from_json, to_json
-from plan2vec.data import Sequences
+from plan2vec.data import Sequences, chunks
 from plan2vec.embedding import Embedding, build_embedding
 from plan2vec.files import remove_leftovers, replacing, write_text
 from plan2vec.graph import closure_entries
@@ -121,8 +121,8 @@ def fingerprint(sequences: Sequences) -> str:
     seen = (sequences.frames, sequences.sequence, sequences.step_length)
     for array in (part for part in seen if part is not None):
         digest.update(f"{array.dtype}{array.shape}".encode())
-        for part in np.array_split(np.arange(len(array)), max(1, len(array) // 4096)):
-            digest.update(np.ascontiguousarray(array[part[0] : part[-1] + 1]).data)
+        for part in chunks(array, len(array)):
+            digest.update(np.ascontiguousarray(array[part]).data)
     return digest.hexdigest()
 
 
@@ -135,10 +135,19 @@ def _write_data(folder: Path, sequences: Sequences) -> None:
     }  # fmt: skip
     write_text(folder / "data.json", json.dumps(described, indent=1))  # first: it marks the folder as ours
     with replacing(folder / "frames.npy") as temporary:
-        np.save(temporary, sequences.frames)
+        _save_array(temporary, sequences.frames)
     recorded = {name: getattr(sequences, name) for name in INDEX_FIELDS}
     with replacing(folder / "index.npz") as temporary:
         np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
+
+
+def _save_array(path: Path, array: np.ndarray) -> None:
+    """As np.save, but piece by piece: a memory map never comes into memory as a whole."""
+    header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in chunks(array, len(array)):
+            file.write(np.ascontiguousarray(array[part]).data)
 
 
 def read_data(folder: Path) -> Sequences:

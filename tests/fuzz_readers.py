@@ -168,8 +168,8 @@ def attempt(path: Path, options: ReadOptions) -> tuple[str, str]:
         return "read", f"{sequences.frames.shape}"
     except ValueError as error:
         text = str(error)
-        if type(error) is not ValueError or "\n" in text or len(text) < 10:
-            return "failure", f"no plain one-line ValueError: {traceback.format_exc()}"
+        if type(error) is not ValueError or "\n" in text or path.name not in text:
+            return "failure", f"no ValueError of one line that names the recording: {traceback.format_exc()}"
         return "refused", text
     except BaseException:
         return "failure", traceback.format_exc()

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from plan2vec.readers.reading import shown
 
+DIGITS = "0123456789"
+
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sorts frame2 before frame10."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [(0, int(part), part) if part.isdigit() and len(part) < 1000 else (1, 0, part.casefold()) for part in parts]
+    return [(0, int(part), part) if part[0] in DIGITS and len(part) < 1000 else (1, 0, part.casefold()) for part in parts]
 
 
 def list_files(folder: Path) -> list[tuple[Path, list[Path]]]:

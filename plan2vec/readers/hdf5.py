@@ -34,22 +34,24 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> Sequences:
     source = shown(path)
-    with open_hdf5(path) as file:
+    with open_hdf5(path, source) as file:
         if isinstance(file.get("data"), import_h5py().Group):
             return read_episodes(reading, source, list(_demonstrations(file["data"], source)), vectors_first=True)
         return read_episodes(reading, source, _d4rl_episodes(file, source))
 
 
 @contextmanager
-def open_hdf5(path: Path) -> Iterator[Any]:
-    """An open file; whatever h5py finds wrong in it becomes one ValueError."""
-    h5py, source = import_h5py(), shown(path)
+def open_hdf5(path: Path, source: str) -> Iterator[Any]:
+    """An open file; whatever h5py finds wrong in it becomes one ValueError that names the source."""
+    h5py = import_h5py()
     if problem := why_not_a_file(path):
         raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except UNREADABLE as error:
+    except (*UNREADABLE, ValueError) as error:
+        if str(error).startswith(source):
+            raise
         raise ValueError(f"{source} cannot be read as HDF5 ({first_line(error)}); is the file complete?") from None
 
 

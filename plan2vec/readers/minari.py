@@ -36,7 +36,7 @@ def read(path: Path, reading: Reading) -> Sequences:
     file = _main_file(folder)
     if file is None:
         raise ValueError(_why_missing(source, folder))
-    with open_hdf5(file) as opened:
+    with open_hdf5(file, source) as opened:
         return read_episodes(reading, source, list(_episodes(opened, source)))
 
 
