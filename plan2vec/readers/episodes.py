@@ -9,6 +9,7 @@ import numpy as np
 
 from plan2vec.data import Sequences
 from plan2vec.preparation import BROKEN_PICTURE, LARGEST_PICTURE, array_to_frame, frame_shape, open_picture, parse_crop
+from plan2vec.readers.parquet import EncodedColumn
 from plan2vec.readers.reading import FrameStore, Reading, build, first_line, kept_frames, name_some, require_memory
 
 BATCH_BYTES = 32_000_000  # of an array, read at once
@@ -44,6 +45,8 @@ class Rows:
         return self.is_encoded()
 
     def is_encoded(self) -> bool:
+        if isinstance(self.data, EncodedColumn):
+            return True
         if self.data.dtype.kind == "O":
             return len(self.data.shape) == 1 and len(self) > 0 and isinstance(self.data[self.first], (bytes, np.ndarray))
         flat = self.data.dtype == np.uint8 and len(self.data.shape) == 2 and len(self) > 0
@@ -91,10 +94,11 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     """Frames of all episodes; one that does not fit the first is skipped and counted."""
     if not episodes:
         raise ValueError(f"{source} holds no episodes; is it complete?")
-    if "time" not in episodes[0].beside:
+    first = next((episode for episode in episodes if episode.entries), episodes[0])
+    if "time" not in first.beside:
         reading.require_no_rate(source)
-    keys = choose_entries(episodes[0].entries, reading.options.camera, source, vectors_first)
-    collect: Pictures | Vectors = (Pictures if episodes[0].entries[keys[0]].is_picture() else Vectors)(reading, source)
+    keys = choose_entries(first.entries, reading.options.camera, source, vectors_first)
+    collect: Pictures | Vectors = (Pictures if first.entries[keys[0]].is_picture() else Vectors)(reading, source)
     labels, beside, problems = [], [], []
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
