@@ -104,9 +104,10 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
         for number, episode in enumerate(episodes):
             try:
                 kept = _kept(reading, episode, keys)
+                along = {name: _padded(rows, len(episode.entries[keys[0]]))[kept] for name, rows in episode.beside.items()}
                 collect.add([episode.entries[key] for key in keys], kept)
                 labels.append(np.full(len(kept), episode.label))
-                beside.append({name: _padded(rows, len(episode.entries[keys[0]]))[kept] for name, rows in episode.beside.items()})
+                beside.append(along)
             except (*BROKEN_PICTURE, NotImplementedError) as error:
                 problems.append((episode.name, first_line(error)))
             advance(number + 1)
