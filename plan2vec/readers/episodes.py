@@ -13,6 +13,7 @@ from plan2vec.readers.parquet import EncodedColumn
 from plan2vec.readers.reading import FrameStore, Reading, build, first_line, kept_frames, name_some, require_memory
 
 BATCH_BYTES = 32_000_000  # of an array, read at once
+BATCH_ROWS = 64  # encoded pictures, whose bytes are not known before
 LARGEST_VECTOR = 4096  # numbers a frame; longer ones are no observations
 JPEG_START = b"\xff\xd8\xff"
 
@@ -31,7 +32,7 @@ class Rows:
     def take(self, kept: np.ndarray) -> Iterator[np.ndarray]:
         """The kept rows in batches, read in one stretch each."""
         row_bytes = max(1, int(np.prod(self.data.shape[1:])) * max(1, self.data.dtype.itemsize))
-        span = max(1, BATCH_BYTES // row_bytes)
+        span = max(1, BATCH_BYTES // row_bytes) if self.data.dtype.kind != "O" else BATCH_ROWS
         while len(kept):
             here = kept[kept < kept[0] + span]
             stretch = self.data[self.first + int(here[0]) : self.first + int(here[-1]) + 1]
