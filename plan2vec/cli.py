@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import math
 import sys
 import warnings
@@ -233,6 +234,7 @@ def _setting(config: object, dotted: str) -> object:
 
 def read_recordings(path: Path, options: ReadOptions) -> tuple[Sequences, list[str]]:
     """Recordings, and what there is to warn about."""
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what it says of single files is in our own warnings
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ReadWarning)
         sequences = read(path, options, show_progress=True)

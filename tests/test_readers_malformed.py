@@ -270,6 +270,7 @@ REFUSED = {
     "observations of four axes": (lambda p: hdf5(p, observations=np.zeros((9, 2, 2, 2))), (), "expected uint8 pictures or vectors"),
     "an hdf5 that claims 40 TB": (hdf5_bomb, (), "far more than is in the file"),
     "an hdf5 that points elsewhere": (hdf5_elsewhere, (), "lies in other files"),
+    "an hdf5 that links elsewhere": (lambda p: hdf5(p, observations=h5py.ExternalLink("/dev/zero", "x")), (), "lies in other files"),
     "demonstrations without observations": (lambda p: hdf5(p, **{"data/demo_0/actions": np.eye(9)}), (), "holds no observations"),
     "a camera that is not there": (
         lambda p: samples.write_robomimic(p / "some.hdf5"), ("--camera", "front"), "from agentview_image, eef_pos, object"),

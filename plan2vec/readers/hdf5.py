@@ -35,7 +35,7 @@ def recognizes(path: Path) -> bool:
 def read(path: Path, reading: Reading) -> Sequences:
     source = shown(path)
     with open_hdf5(path, source) as file:
-        if isinstance(file.get("data"), import_h5py().Group):
+        if isinstance(member(file, "data", source), import_h5py().Group):
             return read_episodes(reading, source, list(_demonstrations(file["data"], source)), vectors_first=True)
         return read_episodes(reading, source, _d4rl_episodes(file, source))
 
@@ -66,9 +66,9 @@ def import_h5py() -> ModuleType:
 def _demonstrations(data: Any, source: str) -> Iterator[Episode]:
     """robomimic: one group an episode."""
     h5py = import_h5py()
-    names = sorted((name for name in data if isinstance(data.get(name), h5py.Group)), key=natural_key)
+    names = sorted((name for name in data if isinstance(member(data, name, source), h5py.Group)), key=natural_key)
     for number, name in enumerate(names):
-        observed = data[name].get("obs")
+        observed = member(data[name], "obs", source)
         entries = flat_entries(observed, source) if isinstance(observed, h5py.Group) else {}
         yield Episode(number, shown(name), entries, recorded_beside(data[name], {"action": "actions"}, source))
 
@@ -118,7 +118,7 @@ def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> d
     h5py = import_h5py()
     entries: dict[str, Rows] = {}
     for name in group:
-        inner = group.get(name)
+        inner = member(group, name, source)
         if isinstance(inner, h5py.Group) and depth < DEEPEST:
             entries |= flat_entries(inner, source, f"{prefix}{name}/", depth + 1)
         elif isinstance(inner, h5py.Dataset) and inner.ndim > 0:
@@ -127,10 +127,17 @@ def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> d
     return entries
 
 
+def member(group: Any, name: str, source: str) -> Any:
+    """What a group holds under a name, None if nothing; other files are never opened."""
+    if isinstance(group.get(name, getlink=True), import_h5py().ExternalLink):
+        raise ValueError(f"{source}: {shown(name)} lies in other files; copy it into one")
+    return group.get(name)
+
+
 def require_array(group: Any, name: str, source: str) -> Any:
     """An array of the file, None if it is not there; refuses one that claims more than it holds, or that lies in other files."""
-    array = group.get(name)
-    if array is None or not isinstance(array, import_h5py().Dataset) or array.ndim == 0:
+    array = member(group, name, source)
+    if not isinstance(array, import_h5py().Dataset) or array.ndim == 0:
         return None
     if array.is_virtual or array.external:
         raise ValueError(f"{source}: {shown(name)} lies in other files; copy it into one")

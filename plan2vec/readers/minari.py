@@ -16,7 +16,7 @@ import numpy as np
 from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, read_episodes
 from plan2vec.readers.folders import natural_key
-from plan2vec.readers.hdf5 import flat_entries, import_h5py, open_hdf5, recorded_beside, require_array
+from plan2vec.readers.hdf5 import flat_entries, import_h5py, member, open_hdf5, recorded_beside, require_array
 from plan2vec.readers.reading import Reading, shown
 
 NAME = "Minari"
@@ -61,7 +61,7 @@ def _why_missing(source: str, folder: Path) -> str:
 
 def _episodes(file: Any, source: str) -> Iterator[Episode]:
     h5py = import_h5py()
-    names = sorted((name for name in file if isinstance(file.get(name), h5py.Group)), key=natural_key)
+    names = sorted((name for name in file if isinstance(member(file, name, source), h5py.Group)), key=natural_key)
     for number, name in enumerate(names):
         beside = recorded_beside(file[name], {"action": "actions"}, source)
         entries = _observed(file[name], source)
@@ -72,7 +72,7 @@ def _episodes(file: Any, source: str) -> Iterator[Episode]:
 
 
 def _observed(group: Any, source: str) -> dict[str, Rows]:
-    if isinstance(group.get("observations"), import_h5py().Group):
+    if isinstance(member(group, "observations", source), import_h5py().Group):
         return flat_entries(group["observations"], source)
     array = require_array(group, "observations", source)
     return {} if array is None else {"observations": Rows(array, 0, len(array))}

@@ -22,7 +22,7 @@ ADMITTED = {
 } | {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}
 BROKEN_PICKLE = (
     pickle.UnpicklingError, OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError, EOFError,
-    RuntimeError, MemoryError,
+    RuntimeError, MemoryError, AssertionError, SystemError,
 )  # fmt: skip
 
 
