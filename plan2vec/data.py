@@ -15,7 +15,7 @@ import numpy as np
 
 from plan2vec.preparation import ReadOptions
 
-CHUNK_BYTES = 1 << 26  # of frames looked at together, so that memory stays bounded however many there are
+CHUNK_BYTES = 1 << 24  # of frames looked at together, so that memory stays bounded however many there are
 
 
 @dataclass(frozen=True)

@@ -77,23 +77,24 @@ def test_gray_images_stay_gray_and_one_coloured_makes_all_coloured(tmp_path):
 
 
 def test_memory_stays_bounded_while_a_folder_is_read_and_kept(tmp_path):
-    """1,000 frames of 256 x 256 x 3 are 197 MB; the process grows by far less."""
+    """600 frames of 256 x 256 x 3 are 118 MB; the process grows by far less."""
     picture = np.kron(BLOCK[0, :32, :32], np.ones((8, 8, 1), np.uint8))
     samples.write_images(tmp_path / "a", np.stack((picture, 255 - picture)), ".jpg")
-    for k in range(2, 1000):
+    for k in range(2, 600):
         (tmp_path / "a" / f"frame{k}.jpg").hardlink_to(tmp_path / "a" / f"frame{k % 2}.jpg")
     code = """
-import resource, sys, pathlib, plan2vec, plan2vec.run, plan2vec.training
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import re, sys, pathlib, plan2vec, plan2vec.run, plan2vec.training
+peak = lambda: int(re.search("VmHWM: *(.*) kB", pathlib.Path("/proc/self/status").read_text())[1])
+before = peak()
 recordings = plan2vec.read(sys.argv[1] + "/a", plan2vec.ReadOptions(size=256))
 out = pathlib.Path(sys.argv[1]) / "run"
 plan2vec.run.open_run(out, recordings, plan2vec.Config(), plan2vec.training.Journal(out))
-print(recordings.frames.nbytes, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+print(recordings.frames.nbytes, 1024 * (peak() - before))
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     num_bytes, growth = map(int, done.stdout.split())
-    assert num_bytes == 1000 * 256 * 256 * 3 and growth < 0.75 * num_bytes
+    assert num_bytes == 600 * 256 * 256 * 3 and growth < 0.6 * num_bytes
     kept = np.load(tmp_path / "run" / "frames.npy")
     assert kept.nbytes == num_bytes and (kept[::2] == kept[0]).all() and (kept[1::2] == kept[1]).all()
 
