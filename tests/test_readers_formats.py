@@ -158,6 +158,8 @@ def test_an_npy_file_is_one_sequence_of_frames_or_observations(tmp_path):
     frames, walk = read(tmp_path / "frames.npy"), read(tmp_path / "walk.npy")
     assert (frames.frames == BLOCK).all() and isinstance(frames.frames, np.memmap) and lengths(frames) == [12]
     assert (walk.frames == np.eye(5)).all() and walk.frames.dtype == np.float32
+    thin = read(tmp_path / "frames.npy", ReadOptions(every=5))
+    assert isinstance(thin.frames, np.memmap) and lefts(thin.frames) == [0, 10, 20]
 
 
 def test_features_take_the_place_of_frames(tmp_path):
