@@ -1,13 +1,15 @@
 # make demo    set up and run the demo            make test    set up, then lint, types and tests
 # make test-browser    the interactive page in a real browser (installs Debian's chromium where it is missing)
+# make fuzz SECONDS=600    damaged recordings of every format against the readers; what fails is kept in fuzz-failures/
 # All need Python >= 3.11 and make, nothing else; once set up they work offline.
 
 PYTHON ?= python3
+SECONDS ?= 600
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-browser browser lint coverage clean
+.PHONY: demo test test-browser browser fuzz lint coverage clean
 
 demo: $(READY)
 	$(BIN)/plan2vec demo
@@ -18,6 +20,9 @@ test: $(READY) lint
 test-browser: $(READY) browser
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
 	$(BIN)/python -m pytest tests/browser/test_explorer_browser.py
+
+fuzz: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz_readers.py --seconds $(SECONDS)
 
 browser:
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)

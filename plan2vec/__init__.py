@@ -13,10 +13,11 @@ from plan2vec.grow import Grown, add
 from plan2vec.model import Model, load
 from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
+from plan2vec.preparation import ReadOptions
 from plan2vec.readers import read
 from plan2vec.version import __version__
 
 __all__ = [
-    "Config", "Grown", "Model", "Plan", "Sequences", "SuccessRule", "__version__",
+    "Config", "Grown", "Model", "Plan", "ReadOptions", "Sequences", "SuccessRule", "__version__",
     "add", "evaluate", "fit", "load", "make_sequences", "read",
 ]  # fmt: skip

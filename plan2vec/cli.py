@@ -2,15 +2,16 @@
 
 import dataclasses
 import json
+import logging
 import math
 import sys
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
-from PIL import Image, UnidentifiedImageError
 from rich.console import Console
 from rich.table import Table
 
@@ -28,18 +29,22 @@ from plan2vec.files import write_text
 from plan2vec.film import film_strip
 from plan2vec.film_video import save_video, writer_of
 from plan2vec.grow import add, follow_strikes
+from plan2vec.inspection import describe, inspection_sheet
 from plan2vec.model import Model, load
 from plan2vec.pipeline import fit
 from plan2vec.planner import Method, Plan
-from plan2vec.readers import read
+from plan2vec.preparation import ReadOptions, image_frame
+from plan2vec.readers import ReadWarning, find_format, read
 from plan2vec.report import write_report
 from plan2vec.review import draw_suspects, judge_by_name, map_follows, suspects
+from plan2vec.run import read_data, require_finished
 from plan2vec.search import connected_parts
 from plan2vec.strike import read_judged
 from plan2vec.version import __version__
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Settings = Annotated[Config, tyro.conf.arg(name="")]
+ReadSettings = Annotated[ReadOptions, tyro.conf.arg(name="")]
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,24 @@ class Fit:
 
     recordings: Annotated[
         Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")
-    ]  # an .npz file with frames (or observations) and sequence
+    ]  # a folder of images, video, .npz, .npy, .hdf5, minari:ID or a LeRobot folder: see docs/recordings.md
     out: Path  # run folder
+    reading: ReadSettings = field(default_factory=ReadOptions)
     device: Device = "auto"
     checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
     json: bool = False  # print the scorecard as one JSON object
     preset: Literal["default", "paper"] = "default"  # start from these settings
     config: Settings = field(default_factory=Config)
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Say what would be read from recordings, and draw a contact sheet."""
+
+    recordings: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATH")]  # as for fit
+    sheet: Path | None = None  # where a contact sheet goes: a .png file
+    reading: ReadSettings = field(default_factory=ReadOptions)
+    json: bool = False  # print the answer as one JSON object
 
 
 @dataclass(frozen=True)
@@ -199,7 +215,7 @@ def refuse(text: str, code: int) -> int:
     return code
 
 
-Command = Demo | Fit | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Explore | Bench | Reproduce
+Command = Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Explore | Bench | Reproduce
 
 
 def parse(arguments: list[str]) -> Command:
@@ -209,6 +225,7 @@ def parse(arguments: list[str]) -> Command:
     commands = (
         Annotated[Demo, subcommand("demo", default=Demo(config=settings))]
         | Annotated[Fit, subcommand("fit", default=Fit(tyro.MISSING, tyro.MISSING, config=settings))]
+        | Annotated[Inspect, subcommand("inspect")]
         | Annotated[PlanCommand, subcommand("plan")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
@@ -236,6 +253,8 @@ def run_command(command: Command) -> int:
             demo(command)
         case Fit():
             fit_recordings(command)
+        case Inspect():
+            inspect(command)
         case PlanCommand():
             plan(command)
         case Evaluate():
@@ -289,8 +308,31 @@ def _setting(config: object, dotted: str) -> object:
     return config
 
 
+def read_recordings(path: Path, options: ReadOptions) -> tuple[Sequences, list[str]]:
+    """Recordings, and what there is to warn about."""
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what it says of single files is in our own warnings
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ReadWarning)
+        sequences = read(path, options, show_progress=True)
+    notes = [str(one.message) for one in caught if issubclass(one.category, ReadWarning)]
+    for note in notes:
+        say(f"warning: {note}")
+    return sequences, notes
+
+
+def inspect(command: Inspect) -> None:
+    if command.sheet is not None and command.sheet.suffix.lower() != ".png":
+        raise ValueError(f"--sheet must end in .png, but is {command.sheet}")
+    sequences, notes = read_recordings(command.recordings, command.reading)
+    answer = describe(sequences, find_format(command.recordings).NAME, notes)
+    if command.sheet is not None:
+        save_figure(inspection_sheet(sequences), command.sheet)
+        answer["sheet"] = str(command.sheet)
+    print_answer(clean(answer), command.json)
+
+
 def fit_recordings(command: Fit) -> None:
-    sequences = read(command.recordings)
+    sequences, _ = read_recordings(command.recordings, command.reading)
     num_sequences = len(np.unique(sequences.sequence))
     say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num_sequences:,} sequences")
     if num_sequences == 1:
@@ -320,7 +362,9 @@ def write_run_report(model: Model) -> dict:
 
 
 def add_recordings(command: Add) -> None:
-    grown = add(command.run, read(command.recordings), command.num_updates, command.device, show_progress=True)
+    require_finished(command.run)
+    recordings, _ = read_recordings(command.recordings, read_data(command.run).options)  # prepared as the map's own frames
+    grown = add(command.run, recordings, command.num_updates, command.device, show_progress=True)
     write_run_report(grown.model)
     print_answer(clean(grown.report), command.json)
 
@@ -405,13 +449,10 @@ def asked_frame(model: Model, text: str) -> str | np.ndarray:
     """Frame numbers stay text; the path of an image becomes a frame of the run's size."""
     if not Path(text).is_file():
         return text
-    shape = model.sequences.frame_shape
-    if len(shape) != 3 or shape[2] not in (1, 3):
-        raise ValueError(f"{text}: an image can be looked up only on a map of gray or RGB frames, but these have shape {shape}")
+    sequences = model.sequences
     try:
-        with Image.open(text) as image:
-            return np.asarray(image.convert("L" if shape[2] == 1 else "RGB").resize((shape[1], shape[0]))).reshape(shape)
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+        return image_frame(Path(text), sequences.frame_shape, sequences.options, sequences.source_size)
+    except ValueError as error:
         raise ValueError(f"{text} cannot be read as an image ({error})") from None
 
 

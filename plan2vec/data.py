@@ -7,10 +7,15 @@
 A frame travels through the whole program as its number. `frames` may be an array or a memory map.
 """
 
-from dataclasses import dataclass, replace
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from plan2vec.preparation import ReadOptions
+
+CHUNK_BYTES = 1 << 24  # of frames looked at together, so that memory stays bounded however many there are
 STILL_SHARE = 0.1  # a frame that differs from another by less than this share of the median step's change shows the same
 VISIBLE_CHANGE = 8  # gray levels of 255 by which a pixel must change to count, above a camera's noise
 MOVING_SHARE = 0.25  # share of the pixels that a median step changes beyond which the camera itself moves
@@ -39,6 +44,8 @@ class Sequences:
     time: np.ndarray | None = None  # (n,) seconds
     domain: str | None = None  # the simulator the frames come from, which knows true distances and the success rule
     source: str = "memory"  # where the frames were read from, for messages
+    options: ReadOptions = field(default_factory=ReadOptions)  # how they were read; an image from outside is prepared the same way
+    source_size: tuple[int, int] | None = None  # (width, height) of the pictures before they were cropped and squashed, if known
 
     def __post_init__(self) -> None:
         _check(self)
@@ -81,10 +88,19 @@ def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
     return np.flatnonzero(sequence[gap:] == sequence[:-gap])
 
 
+def chunks(frames: np.ndarray, num: int) -> Iterator[slice]:
+    """Slices of range(num), each of as many frames as fit into CHUNK_BYTES; pages of a memory map are let go after each."""
+    size = max(1, CHUNK_BYTES // max(1, frames[:1].nbytes))
+    for first in range(0, num, size):
+        yield slice(first, min(first + size, num))
+        if isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            frames.base.madvise(mmap.MADV_DONTNEED)
+
+
 def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) bool: the two frames are equal to the last pixel, so nothing moved between them."""
     still = np.empty(len(first), bool)
-    for part in np.array_split(np.arange(len(first)), max(1, len(first) // 4096)):
+    for part in chunks(frames, len(first)):
         a, b = frames[first[part]], frames[second[part]]
         still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
     return still
@@ -216,8 +232,8 @@ def _check_labels(sequence: np.ndarray, source: str) -> None:
 
 def _check_values(sequences: Sequences) -> None:
     frames, source = sequences.frames, sequences.source
-    if frames.dtype.kind == "f" and not np.isfinite(frames).all():
-        row = int(np.flatnonzero(~np.isfinite(frames).all(axis=1))[0])
+    row = _first_not_finite(frames) if frames.dtype.kind == "f" else None
+    if row is not None:
         raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it")
     if sequences.position is not None and not np.isfinite(sequences.position).all():
         row = int(np.flatnonzero(~np.isfinite(sequences.position).all(axis=1))[0])
@@ -228,5 +244,13 @@ def _check_values(sequences: Sequences) -> None:
             raise ValueError(
                 f"{source}: step_length must be finite, never negative and mostly above 0 (NaN only at a sequence's last frame); repair it"
             )
-    if all((frames[part] == frames[0]).all() for part in np.array_split(np.arange(len(frames)), max(1, len(frames) // 4096))):
+    if all((frames[part] == frames[0]).all() for part in chunks(frames, len(frames))):
         raise ValueError(f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording")
+
+
+def _first_not_finite(frames: np.ndarray) -> int | None:
+    for part in chunks(frames, len(frames)):
+        finite = np.isfinite(frames[part]).all(axis=1)
+        if not finite.all():
+            return part.start + int(np.argmin(finite))
+    return None

@@ -9,13 +9,14 @@ local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy
 Growing a map and fitting it to struck closures replace several of these files: together, as `staging.py` says.
 """
 
+import dataclasses
 import hashlib
 import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,11 +26,12 @@ from scipy.sparse import csr_array
 from torch import nn
 
 from plan2vec.config import FORMAT_VERSION, Config, differences, from_json, to_json
-from plan2vec.data import Sequences
+from plan2vec.data import Sequences, chunks
 from plan2vec.embedding import Embedding, build_embedding
 from plan2vec.files import remove_leftovers, replacing, write_text
 from plan2vec.graph import closure_entries
 from plan2vec.local_metric import LocalMetric, build_local_metric
+from plan2vec.preparation import ReadOptions
 from plan2vec.staging import settle
 from plan2vec.strike import Pair
 from plan2vec.training import Journal
@@ -130,15 +132,15 @@ def fingerprint(sequences: Sequences) -> str:
     seen = (sequences.frames, sequences.sequence, sequences.step_length)
     for array in (part for part in seen if part is not None):
         digest.update(f"{array.dtype}{array.shape}".encode())
-        for part in np.array_split(np.arange(len(array)), max(1, len(array) // 4096)):
-            digest.update(np.ascontiguousarray(array[part[0] : part[-1] + 1]).data)
+        for part in chunks(array, len(array)):
+            digest.update(np.ascontiguousarray(array[part]).data)
     return digest.hexdigest()
 
 
 def _write_data(folder: Path, sequences: Sequences) -> None:
     write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))  # first: it marks the folder as ours
     with replacing(folder / "frames.npy") as temporary:
-        np.save(temporary, sequences.frames)
+        _save_array(temporary, sequences.frames)
     write_index(folder, sequences)
 
 
@@ -148,6 +150,7 @@ def describe(sequences: Sequences) -> dict[str, object]:
         "source": sequences.source, "fingerprint": fingerprint(sequences), "domain": sequences.domain,
         "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
         "num_sequences": len(np.unique(sequences.sequence)),
+        "options": dataclasses.asdict(sequences.options), "source_size": sequences.source_size,
     }  # fmt: skip
 
 
@@ -158,13 +161,24 @@ def write_index(folder: Path, sequences: Sequences) -> None:
         np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
 
 
+def _save_array(path: Path, array: np.ndarray) -> None:
+    """As np.save, but piece by piece: a memory map never comes into memory as a whole."""
+    header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in chunks(array, len(array)):
+            file.write(np.ascontiguousarray(array[part]).data)
+
+
 def read_data(folder: Path) -> Sequences:
     """The recordings of a run, frames as a memory map."""
     described = read_json(folder / "data.json")
     with np.load(folder / "index.npz", allow_pickle=False) as index:
         recorded = {name: index[name] for name in index.files}
     frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
-    return Sequences(frames, domain=described["domain"], source=described["source"], **recorded)
+    size = described.get("source_size")
+    read_as: dict[str, Any] = {"options": ReadOptions(**described.get("options", {})), "source_size": tuple(size) if size else None}
+    return Sequences(frames, domain=described["domain"], source=described["source"], **read_as, **recorded)
 
 
 def require_finished(folder: Path) -> Config:

@@ -155,7 +155,7 @@ def frames(num: int = 20) -> np.ndarray:
 BAD = {
     "float frames": ({"frames": frames().astype(float)}, "uint8"),
     "two axes": ({"frames": frames()[0]}, "axes"),
-    "no frames": ({"pictures": frames()}, "exactly one of `frames` and `observations`"),
+    "no frames": ({"pictures": frames()}, "exactly one of `frames`, `observations` and `features`"),
     "both": ({"frames": frames(), "observations": np.zeros((20, 2))}, "exactly one"),
     "NaN": ({"observations": np.full((20, 2), np.nan)}, "finite"),
     "zero frames": ({"frames": frames(0)}, "at least 2 frames"),

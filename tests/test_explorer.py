@@ -155,9 +155,12 @@ def test_broken_uploads_get_a_message_and_no_frame(session):
         assert number is None and message.startswith("the upload")
 
 
+TINY = make_sequences(np.stack((np.zeros((16, 16), np.uint8), np.ones((16, 16), np.uint8))), np.zeros(2, int))
+
+
 def test_an_upload_of_too_many_bytes_is_refused():
     with pytest.raises(ValueError, match="8 MB"):
-        decode_upload(data_address(b"x" * (LARGEST_FILE + 10)), (16, 16, 1))
+        decode_upload(data_address(b"x" * (LARGEST_FILE + 10)), TINY)
 
 
 @pytest.mark.parametrize("side", [5_100, 11_000, 20_000])
@@ -169,7 +172,7 @@ def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(side):
     data = bytearray(buffer.getvalue())
     data[18:26] = side.to_bytes(4, "little") + side.to_bytes(4, "little")
     with pytest.raises(ValueError, match="pixels|exceeds"):
-        decode_upload(data_address(bytes(data)), (16, 16, 1))
+        decode_upload(data_address(bytes(data)), TINY)
 
 
 def test_vectors_cannot_be_asked_for_by_an_image(islands):

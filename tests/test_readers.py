@@ -71,10 +71,10 @@ def test_a_flat_position_is_one_coordinate(tmp_path):
 
 def test_a_missing_file_and_a_file_of_another_kind_are_refused(tmp_path):
     assert "does not exist" in (text := refusal(tmp_path / "none.npz")) and "expected an .npz file" in text
-    (tmp_path / "film.mp4").write_bytes(b"film")
-    assert "no .npz file; expected one with `frames`" in refusal(tmp_path / "film.mp4")
+    (tmp_path / "film.xyz").write_bytes(b"film")
+    assert "expected an .npz file" in refusal(tmp_path / "film.xyz")
     (tmp_path / "folder.npz").mkdir()
-    assert "no .npz file" in refusal(tmp_path / "folder.npz")
+    assert "holds no images" in refusal(tmp_path / "folder.npz")
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -146,7 +146,7 @@ def test_a_pickle_inside_or_instead_of_the_file_never_runs(tmp_path):
 
 
 def test_both_or_none_of_frames_and_observations_are_refused(refuse):
-    assert "exactly one of `frames` and `observations`, but the file holds frames, observations" in refuse(
+    assert "exactly one of `frames`, `observations` and `features`, but the file holds frames, observations" in refuse(
         frames=frames(), observations=np.zeros((6, 2))
     )
     assert "but the file holds pictures" in refuse(pictures=frames())

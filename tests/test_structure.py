@@ -11,12 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
-    "version", "files", "staging", "data", "heads", "neighbors", "encoder", "training", "search", "device_search", "local_metric",
-    "graph", "strike", "closures", "embedding", "planner", "value_iteration", "baselines", "config", "domains", "run", "model", "pipeline",
-    "readers", "evaluation", "grow", "estimator", "estimate", "figures", "film", "film_video", "review", "gallery", "report", "explorer",
-    "bench", "experiments", "cli",
+    "version", "files", "staging", "preparation", "data", "heads", "neighbors", "encoder", "training", "search", "device_search",
+    "local_metric", "graph", "strike", "closures", "embedding", "planner", "value_iteration", "baselines", "config", "domains", "run",
+    "model", "pipeline", "readers", "evaluation", "grow", "estimator", "estimate", "figures", "film", "inspection", "film_video", "review",
+    "gallery", "report", "explorer", "bench", "experiments", "cli",
 )  # fmt: skip
-EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "playwright", "hypothesis", "networkx")
+EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx")
 
 
 def imports_of(path: Path) -> set[str]:

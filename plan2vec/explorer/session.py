@@ -80,7 +80,7 @@ class Session:
 
     def locate_upload(self, contents: str) -> Located:
         with self._lock:  # the first search encodes all frames
-            return self.model.locate(decode_upload(contents, self.sequences.frame_shape))
+            return self.model.locate(decode_upload(contents, self.sequences))
 
     # ------------------------------------------------------------------------------------------------ plans
 

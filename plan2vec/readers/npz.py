@@ -1,68 +1,119 @@
-"""The plain format: one .npz file.
+"""The plain formats: one .npz file of named arrays, or one .npy file with one sequence.
 
-frames        uint8 (n, h, w), (n, h, w, c) or (n, c, h, w)   or   observations  float (n, d)
+frames        uint8 (n, h, w), (n, h, w, c) or (n, c, h, w)   or   observations  float (n, d)   or   features  float (n, d)
 sequence      int (n,), equal labels contiguous; missing: one sequence
 position (n, k), action (n, a), step_length (n,), time (n,)   optional; other keys are ignored
 domain        the name of the simulator the frames come from; optional
+
+`features` are vectors that another network computed from the frames; they are treated as observations.
 """
 
+import os
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from plan2vec.data import Sequences, make_sequences
+from plan2vec.data import Sequences
 from plan2vec.files import replacing
+from plan2vec.readers.folders import why_not_a_file
+from plan2vec.readers.named import KINDS, ONE_OF_KINDS, OPTIONAL, name_arrays, names_of, to_sequences
+from plan2vec.readers.pickled import BROKEN_PICKLE, admit_arrays
+from plan2vec.readers.reading import Reading, first_line, require_memory, shown
 
-UNREADABLE = (OSError, ValueError, EOFError, LookupError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)  # what zips can raise
-OPTIONAL = ("position", "action", "step_length", "time")
+NAME = ".npz or .npy arrays"
+EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or an .npy file"
+UNREADABLE = (*BROKEN_PICKLE, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)  # what damaged zips and arrays can raise
 
 
-def read_npz(path: Path) -> Sequences:
-    """Recordings of one .npz file; nothing pickled is ever opened."""
+def recognizes(path: Path) -> bool:
+    return path.suffix.lower() in (".npz", ".npy") and os.path.exists(path) and not os.path.isdir(path)
+
+
+def read(path: Path, reading: Reading) -> Sequences:
+    """Recordings of one file; nothing pickled is opened unless the user trusts it."""
+    source = shown(path)
+    if problem := why_not_a_file(path):
+        raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
     try:
-        with open(path, "rb") as opened:  # np.load leaves a file it opened itself open when it cannot read it
-            file = np.load(opened, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("a bare array, not an archive of named arrays")
-            wanted = ("frames", "observations", "sequence", "domain", *OPTIONAL)
-            arrays = {name: file[name] for name in wanted if name in file.files}
-            names = list(file.files)
-        if damaged := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
-            raise ValueError(f"{damaged[0]} is no array")
+        arrays = _load_npy(path, reading) if path.suffix.lower() == ".npy" else _load_npz(path, reading)
     except UNREADABLE as error:
-        what = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{path} cannot be read as .npz ({what}); is the file complete, and does it hold plain arrays only?") from None
-    return _to_sequences(path, arrays, names)
+        if str(error).startswith(source):
+            raise
+        what = f"{path.suffix.lower()} ({first_line(error)})"
+        raise ValueError(f"{source} cannot be read as {what}; is the file complete, and does it hold plain arrays only?") from None
+    return to_sequences(reading, source, arrays)
 
 
-def _to_sequences(path: Path, arrays: dict[str, np.ndarray], names: list[str]) -> Sequences:
-    given = [name for name in ("frames", "observations") if name in arrays]
-    if len(given) != 1:
-        raise ValueError(f"{path}: expected exactly one of `frames` and `observations`, but the file holds {', '.join(names) or 'nothing'}")
-    frames = arrays[given[0]]
-    wanted_dimensions = (3, 4) if given[0] == "frames" else (2,)
-    if frames.ndim not in wanted_dimensions:
-        raise ValueError(f"{path}: {given[0]} must have {' or '.join(map(str, wanted_dimensions))} axes, but has shape {frames.shape}")
-    domain = str(arrays["domain"]) if "domain" in arrays else None
-    recorded = {name: _numbers(path, name, arrays[name]) for name in OPTIONAL if name in arrays}
+def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file:
+        dtype, _ = _read_header(file)
+    if dtype.hasobject:
+        with open(path, "rb") as file:
+            return name_arrays(str(path), _load_array(file, str(path), reading))
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return {"frames" if array.dtype == np.uint8 else "observations": array}
+
+
+def _load_npz(path: Path, reading: Reading) -> dict[str, np.ndarray]:
+    with open(path, "rb") as opened:
+        if opened.read(6) == b"\x93NUMPY":
+            raise ValueError("a bare array, not an archive of named arrays; rename it to .npy")
+        with zipfile.ZipFile(opened) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            members = [(name, f"{name}.npy") for name in (*KINDS, "sequence", "domain", *OPTIONAL) if f"{name}.npy" in archive.namelist()]
+            _require_members(archive, shown(path), [member for _, member in members])
+            arrays = {}
+            for name, member in members:
+                with archive.open(member) as file:
+                    arrays[name] = _load_array(file, f"{shown(path)}: {name}", reading)
+    if not any(name in arrays for name in KINDS):
+        raise ValueError(f"{shown(path)}: {ONE_OF_KINDS}, but the file holds {names_of(names)}")
+    return arrays
+
+
+def _require_members(archive: zipfile.ZipFile, source: str, members: list[str]) -> None:
+    """Adds up what the arrays claim to hold, from their headers alone: a small file can claim terabytes."""
+    claimed = 0
+    for member in members:
+        with archive.open(member) as file:
+            dtype, shape = _read_header(file, member)
+        claimed += int(np.prod([int(side) for side in shape], dtype=object)) * dtype.itemsize
+    require_memory(source, claimed)
+
+
+def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int, ...]]:
     try:
-        return make_sequences(frames, arrays.get("sequence"), domain=domain, source=str(path), **recorded)
-    except ValueError as error:
-        text = str(error)
-        raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+        version = np.lib.format.read_magic(file)
+    except ValueError:
+        raise ValueError(f"{name.removesuffix('.npy')} is no array") from None
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(file)
+    return dtype, shape
 
 
-def _numbers(path: Path, name: str, values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"{path}: {name} must hold numbers, but its dtype is {values.dtype}")
-    return values
+def _load_array(file: IO[bytes], name: str, reading: Reading) -> Any:
+    """One array; an array of objects is a pickle inside."""
+    if not reading.options.trust_pickle:
+        try:
+            return np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            if "allow_pickle" in str(error):
+                raise ValueError(f"{name} is a pickle, which can run any program; plain arrays only, or --trust-pickle") from None
+            raise
+    start = file.tell()
+    dtype, _ = _read_header(file)
+    if dtype.hasobject:
+        return admit_arrays(file)
+    file.seek(start)
+    return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def write_npz(path: Path, sequences: Sequences) -> None:
-    """Recordings as one .npz file that `read_npz` reads back."""
+    """Recordings as one .npz file that `read` reads back."""
     key = "frames" if sequences.frames.dtype == np.uint8 else "observations"
     arrays: dict[str, Any] = {key: sequences.frames, "sequence": sequences.sequence}
     arrays |= {name: getattr(sequences, name) for name in OPTIONAL if getattr(sequences, name) is not None}

@@ -1,0 +1,65 @@
+"""A guard against HDF5 files whose rows of variable length never end, or claim gigabytes.
+
+libhdf5 walks a damaged heap of such rows for ever, and nothing in the same process can stop it. So a small process of its own
+reads them first, under an alarm that is set anew for every few rows.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+STALLED = 30  # seconds without progress
+TOO_MUCH = 3  # the exit code for rows that claim too much
+PROBE = """
+import os, resource, signal, sys
+from contextlib import suppress
+path, stalled, too_much = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+signal.alarm(stalled)
+import h5py
+damaged = suppress(OSError, LookupError, RuntimeError, ValueError, TypeError, MemoryError, AttributeError)
+
+def walk(group, depth):
+    names = []
+    with damaged:
+        names = list(group)
+    for name in names:
+        with damaged:
+            inner = group.get(name)
+            if isinstance(inner, h5py.Group) and depth < 8:
+                walk(inner, depth + 1)
+            elif isinstance(inner, h5py.Dataset) and inner.dtype.kind == "O" and inner.ndim:
+                touch(inner)
+
+def touch(data):
+    for first in range(0, len(data), 64):
+        signal.alarm(stalled)
+        with damaged:
+            data[first : first + 64]
+            continue
+        for row in range(first, min(first + 64, len(data))):  # one of them is damaged: look at each
+            with damaged:
+                data[row]
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 1_000_000:  # kilobytes
+            os._exit(too_much)
+
+with damaged, h5py.File(path, "r") as file:
+    walk(file, 0)
+if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 1_000_000:
+    os._exit(too_much)
+"""
+
+
+@lru_cache(8)
+def require_sound(path: Path, size: int) -> None:
+    """Reads all rows of variable length in another process; a ValueError if that never ends, crashes or floods the memory."""
+    if os.name != "posix":
+        return
+    command = [sys.executable, "-c", PROBE, str(path), str(STALLED), str(TOO_MUCH)]
+    code = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+    if code == TOO_MUCH:
+        raise ValueError("rows that claim gigabytes")
+    if code < 0:  # ended by a signal
+        raise ValueError("rows that never end" if code == -signal.SIGALRM else "rows that crash the reader")

@@ -1,0 +1,64 @@
+"""Recordings from arrays that have names, wherever they were stored."""
+
+from typing import Any
+
+import numpy as np
+
+from plan2vec.data import Sequences
+from plan2vec.readers.reading import Reading, build, first_line, prepared, shown, thinned
+
+KINDS = ("frames", "observations", "features")
+ONE_OF_KINDS = "expected exactly one of `frames`, `observations` and `features`"
+OPTIONAL = ("position", "action", "step_length", "time")
+
+
+def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Sequences:
+    """Sequences from arrays by their names, thinned and prepared as the options ask."""
+    given = [name for name in KINDS if name in arrays]
+    if len(given) != 1:
+        raise ValueError(f"{source}: {ONE_OF_KINDS}, but the file holds {names_of(list(arrays))}")
+    frames = np.asanyarray(arrays[given[0]])
+    wanted_dimensions = (3, 4) if given[0] == "frames" else (2,)
+    if frames.ndim not in wanted_dimensions:
+        raise ValueError(f"{source}: {given[0]} must have {' or '.join(map(str, wanted_dimensions))} axes, but has shape {frames.shape}")
+    if given[0] != "frames":
+        _numbers(source, given[0], frames)
+    domain = str(arrays["domain"]) if "domain" in arrays else None
+    recorded: dict[str, Any] = {name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays}
+    made = build(reading, source, frames, arrays.get("sequence"), domain=domain, **recorded)
+    return prepared(thinned(made, reading.options), reading, largest=None)
+
+
+def _numbers(source: str, name: str, values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{source}: {name} must hold numbers, but its dtype is {values.dtype}")
+    return values
+
+
+def names_of(names: list[str]) -> str:
+    return shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
+
+
+def name_arrays(source: str, content: Any) -> dict[str, Any]:
+    """Arrays by name: of a dict, of a list of dicts (one sequence each), or a bare array."""
+    if isinstance(content, np.ndarray) and content.dtype.hasobject:
+        content = content.tolist()
+    if isinstance(content, np.ndarray):
+        return {"frames" if content.dtype == np.uint8 else "observations": content}
+    if isinstance(content, dict):
+        return {str(name): value for name, value in content.items() if isinstance(value, np.ndarray)}
+    if not isinstance(content, list) or not content or not all(isinstance(part, dict) for part in content):
+        raise ValueError(f"{source}: expected a dict of arrays, a list of such dicts or one array, but came {type(content).__name__}")
+    return _joined(source, [name_arrays(source, part) for part in content])
+
+
+def _joined(source: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    names = [name for name in parts[0] if all(name in part and np.ndim(part[name]) for part in parts) and name != "sequence"]
+    if not names:
+        raise ValueError(f"{source}: the sequences of the list have no array in common; expected `frames` or `observations` in each")
+    try:
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{source}: the sequences of the list do not fit together ({first_line(error)})") from None
+    lengths = [len(part[names[0]]) for part in parts]
+    return joined | {"sequence": np.repeat(np.arange(len(parts)), lengths)}

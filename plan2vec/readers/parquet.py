@@ -1,0 +1,99 @@
+"""Columns of parquet files as arrays: numbers a row, vectors a row, or encoded pictures that are read when they are asked for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from plan2vec.readers.folders import why_not_a_file
+from plan2vec.readers.reading import first_line, require_memory, shown
+
+UNREADABLE = (OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError, NotImplementedError)
+
+
+def import_pyarrow() -> ModuleType:
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise ValueError("reading parquet needs the extra [formats]: pip install 'plan2vec[formats]'") from None
+    return pyarrow
+
+
+@contextmanager
+def open_parquet(file: Path) -> Iterator[Any]:
+    """An open parquet file; whatever pyarrow finds wrong becomes one ValueError."""
+    pyarrow = import_pyarrow()
+    if problem := why_not_a_file(file):
+        raise ValueError(f"{shown(file.name)} cannot be opened ({problem})")
+    try:
+        with pyarrow.parquet.ParquetFile(file) as opened:
+            yield opened
+    except (*UNREADABLE, pyarrow.ArrowException) as error:
+        raise ValueError(f"{shown(file.name)} cannot be read as parquet ({first_line(error)})") from None
+
+
+def read_columns(file: Path, names: list[str]) -> dict[str, np.ndarray]:
+    """Columns by name: (n,) numbers, or (n, k) where every row is a list of k numbers."""
+    with open_parquet(file) as opened:
+        missing = [name for name in names if name not in opened.schema_arrow.names]
+        if missing:
+            raise ValueError(f"{shown(file.name)} has no column {missing[0]}")
+        require_memory(shown(file.name), opened.metadata.num_rows * 8 * len(names))
+        table = opened.read(columns=names)
+        return {name: _to_array(table[name], f"{shown(file.name)}: {name}") for name in names}
+
+
+def _to_array(column: Any, name: str) -> np.ndarray:
+    pyarrow = import_pyarrow()
+    if column.null_count:
+        raise ValueError(f"{name} has {column.null_count} empty rows")
+    num_rows, width = len(column), None
+    if pyarrow.types.is_list(column.type) or pyarrow.types.is_fixed_size_list(column.type) or pyarrow.types.is_large_list(column.type):
+        lengths = pyarrow.compute.list_value_length(column)
+        extremes = pyarrow.compute.min_max(lengths).as_py()
+        if not num_rows or extremes["min"] != extremes["max"]:
+            raise ValueError(f"{name} has rows of unequal length")
+        width = extremes["min"]
+        column = pyarrow.compute.list_flatten(column)
+    values = np.asarray(column.to_numpy())
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold numbers, but holds {values.dtype}")
+    return values if width is None else values.reshape(num_rows, width)
+
+
+class EncodedColumn:
+    """A column of encoded pictures, {bytes, path} or bytes a row; the row group asked for last stays in memory."""
+
+    dtype = np.dtype(object)
+
+    def __init__(self, file: Path, name: str, num_rows: int):
+        self.file, self.name, self.shape = file, name, (num_rows,)
+        self._group, self._first, self._pictures = -1, 0, np.empty(0, object)
+
+    def __getitem__(self, asked: int | slice) -> Any:
+        if isinstance(asked, slice):
+            return np.fromiter((self[row] for row in range(asked.start, asked.stop)), object)
+        if not self._first <= asked < self._first + len(self._pictures):
+            self._load(asked)
+        return self._pictures[asked - self._first]
+
+    def _load(self, row: int) -> None:
+        with open_parquet(self.file) as opened:
+            first = 0
+            for group in range(opened.num_row_groups):
+                num_rows = opened.metadata.row_group(group).num_rows
+                if first <= row < first + num_rows:
+                    require_memory(shown(self.file.name), opened.metadata.row_group(group).total_byte_size)
+                    values = opened.read_row_group(group, columns=[self.name])[self.name].to_pylist()
+                    pictures = [value.get("bytes") if isinstance(value, dict) else value for value in values]
+                    if not all(isinstance(one, bytes) for one in pictures):
+                        raise ValueError(f"{shown(self.file.name)}: {self.name} holds no pictures as bytes")
+                    self._first, self._pictures = first, np.fromiter(pictures, object)
+                    return
+                first += num_rows
+        raise ValueError(f"{shown(self.file.name)} has no row {row}")
