@@ -18,6 +18,7 @@ from PIL import Image
 
 from plan2vec.bench.explorer import nearest_on_map, serving
 from plan2vec.cli import main
+from plan2vec.data import make_sequences
 from plan2vec.model import Model, load
 from plan2vec.planner import METHODS
 from plan2vec.search import best_first
