@@ -31,7 +31,7 @@ class EmbeddingConfig:
     num_rounds: int = 2  # how often the goals that were searched from are replaced by new ones
     goals_per_round: int = 256  # goals searched from a round
     learning_rate: float = 1e-3  # Adam, at its highest
-    loss: Literal["relative", "squared", "absolute"] = "relative"  # |D - path| over path, its square, or |D - path| over the mean path
+    loss: Literal["relative", "absolute"] = "relative"  # |D - path| over path, or over the mean path
     targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
     depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
@@ -184,6 +184,4 @@ def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> T
     known = target.isfinite()
     error = (distance - target.masked_fill(~known, 0)).abs() * known
     error = error / (mean if kind == "absolute" else target.masked_fill(~known, 1).clamp(min=1))
-    if kind == "squared":  # large errors count more, so that few pairs are far off: smoother slopes to walk down
-        error = error.square()
     return error.sum() / known.sum().clamp(min=1)
