@@ -53,8 +53,11 @@ if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 1_000_000:
 
 
 @lru_cache(8)
-def require_sound(path: Path, size: int) -> None:
-    """Reads all rows of variable length in another process; a ValueError if that never ends, crashes or floods the memory."""
+def require_sound(path: Path, changed: int) -> None:
+    """Reads all rows of variable length in another process; a ValueError if that never ends, crashes or floods the memory.
+
+    A file found sound is not read again until it is changed (a time, in nanoseconds).
+    """
     if os.name != "posix":
         return
     command = [sys.executable, "-c", PROBE, str(path), str(STALLED), str(TOO_MUCH)]

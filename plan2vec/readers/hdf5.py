@@ -142,7 +142,7 @@ def require_array(group: Any, name: str, source: str) -> Any:
     if array.is_virtual or array.external:
         raise ValueError(f"{source}: {shown(name)} lies in other files; copy it into one")
     if array.dtype.kind == "O":
-        require_sound(Path(array.file.filename), array.file.id.get_filesize())
+        require_sound(Path(array.file.filename), os.stat(array.file.filename).st_mtime_ns)
     claimed = int(np.prod([int(side) for side in array.shape], dtype=object)) * max(1, array.dtype.itemsize)
     chunk = int(np.prod(array.chunks, dtype=object)) * max(1, array.dtype.itemsize) if array.chunks else 0
     require_memory(f"{source}: a block of {shown(name)}", chunk)
