@@ -1,13 +1,14 @@
-"""Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; no baseline does.
+"""Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; of the others only Isomap.
 
 Command: plan2vec reproduce table1        Cost: seconds, see docs/results.md
 Expected (success %, Open / Table / C-Maze): plan2vec at least 98 / 97 / 97 on frames it was fitted to; the paper's
-plan2vec 90.0 / 76.4 / 80.2, SPTM 39.7 / 23.7 / 31.4, VAE 73.9 / 30.2 / 52.7, random 3.2 / 3.5 / 4.7; independent random scores
-3-4, exact distance about 100.
+plan2vec 90.0 / 76.4 / 80.2, SPTM 39.7 / 23.7 / 31.4, VAE 73.9 / 30.2 / 52.7, random 3.2 / 3.5 / 4.7; exact distance about
+100. Independent random scores reach 3-4 where neighbours are those within 0.03 m; hops on a learned graph are longer.
 
 The local metric learns from 1,000 rollouts of 10 frames. 2,000 walks a seed between random frames: hop to the neighbour of least D, with
 probability 0.05 to a random one, no memory, at most 50 hops, success within 0.02 m. VAE and contrastive learn from the 10,000 frames in
-every block. A method's seconds hold its training and walks, not the shared graph. Blocks:
+every block. Isomap sees all distances of the graph at once and no image, so it has no answer for an unseen frame. A method's seconds
+hold its training and walks, not the shared graph. Blocks:
 `fitted`  the graph of 1,000 fresh frames; the map is fitted to it.
 `unseen`  the same graph; the map is fitted to the other 10,000 frames.
 `large`   the graph of these 10,000 frames; the map is fitted to it.
