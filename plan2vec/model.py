@@ -1,6 +1,7 @@
 """What a fit gives: the graph, the metric map and the planner over one set of recordings."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,11 @@ class Model:
     def device(self) -> torch.device:
         return self.embedding.scale.device
 
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(n,) the frame that stands for each: the first of those in which nothing moved."""
+        return places(self.graph, self.sequences.sequence)
+
     def embed(self, frames: np.ndarray) -> np.ndarray:
         """(n, dim) vectors of frames: uint8 (n, h, w, c), or (n, h, w) when gray, or observations (n, d)."""
         images = FrameTensors(self._arranged(frames), self.device)
@@ -122,7 +128,7 @@ class Model:
                 numbers.append(self.frame_number(asked, name))
         if off:
             return Plan(numbers[0], numbers[1], method, None, None, 0, 0, "; ".join(off))
-        start_place, goal_place = places(self.graph, self.sequences.sequence)[numbers].tolist()  # where one stood still, one frame will do
+        start_place, goal_place = self.places[numbers].tolist()  # where one stood still, one frame will do
         return self._explain(make_plan(self.graph, self.distance_between, start_place, goal_place, method, lookahead, memory))
 
     def _explain(self, plan: Plan) -> Plan:

@@ -135,6 +135,14 @@ def test_a_gray_video_gives_gray_frames(tmp_path):
     assert read(samples.write_video(tmp_path / "film.mkv", BLOCK, codec="ffv1", pixels="gray")).frame_shape == (48, 64, 1)
 
 
+def test_gray_pictures_stored_as_colour_give_gray_frames_and_one_coloured_spot_does_not(tmp_path):
+    gray = np.repeat(np.random.default_rng(0).integers(0, 255, (10, 48, 64, 1), np.uint8), 3, axis=3)
+    assert read(samples.write_video(tmp_path / "gray.mp4", gray)).frame_shape == (48, 64, 1)
+    spot = gray.copy()
+    spot[:, 20:24, 20:24] = (250, 20, 20)
+    assert read(samples.write_video(tmp_path / "spot.mp4", spot)).frame_shape == (48, 64, 3)
+
+
 def test_a_video_that_was_filmed_upright_is_turned(tmp_path):
     """Phones store the picture lying and a matrix that turns it by 90 degrees clockwise."""
     film = samples.write_video(tmp_path / "film.mp4", samples.moving_block(6, 48, 64))

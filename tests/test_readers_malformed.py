@@ -5,6 +5,8 @@ import os
 import pickle
 import shutil
 import struct
+import subprocess
+import sys
 import tempfile
 import wave
 import zipfile
@@ -406,3 +408,19 @@ def test_rows_that_never_end_or_crash_are_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(endless, "PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(ValueError, match="crash the reader"):
         endless.require_sound(tmp_path / "some.hdf5", 2)
+
+
+def test_a_large_process_reads_rows_of_variable_length_as_a_small_one_does(tmp_path):
+    """The memory of the process that asks is no evidence against the file."""
+
+    path = tmp_path / "rows.hdf5"
+    with h5py.File(path, "w") as file:
+        rows = file.create_dataset("observations", (3,), dtype=h5py.vlen_dtype(np.uint8))
+        for number in range(3):
+            rows[number] = np.arange(10, dtype=np.uint8)
+    code = (
+        "import numpy as np; held = np.ones(300_000_000, np.float32); from pathlib import Path; "
+        f"from plan2vec.readers.endless import require_sound; require_sound(Path({str(path)!r}), 0); print(held.nbytes)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.strip() == "1200000000", done.stderr

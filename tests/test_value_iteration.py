@@ -231,7 +231,7 @@ def test_a_folder_from_before_the_variant_still_loads_and_continues(tmp_path):
     older = json.loads((tmp_path / "config.json").read_text())
     del older["variant"], older["value_iteration"]
     (tmp_path / "config.json").write_text(json.dumps(older))
-    assert load(tmp_path, "cpu").config == config
+    assert load(tmp_path, "cpu").config == dataclasses.replace(config, view="fixed")
     assert fit(recording, config, tmp_path, "cpu").vectors.tobytes() == model.vectors.tobytes()
     with pytest.raises(ValueError, match="variant"):
         fit(recording, SMALL, tmp_path, "cpu")

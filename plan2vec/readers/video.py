@@ -19,6 +19,8 @@ NAME = "video"
 EXPECTED = "a video or a folder of videos"
 SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".ts", ".ogv", ".wmv", ".flv", ".3gp")
 UNREADABLE = (OSError, RuntimeError, MemoryError, ArithmeticError, LookupError, TypeError, AttributeError)  # beside PyAV's own errors
+GRAY_SPREAD = 24  # levels of 255 by which the channels of a gray pixel may differ after a codec
+COLOURED_SHARE = 0.001  # of the pixels beyond that: a small coloured object makes a picture coloured
 COMPLETE = 0.9  # share of the promised frames below which a video counts as cut off
 
 
@@ -66,6 +68,7 @@ class Film:
         self.reading, self.box, self.advance = reading, parse_crop(reading.options.crop), advance
         self.num_decoded = 0
         self.store: FrameStore | None = None
+        self.shows_gray = False
         self.size: tuple[int, int] | None = None
         self.labels: list[int] = []
         self.times: list[float] = []
@@ -73,6 +76,8 @@ class Film:
     def add_video(self, file: Path, label: int) -> None:
         """The kept frames of a file; one that breaks off gives those before the break."""
         picker, num_before = Picker(self.reading.options), len(self.labels)
+        if self.store is None:
+            self.shows_gray = shows_gray(file)
         try:
             for index, (time, frame) in enumerate(decode(file)):
                 self.num_decoded += 1
@@ -91,7 +96,8 @@ class Film:
     def add(self, picture: Image.Image, label: int, time: float) -> None:
         if self.store is None:
             self.size = picture.size
-            self.store = FrameStore(frame_shape(picture.size, len(picture.getbands()), self.reading.options))
+            channels = 1 if self.shows_gray else len(picture.getbands())
+            self.store = FrameStore(frame_shape(picture.size, channels, self.reading.options))
         self.store.add(to_frame(picture, self.store.shape, self.box))
         self.labels.append(label)
         self.times.append(time)
@@ -123,6 +129,25 @@ def decode(file: Path) -> Iterator[tuple[float, Any]]:
                 raise ValueError(f"{index + 1} frames where its header promises {_promised(stream)}")
     except (*UNREADABLE, av.FFmpegError) as error:
         raise ValueError(f"cannot be decoded: {first_line(error)}") from None
+
+
+def shows_gray(file: Path) -> bool:
+    """Whether a video shows gray pictures only, judged at five places; most codecs store them as colour all the same."""
+    av = import_av()
+    if why_not_a_file(file):
+        return False
+    try:
+        with av.open(str(file), metadata_errors="replace") as container:
+            stream = container.streams.video[0]
+            stream.codec_context.options = {"max_pixels": str(LARGEST_PICTURE)}
+            for share in (0.0, 0.2, 0.4, 0.6, 0.8):
+                container.seek(int(share * (container.duration or 0)))
+                picture = next(container.decode(stream)).to_ndarray(format="rgb24").astype(np.int16)
+                if np.mean(picture.max(axis=2) - picture.min(axis=2) > GRAY_SPREAD) > COLOURED_SHARE:
+                    return False
+        return True
+    except (*UNREADABLE, ValueError, StopIteration, av.FFmpegError):
+        return False
 
 
 def promised_frames(file: Path) -> int:
