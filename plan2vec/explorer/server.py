@@ -55,7 +55,9 @@ def application_of(run: Path, device: str, any_host: bool = False) -> Callable:
     """The page of a run folder; while the fit is under way, a page that says so."""
 
     def explorer() -> Flask:
-        return make_app(Session(load(run, device)), any_host).server
+        session = Session(load(run, device))
+        session.get_ready()
+        return make_app(session, any_host).server
 
     if is_finished(run) or not is_begun(run):
         return explorer()

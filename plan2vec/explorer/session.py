@@ -66,6 +66,11 @@ class Session:
         self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))  # as scipy wants it, else it converts every time
         self.parts = lru_cache(1)(lambda: connected_parts(self.model.graph)[1])
 
+    def get_ready(self) -> None:
+        """What every plan needs, before the first is asked for."""
+        _ = self.model.places
+        self._exact_graph()
+
     # ------------------------------------------------------------------------------------------------ frames
 
     def number(self, text: str, name: str) -> int:
