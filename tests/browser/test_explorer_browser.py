@@ -160,7 +160,7 @@ def test_a_struck_closure_leaves_the_graph_and_comes_back_by_undo(page, address,
     page.wait_for_selector("button.undo")
     assert load(folder, "cpu").graph.nnz == edges - 2
     assert page.get_attribute("button.strike >> nth=0", "aria-label") != first
-    assert "struck" in page.inner_text("#message") and "plan2vec fit" in page.inner_text("#closures")
+    assert "struck" in page.inner_text("#message") and "--update" in page.inner_text("#closures")
     page.click("button.undo")
     page.wait_for_selector("button.undo", state="detached")
     assert load(folder, "cpu").graph.nnz == edges
