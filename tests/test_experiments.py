@@ -156,9 +156,16 @@ def test_the_fewest_rollouts_that_suffice_are_found():
     assert sample_complexity.enough_at(rows, method="DQN") is None
 
 
-def test_the_better_variant_is_advised():
-    rows = some_rows(0.9, lookahead=0) + some_rows(0.4, lookahead=1) + some_rows(0.6, lookahead=3)
-    assert "amortized (90.0 %)" in value_iteration.advice(rows)
+def variant_rows(method, success, seconds, lookahead):
+    return [row | {"method": method, "seconds": seconds} for row in some_rows(success, lookahead=lookahead)]
+
+
+def test_the_fastest_of_the_best_variants_is_advised():
+    four, one = list(value_iteration.METHODS)[1:]
+    slow, poor = variant_rows(four, 0.905, 40.0, 1), variant_rows(one, 0.6, 1.0, 3)
+    advised = value_iteration.advice(variant_rows("amortized", 0.9, 10.0, 0) + slow + poor)
+    assert advised.startswith("Use: amortized, the fastest of the best (90.0 %") and four in advised and one not in advised
+    assert value_iteration.advice(variant_rows("amortized", 0.8, 10.0, 0) + slow).startswith(f"Use: {four}, k = 1")
 
 
 # ---------------------------------------------------------------------------------------------------- the command
