@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 
 import av
@@ -32,6 +33,7 @@ def write_images(folder: Path, frames: np.ndarray, suffix: str = ".png") -> Path
 
 def write_video(path: Path, frames: np.ndarray, rate: int = 10, codec: str = "libx264", pixels: str = "yuv420p") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
+    policy = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
     with av.open(str(path), "w") as container:
         options = {"svtav1-params": "lp=1"} if codec == "libsvtav1" else {}
         stream = container.add_stream(codec, rate=rate, options=options)
@@ -40,6 +42,8 @@ def write_video(path: Path, frames: np.ndarray, rate: int = 10, codec: str = "li
         for frame in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
         container.mux(stream.encode())
+    if policy is not None and os.sched_getscheduler(0) != policy:  # run by root, SVT-AV1 makes the whole process real-time
+        os.sched_setscheduler(0, policy, os.sched_param(0))
     return path
 
 
