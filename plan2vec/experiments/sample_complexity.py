@@ -105,7 +105,7 @@ def table(rows: list[Row]) -> list[str]:
             lines += markdown(header, body)
             reached = {m: enough_at(rows, space=space, planned_on=place, method=m) for m in methods}
             sentences.append(f"- {space}, {place}: " + ", ".join(f"{m} {num or 'never here'}" for m, num in reached.items()))
-    return [*lines, "Rollouts needed for a mean success of 95 %:", "", *sentences, ""]
+    return [*lines, "Rollouts needed for a mean success of 95 %, among the numbers that were run (- above: not run):", "", *sentences, ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
