@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 import math
+import re
 import sys
 import warnings
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plan2vec.bench import run_benchmark
-from plan2vec.config import Config, differences, follow_view, preset, to_json
+from plan2vec.config import Config, as_moving, differences, follow_view, preset, to_json
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.domains import maze
 from plan2vec.encoder import choose_device
@@ -203,7 +204,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(__version__)
         return 0
     try:
-        return run_command(parse(arguments))
+        return run_command(parse(arguments), typed_settings(arguments))
     except KeyboardInterrupt:
         return refuse("interrupted; the same command continues where it was", 130)
     except (ValueError, OSError) as error:
@@ -247,12 +248,17 @@ def _preset_name(arguments: list[str]) -> str:
     return "default"
 
 
-def run_command(command: Command) -> int:
+def typed_settings(arguments: list[str]) -> frozenset[str]:
+    """Names of the settings that were typed: --local-metric.shift 2 gives "local_metric.shift"."""
+    return frozenset(text[2:].split("=")[0].replace("-", "_") for text in arguments if text.startswith("--"))
+
+
+def run_command(command: Command, given: frozenset[str]) -> int:
     match command:
         case Demo():
-            demo(command)
+            demo(command, given)
         case Fit():
-            fit_recordings(command)
+            fit_recordings(command, given)
         case Inspect():
             inspect(command)
         case PlanCommand():
@@ -286,11 +292,11 @@ def run_experiments(command: Reproduce) -> None:
     say(f"rows, tables and figures: {answer['out']}")
 
 
-def demo(command: Demo) -> None:
+def demo(command: Demo, given: frozenset[str]) -> None:
     sequences = maze.simulate(command.room, command.num_rollouts, seed=command.config.seed)
     out = command.out or Path("runs") / demo_name(command)
     say(f"{sequences.source}: {sequences.num_frames:,} frames, run folder {out}")
-    fit_and_report(sequences, command.config, out, command.device, command.json)
+    fit_and_report(sequences, choose_view(command.config, sequences, given), out, command.device, command.json)
 
 
 def demo_name(command: Demo) -> str:
@@ -331,21 +337,28 @@ def inspect(command: Inspect) -> None:
     print_answer(clean(answer), command.json)
 
 
-def fit_recordings(command: Fit) -> None:
+def fit_recordings(command: Fit, given: frozenset[str]) -> None:
     sequences, _ = read_recordings(command.recordings, command.reading)
     num_sequences = len(np.unique(sequences.sequence))
     say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num_sequences:,} sequences")
     if num_sequences == 1:
         say("warning: one sequence only; loop closures inside it are all that can join distant times")
-    fit_and_report(sequences, command.config, command.out, command.device, command.json, command.checkpoint_seconds)
+    config = choose_view(command.config, sequences, given)
+    fit_and_report(sequences, config, command.out, command.device, command.json, command.checkpoint_seconds)
+
+
+def choose_view(config: Config, sequences: Sequences, given: frozenset[str]) -> Config:
+    """The settings for the view of these recordings; typed ones stay, and the others that change are said."""
+    chosen = as_moving(config, given) if config.view == "moving" else follow_view(config, sequences, given)
+    if chosen.view == "moving":
+        changed = [re.sub(r" \((.*) there, (.*) now\)", r" \1 -> \2", text) for text in differences(to_json(config), to_json(chosen))]
+        say(f"the camera moves, so defaults change: {', '.join(changed)} (what you type stays; --view fixed: no change)")
+    return chosen
 
 
 def fit_and_report(sequences: Sequences, config: Config, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
     """What `fit` and `demo` share: estimate, fit, scorecard, report."""
     if not (out / "vectors.npy").exists():
-        config = follow_view(config, sequences)
-        if config.view == "moving":
-            say("the camera moves in these recordings, so settings left at their default follow --view moving")
         say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
     model = fit(sequences, config, out, device, True, checkpoint_seconds)
     card = write_run_report(model)

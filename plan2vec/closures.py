@@ -25,6 +25,7 @@ ROWS_AT_ONCE = 4096  # rows of a sparse product kept in memory
 DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
 MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SHORT_DETOUR = "short detour"
+SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
 SAME = 0.5  # frames nearer than this many steps look alike (N in N T N)
 
 
@@ -200,7 +201,7 @@ def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: n
     sources = rng.choice(graph.shape[0], min(num_sources, graph.shape[0]), replace=False)
     uses = count_path_uses(graph, sources)
     row, column = edge_rows(graph), graph.indices
-    closure = closure_entries(graph, sequence)
+    closure = closure_entries(graph, sequence) & ~((sequence[row] == sequence[column]) & (np.abs(row - column) < SOON))
     low, high = np.minimum(row, column)[closure], np.maximum(row, column)[closure]
     key, where = np.unique(low.astype(np.int64) * graph.shape[0] + high, return_inverse=True)
     total = np.bincount(where, uses[closure], len(key))

@@ -60,25 +60,31 @@ MOVING_CLOSURES = {"min_degree": 20.0}
 MOVING_EMBEDDING = {"num_updates": 1500, "num_rounds": 8, "goals_per_round": 512}
 
 
-def follow_view(config: Config, sequences: Sequences) -> Config:
-    """The configuration with `view` decided; of a moving one, settings still at their default follow it."""
-    view = config.view
-    if view == "auto":
-        view = "moving" if camera_moves(sequences.frames, sequences.sequence) else "fixed"
-    settled = replace(config, view=view)
-    if view == "fixed":
-        return settled
+def follow_view(config: Config, sequences: Sequences, given: frozenset[str] = frozenset()) -> Config:
+    """The configuration with `view` decided. Where it was "auto" and the camera moves, settings that were not given follow it."""
+    if config.view != "auto":
+        return config
+    if not camera_moves(sequences.frames, sequences.sequence):
+        return replace(config, view="fixed")
+    return as_moving(config, given)
+
+
+def as_moving(config: Config, given: frozenset[str] = frozenset()) -> Config:
+    """The settings for a moving camera. What differs from the default stays, and what is named in `given` ("dim", "local_metric.shift")."""
     return replace(
-        _where_default(settled, MOVING_VIEW),
-        local_metric=_where_default(config.local_metric, MOVING_LOCAL_METRIC),
-        closures=_where_default(config.closures, MOVING_CLOSURES),
-        embedding=_where_default(config.embedding, MOVING_EMBEDDING),
-    )
+        _where_default(config, MOVING_VIEW, given, ""), view="moving",
+        local_metric=_where_default(config.local_metric, MOVING_LOCAL_METRIC, given, "local_metric."),
+        closures=_where_default(config.closures, MOVING_CLOSURES, given, "closures."),
+        embedding=_where_default(config.embedding, MOVING_EMBEDDING, given, "embedding."),
+    )  # fmt: skip
 
 
-def _where_default(settings: T, wanted: Mapping[str, object]) -> T:
+def _where_default(settings: T, wanted: Mapping[str, object], given: frozenset[str], prefix: str) -> T:
     plain = type(settings)()
-    untouched = {name: value for name, value in wanted.items() if getattr(settings, name) == getattr(plain, name)}
+    untouched = {
+        name: value for name, value in wanted.items()
+        if prefix + name not in given and getattr(settings, name) == getattr(plain, name)
+    }  # fmt: skip
     return replace(settings, **untouched)  # type: ignore[type-var]
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from plan2vec.data import Sequences
 from plan2vec.figures import WIDTH, frame_name, path_figure, plan_words
 from plan2vec.model import Model
-from plan2vec.planner import Plan
+from plan2vec.planner import Plan, hop_lengths
 
 MAX_STRIP = 14  # frames of a film strip
 STRIP_WIDTHS = (1.0,) * 7  # columns of the film strip
@@ -28,18 +28,18 @@ def film_strip(model: Model, plan: Plan) -> Figure:
     shown = np.unique(np.linspace(0, len(plan.nodes) - 1, min(len(plan.nodes), MAX_STRIP)).round().astype(int))
     numbers = [plan.nodes[k] for k in shown]
     note = f", {len(shown)} of {len(plan.nodes)} frames shown" if len(shown) < len(plan.nodes) else ""
-    title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: local distance to the next one shown (steps)"
+    title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
     return frame_grid(model.sequences, numbers, names(numbers), [*_hop_words(model, plan.nodes, shown), "goal"], STRIP_WIDTHS, title)
 
 
 def _hop_words(model: Model, nodes: list[int], shown: np.ndarray) -> list[str]:
-    """What lies between each frame shown and the next: the local distance, and the hops where there are several."""
+    """What lies between each frame shown and the next: steps, and the hops where there are several; they add up to the plan's length."""
     if len(nodes) < 2:
         return []
-    local = model.local_distance(np.array(nodes[:-1]), np.array(nodes[1:]))
+    lengths = hop_lengths(model.graph, nodes)
     words = []
     for first, last in pairwise(shown):
-        total = f"{local[first:last].sum():.2f}"
+        total = f"{sum(lengths[first:last]):.2f}"
         words.append(total if last - first == 1 else f"{total} in {last - first} hops")
     return words
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -45,6 +46,15 @@ def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, metho
     length = path.length if path.nodes is not None else None
     reason = "" if path.nodes is not None else "no path leads from start to goal on the graph"
     return Plan(start, goal, method, path.nodes, length, path.num_expanded, path.num_touched, reason, path.touched)
+
+
+def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
+    """Steps of every hop of a path on the graph; they add up to the plan's length."""
+    lengths = []
+    for node, following in pairwise(nodes):
+        row = slice(graph.indptr[node], graph.indptr[node + 1])
+        lengths.append(float(graph.data[row][graph.indices[row] == following].min()))
+    return lengths
 
 
 def _walk_one(

@@ -185,6 +185,8 @@ def require_finished(folder: Path) -> Config:
     """The configuration of a finished run folder, or a clear refusal."""
     settle(folder)
     missing = [name for name in ("config.json", *PRODUCTS) if not (folder / name).exists()]
+    if not (folder / "data.json").exists():
+        raise ValueError(f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote")
     if missing:
         raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
     return read_config(folder)

@@ -209,7 +209,7 @@ def test_an_unreadable_image_is_refused(run, capsys, tmp_path):
 
 
 def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
-    assert "no finished run" in refusal(capsys, "evaluate", str(tmp_path / "nothing"))
+    assert "is not a run folder" in refusal(capsys, "evaluate", str(tmp_path / "nothing"))
 
 
 @pytest.mark.parametrize(

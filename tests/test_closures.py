@@ -259,12 +259,13 @@ def test_frames_of_one_sequence_less_than_min_gap_apart_get_no_closure_and_recor
 
 
 def test_an_injected_worm_hole_is_the_most_suspicious_closure():
-    closures = pairs_of([(i, i + 2, 1.9) for i in range(0, 98, 5)] + [(10, 90, 0.7)])
+    closures = pairs_of([(i, i + 12, 11.9) for i in range(0, 88, 5)] + [(i, i + 2, 1.9) for i in range(0, 98, 7)] + [(10, 90, 0.7)])
     sequence = np.zeros(100, int)  # one line, walked once
     graph = build_graph(sequence, closures, None, False, np.ones(100, bool))
     found = suspicious_closures(graph, sequence, 3, np.random.default_rng(0), num_sources=100)
     assert len(found) == 3 and (found[0]["first"], found[0]["second"]) == (10, 90) and found[0]["distance"] == 0.7
     assert found[0]["paths"] > 0.3 and found[0]["paths"] > found[1]["paths"] >= found[2]["paths"] > 0
+    assert all(closure["second"] - closure["first"] >= 12 for closure in found)  # two frames apart is no short cut worth a look
 
 
 def test_the_share_of_paths_over_a_closure_is_counted_over_all_pairs():

@@ -175,4 +175,4 @@ def test_recordings_that_do_not_fit_the_map_get_one_line(run, capsys, tmp_path):
     line = refusal(capsys, "add", run, tmp_path / "small.npz")
     assert "(64, 64, 1)" in line and "(32, 32, 1)" in line and "small.npz" in line
     assert "does not exist" in refusal(capsys, "add", run, tmp_path / "nowhere.npz")
-    assert "no finished run" in refusal(capsys, "add", tmp_path / "nowhere", tmp_path / "small.npz")
+    assert "is not a run folder" in refusal(capsys, "add", tmp_path / "nowhere", tmp_path / "small.npz")

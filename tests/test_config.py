@@ -1,11 +1,13 @@
 """Settings that follow the recordings: what a moving camera changes, and what it leaves alone."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from plan2vec.config import MOVING_EMBEDDING, MOVING_LOCAL_METRIC, MOVING_VIEW, Config, follow_view, preset
+from plan2vec.cli import main
+from plan2vec.config import MOVING_EMBEDDING, MOVING_LOCAL_METRIC, MOVING_VIEW, Config, as_moving, follow_view, preset
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
 from plan2vec.local_metric import LocalMetricConfig
@@ -34,6 +36,18 @@ def test_a_fixed_camera_changes_nothing(config):
     assert follow_view(config, simulate("c-maze", 5, 10, 0)) == replace(config, view="fixed")
 
 
-def test_the_view_can_be_given():
-    assert follow_view(Config(view="fixed"), MOVING) == Config(view="fixed")
-    assert follow_view(Config(view="moving"), simulate("c-maze", 5, 10, 0)).encoder == "medium"
+def test_a_view_that_was_given_changes_nothing_more():
+    for view in ("fixed", "moving"):
+        assert follow_view(Config(view=view), MOVING) == Config(view=view)
+
+
+def test_a_typed_setting_stays_even_where_it_equals_the_default(tmp_path, capsys):
+    kept = as_moving(Config(), frozenset({"dim", "local_metric.shift"}))
+    assert (kept.dim, kept.local_metric.shift, kept.encoder, kept.max_gap) == (8, 0, "medium", 3)
+    np.savez(tmp_path / "noise.npz", frames=MOVING.frames)
+    typed = ["--dim", "8", "--encoder=small", "--local-metric.num-updates", "2", "--embedding.num-updates", "2", "--device", "cpu"]
+    assert main(["fit", str(tmp_path / "noise.npz"), "--out", str(tmp_path / "run"), *typed]) == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["dim"], config["encoder"], config["max_gap"], config["local_metric"]["shift"]) == (8, "small", 3, 2)
+    said = capsys.readouterr().err
+    assert "max_gap 1 -> 3" in said and "dim" not in said.split("defaults change")[1].split("\n")[0]

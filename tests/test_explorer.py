@@ -30,9 +30,10 @@ from werkzeug.test import Client
 
 from plan2vec.explorer import charts, page, server, underway, view
 from plan2vec.explorer.callbacks import judge_pair, overlay_data, place_upload
-from plan2vec.explorer.plans import exact_plan, hop_lengths
+from plan2vec.explorer.plans import exact_plan
 from plan2vec.explorer.session import Session
 from plan2vec.explorer.uploads import LARGEST_FILE, decode_upload
+from plan2vec.planner import hop_lengths
 
 
 @pytest.fixture(scope="module")
@@ -317,10 +318,10 @@ def test_a_free_port_is_found_and_a_taken_one_refused(session):
         server.open_server(application, "127.0.0.1", 70_000)
 
 
-def test_a_folder_that_is_no_run_is_refused_with_what_is_missing(tmp_path, capsys):
+def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
     assert main(["explore", str(tmp_path), "--no-browser"]) == 2
     said = capsys.readouterr().err
-    assert "no finished run" in said and "graph.npz" in said and len(said.strip().splitlines()) == 1
+    assert "is not a run folder" in said and len(said.strip().splitlines()) == 1
 
 
 def test_without_the_extra_one_line_names_it(folder, monkeypatch, capsys):

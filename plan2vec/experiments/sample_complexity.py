@@ -105,7 +105,18 @@ def table(rows: list[Row]) -> list[str]:
             lines += markdown(header, body)
             reached = {m: enough_at(rows, space=space, planned_on=place, method=m) for m in methods}
             sentences.append(f"- {space}, {place}: " + ", ".join(f"{m} {num or 'never here'}" for m, num in reached.items()))
-    return [*lines, "Rollouts needed for a mean success of 95 %, among the numbers that were run (- above: not run):", "", *sentences, ""]
+    reached_words = "The fewest rollouts with a mean success of 95 %, among the numbers that were run (- above: not run):"
+    return [*lines, reached_words, "", *sentences, "", f"Seeds a number of rollouts: {seeds_run(rows)}.", ""]
+
+
+def seeds_run(rows: list[Row]) -> str:
+    """How many seeds each method was run with, by the number of rollouts."""
+    found = []
+    for method in in_order(rows, "method", METHODS):
+        part = select(rows, method=method)
+        counts = {num: len({row["seed"] for row in select(part, rollouts=num)}) for num in in_order(part, "rollouts")}
+        found.append(f"{method} " + ", ".join(f"{num}: {count}" for num, count in counts.items()))
+    return "; ".join(found)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:

@@ -1,4 +1,5 @@
-"""Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; of the others only Isomap.
+"""Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; of the baselines
+only Isomap does as well.
 
 Command: plan2vec reproduce table1        Cost: seconds, see docs/results.md
 Expected (success %, Open / Table / C-Maze): plan2vec at least 98 / 97 / 97 on frames it was fitted to; the paper's

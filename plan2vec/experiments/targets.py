@@ -1,4 +1,4 @@
-"""Claim: whole plans are the better targets: bootstrapping from D, or searching with D as heuristic, only costs.
+"""Claim: whole plans are all that is needed as targets: short bootstraps from D are worse, longer ones and searches led by D no better.
 
 Command: plan2vec reproduce targets        Cost: seconds, see docs/results.md
 Expected: full at least as good as every other row. The paper argues for long plans as targets, without a table.

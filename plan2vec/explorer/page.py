@@ -6,10 +6,9 @@ import numpy as np
 from dash import dcc, html
 
 from plan2vec.explorer.charts import PALETTE, map_figure, map_places, marker_of
-from plan2vec.explorer.plans import hop_lengths
 from plan2vec.explorer.session import Neighbor, Session
 from plan2vec.explorer.view import AXES, COLORS, View
-from plan2vec.planner import METHODS, Plan
+from plan2vec.planner import METHODS, Plan, hop_lengths
 from plan2vec.strike import Judged
 
 HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."

@@ -1,7 +1,6 @@
 """The exact shortest path by scipy: in pure Python it takes many seconds on a large graph."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -33,12 +32,3 @@ def returned_by(graph: csr_array, expanded: np.ndarray) -> frozenset[int]:
     seen = np.zeros(graph.shape[0], bool)
     seen[graph.indices[np.repeat(expanded, np.diff(graph.indptr))]] = True
     return frozenset(np.flatnonzero(seen).tolist())
-
-
-def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
-    """Steps of every hop of a path on the graph; they add up to the plan's length."""
-    lengths = []
-    for node, following in pairwise(nodes):
-        row = slice(graph.indptr[node], graph.indptr[node + 1])
-        lengths.append(float(graph.data[row][graph.indices[row] == following].min()))
-    return lengths
