@@ -1,4 +1,4 @@
-"""Claim: a map of more dimensions walks better, a local metric of more aliases less; a 2-d map is for looking at (the paper's appendix, beside Figure 10a).
+"""Claim: a map of more dimensions walks better, a local metric of more aliases less; 2-d is for looking at (the paper, Figure 10a).
 
 Command: plan2vec reproduce latent-dimension        Cost: seconds, see docs/results.md
 Expected: aliasing falls with the dimension (paper, without numbers); success at 8 dimensions at least 97 %.
