@@ -172,18 +172,19 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for ax in figure.axes for text in ax.texts if text.get_text()]
 
 
-def test_a_short_plan_shows_every_frame_and_the_local_distance_of_every_hop(room):
+def test_a_short_plan_shows_every_frame_and_the_steps_of_every_hop(room):
     strip = film.film_strip(room, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
-    hops = [f"{distance:.2f}" for distance in room.local_distance(np.array([0, 1]), np.array([1, 2]))]
+    hops = [f"{room.graph[0, 1]:.2f}", f"{room.graph[1, 2]:.2f}"]
     assert texts(strip)[:6] == ["0:0", hops[0], "0:1", hops[1], "0:2", "goal"]
     assert len(strip.axes[0].images) == 3
 
 
 def test_a_long_plan_is_thinned_with_a_note_and_keeps_its_ends(room):
-    strip = film.film_strip(room, Plan(0, 39, "dijkstra", list(range(40)), 39.0, 40, 40))
+    to_and_fro = [*range(10), *range(8, -1, -1), *range(1, 10), *range(8, -1, -1), 1, 2, 3]
+    strip = film.film_strip(room, Plan(0, 3, "dijkstra", to_and_fro, 39.0, 40, 10))
     assert len(strip.axes[0].images) == film.MAX_STRIP
     words = texts(strip)
-    assert words[0] == "0:0" and words[-3] == "3:9" and "14 of 40 frames shown" in words[-1]
+    assert words[0] == "0:0" and words[-3] == "0:3" and "14 of 40 frames shown" in words[-1]
 
 
 def test_a_plan_that_failed_shows_its_ends_and_why(room):
