@@ -17,12 +17,11 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 
 from plan2vec.baselines.pixels import train_pixels
 from plan2vec.baselines.sptm import train_sptm
 from plan2vec.baselines.vae import VAEConfig, train_vae
-from plan2vec.bench.demo import commit
+from plan2vec.bench.demo import commit, machine_name
 from plan2vec.config import Config
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import counted_closures, rank_agreement, scorecard, truth_of
@@ -68,12 +67,8 @@ def rows_of(path: Path, seed: int, config: Config, device: str, rule: Rule) -> I
         for metric, value in card.items():
             yield {
                 "experiment": "recordings", "domain": path.stem, "setting": {"view": model.config.view}, "method": method, "seed": seed,
-                "metric": metric, "value": value, "seconds": round(seconds, 1), "commit": commit(), "device": machine(model.device),
+                "metric": metric, "value": value, "seconds": round(seconds, 1), "commit": commit(), "device": machine_name(model.device),
             }  # fmt: skip
-
-
-def machine(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def methods(model: Model, seed: int) -> dict[str, Callable[[], Distance]]:

@@ -8,9 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
-
-from plan2vec.bench.demo import commit
+from plan2vec.bench.demo import commit, machine_name
 from plan2vec.encoder import choose_device
 from plan2vec.experiments import (
     heads,
@@ -131,10 +129,6 @@ def make_settings(request: Request, out: Path) -> Settings:
     seeds = tuple(range(request.seed_start, request.seed_start + num_seeds))
     stamp = Stamp(request.commit or commit(), machine_name(device))
     return Settings(seeds, request.rooms, request.methods, request.blocks, size, device, out / ARRAYS, stamp)
-
-
-def machine_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
