@@ -35,9 +35,10 @@ def estimate_fit(sequences: Sequences, config: Config, device: torch.device) -> 
     metric = build_local_metric(frames[:64], config.encoder, config.local_metric).to(device)
     embedding = make_encoder(config.encoder, frames[:64], config.dim).to(device)
     local, block = config.local_metric, config.embedding
-    seconds = local.num_updates * _time_update(lambda x: metric.embed(x), images, 2 * local.batch_size)
+    num_local = local.num_updates + local.last_updates().num_updates
+    seconds = num_local * _time_update(lambda x: metric.embed(x), images, 2 * local.batch_size)
     if local.architecture == "stacked":
-        seconds += local.num_updates * _time_update(lambda x: metric(x, x), images, round((2 + local.far_weight) * local.batch_size))
+        seconds += num_local * _time_update(lambda x: metric(x, x), images, round((2 + local.far_weight) * local.batch_size))
     num_edges = n * min(config.closures.max_neighbors, n)
     seconds += _time_tiles(n, local.dim, device)
     if config.variant == "value-iteration":
