@@ -182,7 +182,7 @@ class Reproduce:
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or a table or figure (a wrong name lists them)
     seeds: int = 5  # how many
     seed_start: int = 0  # the first of them
-    rooms: tuple[str, ...] = ()  # only these rooms; default all
+    domains: tuple[str, ...] = ()  # only these domains (open, c-maze, rope, street-small ...); default all
     methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
     blocks: tuple[str, ...] = ()  # only these parts of the experiment (of table1: fitted unseen large paper); default all
     smoke: bool = False  # tiny data, one room, one seed, in seconds, to see that everything runs; no results

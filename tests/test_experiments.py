@@ -9,6 +9,7 @@ import torch
 
 from plan2vec.cli import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
+from plan2vec.experiments.maze_scene import maze_scene
 from plan2vec.experiments.pages import PICTURES, results_page, total_seconds
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
 from plan2vec.experiments.rows import (
@@ -25,7 +26,7 @@ from plan2vec.experiments.rows import (
     values,
     write_rows,
 )
-from plan2vec.experiments.scenario import SMOKE, Settings, scenario
+from plan2vec.experiments.settings import SMOKE, Settings
 
 CPU = torch.device("cpu")
 STAMP = Stamp("abc", "cpu")
@@ -104,7 +105,7 @@ def test_every_experiment_gives_rows_a_table_and_figures(name, smoke):
     experiment = EXPERIMENTS[name]
     assert rows and all(tuple(row) == FIELDS for row in rows)
     assert {row["experiment"] for row in rows} == {name} and {row["commit"] for row in rows} == {"abc"}
-    assert {row["domain"] for row in rows} <= set(experiment.ROOMS)
+    assert {row["domain"] for row in rows} <= set(experiment.DOMAINS)
     assert {row["method"] for row in rows} - {"graph"} == set(experiment.METHODS)
     shares = values(rows, metric="success")
     assert ((shares >= 0) & (shares <= 1)).all()
@@ -209,7 +210,7 @@ def test_figures_are_drawn_from_rows_alone(tmp_path, capsys):
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["nothing"], "no experiment is called 'nothing'; choose all or one of table1"),
-    (["table1", "--rooms", "attic"], "--rooms knows c-maze, open, table, but got attic"),
+    (["table1", "--domains", "attic"], "--domains knows c-maze, open, table, but got attic"),
     (["lookahead", "--methods", "magic"], "but got magic"),
     (["table1", "--seeds", "0"], "--seeds must be 1 or more"),
     (["table1", "--smoke", "--write-docs"], "--smoke results are no results"),
@@ -226,25 +227,25 @@ def test_a_method_is_known_if_any_chosen_experiment_has_it():
 
 def test_an_experiment_of_which_nothing_was_selected_is_left_out():
     assert not has_work(planning_cost, Settings(methods=("DQN",))) and has_work(sample_complexity, Settings(methods=("DQN",)))
-    assert not has_work(planning_cost, Settings(rooms=("c-maze",)))
+    assert not has_work(planning_cost, Settings(domains=("c-maze",)))
     assert has_work(planning_cost, Settings(blocks=("fitted",)))  # it knows no blocks
 
 
-def test_a_scenario_trains_nothing_twice():
-    assert scenario("open", 3, SMOKE, CPU) is scenario("open", 3, SMOKE, CPU)
-    one = scenario("open", 3, SMOKE, CPU)
+def test_a_scene_trains_nothing_twice():
+    assert maze_scene("open", 3, SMOKE, CPU) is maze_scene("open", 3, SMOKE, CPU)
+    one = maze_scene("open", 3, SMOKE, CPU)
     assert one.metric is one.metric and one.small is one.small
 
 
 def test_no_two_sets_of_recordings_are_the_same():
-    one = scenario("open", 3, SMOKE, CPU)
+    one = maze_scene("open", 3, SMOKE, CPU)
     assert not (one.recordings.frames[:10] == one.small.frames[:10]).all()
     assert one.small.sequences.num_frames == 10 * SMOKE.graph_rollouts
 
 
 def test_selections_keep_the_experiments_order():
-    settings = Settings(rooms=("c-maze", "open"), methods=("SPTM", "plan2vec"))
-    assert settings.chosen("rooms", table1.ROOMS) == ("open", "c-maze")
+    settings = Settings(domains=("c-maze", "open"), methods=("SPTM", "plan2vec"))
+    assert settings.chosen("domains", table1.DOMAINS) == ("open", "c-maze")
     assert settings.chosen("methods", ("plan2vec", "SPTM", "pixels")) == ("plan2vec", "SPTM")
 
 

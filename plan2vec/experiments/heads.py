@@ -16,12 +16,13 @@ from matplotlib.figure import Figure
 from plan2vec.evaluation import map_numbers
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels, room_title
+from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
-from plan2vec.experiments.scenario import Scenario, Settings, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.training import rng_at
 
 NAME, TITLE = "heads", "Distances between vectors: success and error by head"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 METHODS = {
     "l2": ("lp", 2.0),
     "l1": ("lp", 1.0),
@@ -34,15 +35,15 @@ BLOCKS = ("8", "32")  # dimensions
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
+    for scene in maze_scenes(settings, DOMAINS):
         for block in settings.chosen("blocks", BLOCKS):
             for method in settings.chosen("methods", tuple(METHODS)):
-                if settings.lacks(NAME, scene, {"dim": int(block)}, method):
+                if scene.lacks(settings, NAME, {"dim": int(block)}, method):
                     metrics, seconds = timed(measure, scene, method, int(block))
                     yield scene.rows(settings, NAME, {"dim": int(block)}, method, metrics, seconds)
 
 
-def measure(scene: Scenario, method: str, dim: int) -> dict:
+def measure(scene: MazeScene, method: str, dim: int) -> dict:
     head, norm_order = METHODS[method]
     site = scene.small
     distance = scene.train_map(site, replace(scene.config, dim=dim, head=head, norm_order=norm_order)).on(site.frames)  # type: ignore[arg-type]
@@ -52,7 +53,7 @@ def measure(scene: Scenario, method: str, dim: int) -> dict:
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for room in in_order(rows, "domain", ROOMS):
+    for room in in_order(rows, "domain", DOMAINS):
         header = [room_title(room)] + [f"{words}, {dim}-d" for dim in in_order(rows, "dim") for words in ("success %", "error %")]
         body = [
             [method] + [cell(values(rows, domain=room, method=method, metric=metric, dim=dim), 100)
@@ -65,7 +66,7 @@ def table(rows: list[Row]) -> list[str]:
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Success above, error below, a panel a room; one bar a head and dimension."""
-    rooms, dims, methods = in_order(rows, "domain", ROOMS), in_order(rows, "dim"), in_order(rows, "method", METHODS)
+    rooms, dims, methods = in_order(rows, "domain", DOMAINS), in_order(rows, "dim"), in_order(rows, "method", METHODS)
     cases = [(method, dim) for dim in dims for method in methods]
     names = [f"{method}, {dim}-d" for method, dim in cases]
     figures = {}

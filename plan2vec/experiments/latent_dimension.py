@@ -18,29 +18,30 @@ from plan2vec.baselines.sptm import train_sptm
 from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, log_places, panels, room_title
+from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
-from plan2vec.experiments.scenario import Scenario, Settings, Site, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.local_metric import NEAR
 from plan2vec.planner import Distance
 from plan2vec.training import rng_at
 
 NAME, TITLE = "latent-dimension", "Success and aliasing against the dimension of the vectors"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 METHODS = ("map", "local metric")
 BLOCKS = ()
 DIMENSIONS = (2, 3, 8, 32)
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
+    for scene in maze_scenes(settings, DOMAINS):
         for method in settings.chosen("methods", METHODS):
             for dim in DIMENSIONS:
-                if settings.lacks(NAME, scene, {"dim": dim}, method):
+                if scene.lacks(settings, NAME, {"dim": dim}, method):
                     metrics, seconds = timed(measure, scene, method, dim)
                     yield scene.rows(settings, NAME, {"dim": dim}, method, metrics, seconds)
 
 
-def measure(scene: Scenario, method: str, dim: int) -> dict[str, float | None]:
+def measure(scene: MazeScene, method: str, dim: int) -> dict[str, float | None]:
     site = scene.small
     if method == "map":
         distance = scene.train_map(site, replace(scene.config, dim=dim)).on(site.frames)
@@ -62,7 +63,7 @@ def aliasing(site: Site, distance: Distance) -> float | None:
 def table(rows: list[Row]) -> list[str]:
     lines = []
     shown = (("map", "success"), ("map", "aliasing"), ("local metric", "aliasing"), ("local metric", "accuracy"))
-    for room in in_order(rows, "domain", ROOMS):
+    for room in in_order(rows, "domain", DOMAINS):
         header = [f"{room_title(room)}, %", *(f"{dim}-d" for dim in DIMENSIONS)]
         body = [
             [f"{method}: {metric}"] + [cell(values(rows, domain=room, method=method, metric=metric, dim=dim), 100, 2) for dim in DIMENSIONS]
@@ -77,7 +78,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     panel_of = (("map", "success", "success of the map (%)"), ("map", "aliasing", "aliasing of the map (%)"),
                 ("local metric", "aliasing", "aliasing of the local metric (%)"))  # fmt: skip
     for ax, (method, metric, words) in zip(axes, panel_of, strict=True):
-        for look, room in enumerate(in_order(rows, "domain", ROOMS)):
+        for look, room in enumerate(in_order(rows, "domain", DOMAINS)):
             curve(ax, rows, "dim", DIMENSIONS, look, room_title(room), 100, domain=room, method=method, metric=metric)
         ax.set(xlabel="dimensions of a vector", ylabel=words)
         log_places(ax, DIMENSIONS)

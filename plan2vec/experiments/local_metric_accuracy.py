@@ -22,13 +22,14 @@ from plan2vec.encoder import FrameTensors
 from plan2vec.evaluation import truth_of
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import dots, panels, room_title
+from plan2vec.experiments.maze_scene import MazeScene, first_rollouts, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
-from plan2vec.experiments.scenario import Scenario, Settings, first_rollouts, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.local_metric import NEAR, LocalMetric, draw_judged, pair_distances, recorded_pairs, train_local_metric
 from plan2vec.training import rng_at
 
 NAME, TITLE = "local-metric", "Table 3: accuracy of the local metric"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 METHODS = tuple(f"{architecture} {loss}" for architecture in ("siamese", "stacked") for loss in ("hinge", "regression", "nce"))
 BLOCKS = ()
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
@@ -36,14 +37,14 @@ STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
+    for scene in maze_scenes(settings, DOMAINS):
         for method in settings.chosen("methods", METHODS):
-            if settings.lacks(NAME, scene, {}, method):
+            if scene.lacks(settings, NAME, {}, method):
                 metrics, seconds = timed(measure, scene, method)
                 yield scene.rows(settings, NAME, {}, method, metrics, seconds)
 
 
-def measure(scene: Scenario, method: str) -> dict[str, float | None]:
+def measure(scene: MazeScene, method: str) -> dict[str, float | None]:
     architecture, loss = method.split()
     stage = replace(scene.config.local_metric, architecture=architecture, loss=loss)  # type: ignore[arg-type]
     num_joined = scene.size.num_rollouts
@@ -58,7 +59,7 @@ def measure(scene: Scenario, method: str) -> dict[str, float | None]:
     return accuracies(scene, metric, kept, held_out) | {name: numbers[name] for name in shown}
 
 
-def accuracies(scene: Scenario, metric: LocalMetric, kept: np.ndarray, held_out: np.ndarray) -> dict[str, float | None]:
+def accuracies(scene: MazeScene, metric: LocalMetric, kept: np.ndarray, held_out: np.ndarray) -> dict[str, float | None]:
     """Plain and cleaned, on the sequences trained on and on those held out."""
     frames, sequence = scene.recordings.frames, scene.recordings.sequence
     images, truth = FrameTensors(frames, scene.device), truth_of(scene.recordings)
@@ -76,7 +77,7 @@ def accuracies(scene: Scenario, metric: LocalMetric, kept: np.ndarray, held_out:
 def table(rows: list[Row]) -> list[str]:
     lines = []
     columns = ("train_accuracy", "test_accuracy", "train_accuracy_cleaned", "test_accuracy_cleaned")
-    for room in in_order(rows, "domain", ROOMS):
+    for room in in_order(rows, "domain", DOMAINS):
         header = [
             f"{room_title(room)}, accuracy %",
             "train",
@@ -97,7 +98,7 @@ def table(rows: list[Row]) -> list[str]:
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Held-out accuracy, plain as in the paper, a panel a room."""
-    rooms, methods = in_order(rows, "domain", ROOMS), in_order(rows, "method", METHODS)
+    rooms, methods = in_order(rows, "domain", DOMAINS), in_order(rows, "method", METHODS)
     figure, axes = panels(len(rooms), 9, 2.8)
     for ax, room in zip(axes, rooms, strict=True):
         samples = [100 * values(rows, domain=room, method=method, metric="test_accuracy") for method in methods]

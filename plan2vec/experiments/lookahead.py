@@ -15,22 +15,23 @@ from matplotlib.figure import Figure
 
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, panels, room_title
+from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
-from plan2vec.experiments.scenario import Scenario, Settings, Site, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.experiments.table1 import sanity_distance, train_baseline
 from plan2vec.planner import Distance
 from plan2vec.value_iteration import lookahead_graph
 
 NAME, TITLE = "lookahead", "Figure 6b: success against lookahead"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 METHODS = ("plan2vec", "SPTM", "random network", "random scores")
 BLOCKS = ()
 DEPTHS = (1, 2, 3, 4, 5, 6, 7)
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
-        methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, {"lookahead": DEPTHS[-1]}, m)]
+    for scene in maze_scenes(settings, DOMAINS):
+        methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {"lookahead": DEPTHS[-1]}, m)]
         if not methods:
             continue
         site = scene.small
@@ -45,7 +46,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
             yield rows
 
 
-def distance_of(scene: Scenario, site: Site, method: str) -> Distance:
+def distance_of(scene: MazeScene, site: Site, method: str) -> Distance:
     if method == "plan2vec":
         return scene.train_map(site, scene.config).on(site.frames)
     if method == "random scores":
@@ -56,7 +57,7 @@ def distance_of(scene: Scenario, site: Site, method: str) -> Distance:
 def table(rows: list[Row]) -> list[str]:
     """A table a room: success in per cent by depth."""
     lines = []
-    for room in in_order(rows, "domain", ROOMS):
+    for room in in_order(rows, "domain", DOMAINS):
         header = [f"{room_title(room)}, success %", *(f"k = {k}" for k in DEPTHS)]
         body = [
             [method] + [cell(values(rows, domain=room, method=method, lookahead=k), 100) for k in DEPTHS]
@@ -67,7 +68,7 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    rooms = in_order(rows, "domain", ROOMS)
+    rooms = in_order(rows, "domain", DOMAINS)
     figure, axes = panels(len(rooms))
     for ax, room in zip(axes, rooms, strict=True):
         for look, method in enumerate(METHODS):

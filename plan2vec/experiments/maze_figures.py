@@ -26,15 +26,16 @@ from plan2vec.experiments import maze_pictures
 from plan2vec.experiments.arrays import Arrays, save_arrays
 from plan2vec.experiments.drawing import room_title
 from plan2vec.experiments.latent_dimension import aliasing
+from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
-from plan2vec.experiments.scenario import Scenario, Settings, Site, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.experiments.table1 import train_baseline
 from plan2vec.graph import closure_entries, edge_rows
 from plan2vec.planner import make_plan, neighbor_lists, walk_many
 from plan2vec.training import rng_at
 
 NAME, TITLE = "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 METHODS = ("embedding", "local metric", "connections", "walk")
 BLOCKS = ()
 DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
@@ -44,11 +45,11 @@ START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: dict[str, Callable[[Scenario], tuple[dict, dict]]] = {
+    parts: dict[str, Callable[[MazeScene], tuple[dict, dict]]] = {
         "embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk,
     }  # fmt: skip
-    for scene in settings.scenarios(ROOMS):
-        for method in (m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, {}, m)):
+    for scene in maze_scenes(settings, DOMAINS):
+        for method in (m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)):
             (metrics, arrays), seconds = timed(parts[method], scene)
             save_arrays(settings.arrays, NAME, f"{method.replace(' ', '-')}-{scene.room}-{scene.seed}", **arrays)
             yield scene.rows(settings, NAME, {}, method, metrics, seconds)
@@ -61,7 +62,7 @@ def free_grid(room: str, num: int) -> np.ndarray:
     return grid[maze.is_free(maze.ROOMS[room], grid)]
 
 
-def embedding(scene: Scenario) -> tuple[dict, dict]:
+def embedding(scene: MazeScene) -> tuple[dict, dict]:
     """Figure 5: 2-d latents of the grid, plan2vec and VAE, and how well their distances order true ways."""
     position = free_grid(scene.room, GRID)
     frames = maze.render(maze.ROOMS[scene.room], position)
@@ -77,7 +78,7 @@ def embedding(scene: Scenario) -> tuple[dict, dict]:
     return metrics, vectors | {"position": position}
 
 
-def local_metric(scene: Scenario) -> tuple[dict, dict]:
+def local_metric(scene: MazeScene) -> tuple[dict, dict]:
     """Figure 10a: scores of random pairs against their true distance."""
     site = scene.small
     first, second = rng_at(scene.seed, 66).integers(len(site.frames), size=(2, NUM_PAIRS))
@@ -93,7 +94,7 @@ def local_metric(scene: Scenario) -> tuple[dict, dict]:
     return metrics, arrays
 
 
-def connections(scene: Scenario) -> tuple[dict, dict]:
+def connections(scene: MazeScene) -> tuple[dict, dict]:
     """Figures 10b and 10c: recorded steps, and closures between trajectories."""
     site = scene.small
     row, column = edge_rows(site.graph), site.graph.indices
@@ -105,7 +106,7 @@ def connections(scene: Scenario) -> tuple[dict, dict]:
     return metrics, {"position": site.truth.position, "steps": steps, "closures": closures[shown]}
 
 
-def walk(scene: Scenario) -> tuple[dict, dict]:
+def walk(scene: MazeScene) -> tuple[dict, dict]:
     """Figures 3, 10d and 10e: a memoryless walk and a search, a greedy walk, a value map; from one end of the C to the other."""
     site = scene.large
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
@@ -123,7 +124,7 @@ def walk(scene: Scenario) -> tuple[dict, dict]:
     return {"hops": len(greedy) - 1, "reached": float(reached)}, arrays | sampling_and_search(scene)
 
 
-def sampling_and_search(scene: Scenario) -> dict[str, np.ndarray]:
+def sampling_and_search(scene: MazeScene) -> dict[str, np.ndarray]:
     """Figure 3: 50 hops led by independent random scores, and the shortest path with all frames that the search touched."""
     site = scene.small
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
@@ -156,7 +157,7 @@ def table(rows: list[Row]) -> list[str]:
         ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
         ("hops", "hops of the walk in 10d", 1),
     )  # fmt: skip
-    rooms = in_order(rows, "domain", ROOMS)
+    rooms = in_order(rows, "domain", DOMAINS)
     body = [[words] + [cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms] for metric, words, digits in shown]
     return markdown(["", *(room_title(room) for room in rooms)], body)
 
@@ -165,10 +166,10 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Every picture whose arrays are at hand."""
     seed = min((row["seed"] for row in rows), default=0)
     by_room = {
-        method: {room: arrays[part] for room in ROOMS if (part := f"{method}-{room}-{seed}") in arrays}
+        method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
         for method in ("embedding", "local-metric", "connections", "walk")
     }
-    figures = {"4-rooms": maze_pictures.rooms_figure(ROOMS)}
+    figures = {"4-rooms": maze_pictures.rooms_figure(DOMAINS)}
     if by_room["embedding"]:
         figures["5-embedding"] = maze_pictures.embedding_figure(by_room["embedding"])
     if by_room["connections"]:

@@ -11,8 +11,8 @@ HEAD = """# Results
 
 Every table and figure below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only --write-docs`; nothing
 is typed. Numbers are means over seeds ± the half-width of the 95 % confidence interval (Student's t); a number without ± has one seed.
-The command that made the rows stands with each experiment; it can be split by `--rooms`, `--methods`, `--blocks` and `--seed-start`, for
-rows join by what they are about. Machine time is the sum over all rooms, seeds and methods; a shared product counts where it is first
+The command that made the rows stands with each experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for
+rows join by what they are about. Machine time is the sum over all domains, seeds and methods; a shared product counts where it is first
 needed. Positions are read by success rules and pictures alone (and are the observation in the state space of Figure 6a).
 """
 

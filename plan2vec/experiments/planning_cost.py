@@ -18,14 +18,15 @@ from matplotlib.figure import Figure
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, panels
+from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.experiments.scenario import Scenario, Settings, Site, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.planner import Distance, Plan, make_plan
 from plan2vec.search import connected_parts, distances_from
 from plan2vec.training import rng_at
 
 NAME, TITLE = "planning-cost", "Figure 6c: planning cost against plan length"
-ROOMS = ("open",)
+DOMAINS = ("open",)
 METHODS = ("Dijkstra", "A*", "plan2vec")
 BLOCKS = ()
 LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9)  # steps
@@ -35,8 +36,8 @@ COUNTS = ("expanded", "touched")
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
-        methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, {}, m)]
+    for scene in maze_scenes(settings, DOMAINS):
+        methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)]
         if not methods:
             continue
         site = scene.large
@@ -47,7 +48,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
             yield rows_of(scene, settings, method, tasks[:, 0], plans, seconds)
 
 
-def draw_tasks(scene: Scenario, site: Site) -> np.ndarray:
+def draw_tasks(scene: MazeScene, site: Site) -> np.ndarray:
     """(m, 3) length in whole steps, start, goal."""
     rng = rng_at(scene.seed, 62)
     away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.truth.position, axis=1), np.inf)
@@ -70,7 +71,7 @@ def make_plans(site: Site, distance: Distance, method: str, tasks: np.ndarray) -
     return [make_plan(site.graph, distance, start, goal, "astar" if method == "A*" else "greedy") for start, goal in tasks.tolist()]
 
 
-def rows_of(scene: Scenario, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan], seconds: float) -> list[Row]:
+def rows_of(scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan], seconds: float) -> list[Row]:
     """Mean counts by length, and their growth; failures included."""
     row = partial(scene.rows, settings, NAME)
     counts = {"expanded": np.array([p.num_expanded for p in plans]), "touched": np.array([p.num_touched for p in plans])}

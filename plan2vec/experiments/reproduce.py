@@ -26,7 +26,7 @@ from plan2vec.experiments.arrays import read_arrays
 from plan2vec.experiments.drawing import save_both, save_small
 from plan2vec.experiments.pages import PICTURES, RESULTS, results_page
 from plan2vec.experiments.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
-from plan2vec.experiments.scenario import SMOKE, Settings, Size
+from plan2vec.experiments.settings import SMOKE, Settings, Size
 from plan2vec.files import write_text
 
 EXPERIMENTS: dict[str, ModuleType] = {
@@ -47,7 +47,7 @@ class Request:
     name: str = "all"
     seeds: int = 5
     seed_start: int = 0
-    rooms: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     smoke: bool = False
@@ -79,7 +79,7 @@ def choose_experiments(request: Request) -> list[str]:
     if request.name != "all" and request.name not in EXPERIMENTS:
         raise ValueError(f"no experiment is called {request.name!r}; choose all or one of {', '.join(EXPERIMENTS)}")
     chosen = list(EXPERIMENTS) if request.name == "all" else [request.name]
-    for kind in ("rooms", "methods", "blocks"):
+    for kind in ("domains", "methods", "blocks"):
         known = {str(name) for experiment in chosen for name in getattr(EXPERIMENTS[experiment], kind.upper())}
         unknown = set(getattr(request, kind)) - known
         if unknown:
@@ -118,7 +118,7 @@ def run_all(chosen: list[str], request: Request, out: Path) -> None:
 
 def has_work(experiment: ModuleType, settings: Settings) -> bool:
     """The selections leave something of this experiment."""
-    kinds = {kind: tuple(getattr(experiment, kind.upper())) for kind in ("rooms", "methods", "blocks")}
+    kinds = {kind: tuple(getattr(experiment, kind.upper())) for kind in ("domains", "methods", "blocks")}
     return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
 
 
@@ -128,7 +128,7 @@ def make_settings(request: Request, out: Path) -> Settings:
     num_seeds = 1 if request.smoke else request.seeds
     seeds = tuple(range(request.seed_start, request.seed_start + num_seeds))
     stamp = Stamp(request.commit or commit(), machine_name(device))
-    return Settings(seeds, request.rooms, request.methods, request.blocks, size, device, out / ARRAYS, stamp)
+    return Settings(seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp)
 
 
 def progress(rows: list[Row], elapsed: float) -> str:

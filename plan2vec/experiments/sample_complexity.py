@@ -21,11 +21,12 @@ from plan2vec.data import Sequences
 from plan2vec.domains.maze import simulate
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, log_places, panels
+from plan2vec.experiments.maze_scene import FRESH, MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.experiments.scenario import FRESH, Scenario, Settings, Site, first_rollouts, timed
+from plan2vec.experiments.settings import Settings, timed
 
 NAME, TITLE = "sample-complexity", "Figure 6a: success against the number of rollouts"
-ROOMS = ("open",)
+DOMAINS = ("open",)
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
 ROLLOUTS = (10, 20, 50, 100, 200, 500, 1000)
@@ -34,21 +35,21 @@ ENOUGH = 0.95  # success
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
+    for scene in maze_scenes(settings, DOMAINS):
         for space in settings.chosen("blocks", BLOCKS):
             for num_rollouts in sizes(scene):
                 yield from run_one(scene, settings, space, num_rollouts)
 
 
-def sizes(scene: Scenario) -> tuple[int, ...]:
+def sizes(scene: MazeScene) -> tuple[int, ...]:
     most = scene.size.num_rollouts
     return (most // 2, most) if scene.size.is_smoke else ROLLOUTS
 
 
-def run_one(scene: Scenario, settings: Settings, space: str, num_rollouts: int) -> Iterator[list[Row]]:
+def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int) -> Iterator[list[Row]]:
     """Both methods on the same rollouts and the same two graphs."""
     settled = {"space": space, "rollouts": num_rollouts}
-    methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(NAME, scene, settled | {"planned_on": PLACES[0]}, m)]
+    methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, settled | {"planned_on": PLACES[0]}, m)]
     if not methods:
         return
     recorded = observed(first_rollouts(scene.recordings, num_rollouts), space)
@@ -72,7 +73,7 @@ def observed(sequences: Sequences, space: str) -> Sequences:
     return replace(sequences, frames=sequences.position.astype(np.float32))
 
 
-def measure(scene: Scenario, method: str, sites: dict[str, Site]) -> dict[str, float]:
+def measure(scene: MazeScene, method: str, sites: dict[str, Site]) -> dict[str, float]:
     """Success on the recorded and on the fresh frames."""
     if method == "exact graph distance":
         return {place: site.success(site.exact_distance(scene.device)) for place, site in sites.items()}

@@ -32,13 +32,14 @@ from plan2vec.config import Config, preset
 from plan2vec.evaluation import straight_line
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels, room_title
+from plan2vec.experiments.maze_scene import MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.experiments.scenario import Scenario, Settings, Site, first_rollouts, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.planner import Distance
 from plan2vec.training import rng_at
 
 NAME, TITLE = "table1", "Table 1: planning success in the three rooms"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 PAPER = {
     "plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7), "random network": (3.2, 3.5, 4.7),
     "random scores": (3.2, 3.5, 4.7), "paper's networks": (90.0, 76.4, 80.2),
@@ -69,11 +70,11 @@ METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in 
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
+    for scene in maze_scenes(settings, DOMAINS):
         for name in settings.chosen("blocks", tuple(BLOCKS)):
             block = BLOCKS[name]
             setting = {"block": name} | ({"encoder": paper_config(scene).encoder} if name == "paper" else {})
-            methods = [m for m in settings.chosen("methods", block.methods) if settings.lacks(NAME, scene, setting, m)]
+            methods = [m for m in settings.chosen("methods", block.methods) if scene.lacks(settings, NAME, setting, m)]
             if not methods:
                 continue
             if name == "paper":
@@ -86,7 +87,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
                 yield scene.rows(settings, NAME, setting, method, metrics, seconds)
 
 
-def measure(scene: Scenario, block: Block, method: str) -> dict[str, float | None]:
+def measure(scene: MazeScene, block: Block, method: str) -> dict[str, float | None]:
     site: Site = getattr(scene, block.plans_on)
     if method in SANITY:
         distance = sanity_distance(scene, site, method)
@@ -97,7 +98,7 @@ def measure(scene: Scenario, block: Block, method: str) -> dict[str, float | Non
     return {"success": site.success(distance), "spearman_true": site.agreement(distance)}
 
 
-def sanity_distance(scene: Scenario, site: Site, method: str) -> Distance:
+def sanity_distance(scene: MazeScene, site: Site, method: str) -> Distance:
     """What no network was trained for."""
     if method == "random scores":
         rng = rng_at(scene.seed, 61)
@@ -107,8 +108,8 @@ def sanity_distance(scene: Scenario, site: Site, method: str) -> Distance:
     return site.exact_distance(scene.device)
 
 
-def train_baseline(scene: Scenario, method: str) -> Judge:
-    """Trained on the large set, whichever graph it walks on, and once a scenario."""
+def train_baseline(scene: MazeScene, method: str) -> Judge:
+    """Trained on the large set, whichever graph it walks on, and once a scene."""
     frames, sequence, seed, device = scene.recordings.frames, scene.recordings.sequence, scene.seed, scene.device
     shorten = scene.size.shorten
     trainers: dict[str, Callable[[], Judge]] = {
@@ -124,7 +125,7 @@ def train_baseline(scene: Scenario, method: str) -> Judge:
     return scene.baselines[method]
 
 
-def fit_judge(scene: Scenario, site: Site, method: str) -> Judge:
+def fit_judge(scene: MazeScene, site: Site, method: str) -> Judge:
     """Fitted to the graph of a site."""
     if method == "isomap":
         return fit_isomap(site.graph, scene.config.dim)
@@ -133,7 +134,7 @@ def fit_judge(scene: Scenario, site: Site, method: str) -> Judge:
     return scene.train_map(site, replace(scene.config, dim=2) if method == "plan2vec 2-d" else scene.config)
 
 
-def paper_config(scene: Scenario) -> Config:
+def paper_config(scene: MazeScene) -> Config:
     config, shorten = replace(preset("paper"), seed=scene.seed), scene.size.shorten
     config = replace(config, local_metric=shorten(config.local_metric), embedding=shorten(config.embedding))
     if scene.size.is_smoke:
@@ -141,7 +142,7 @@ def paper_config(scene: Scenario) -> Config:
     return config
 
 
-def measure_paper(scene: Scenario) -> dict[str, float | None]:
+def measure_paper(scene: MazeScene) -> dict[str, float | None]:
     """Both of the paper's networks end to end, planned on the large set."""
     config = paper_config(scene)
     metric = scene.train_metric(scene.recordings, config)[0]
@@ -156,7 +157,7 @@ def table(rows: list[Row]) -> list[str]:
     lines = []
     for name in in_order(rows, "block", BLOCKS):
         part = select(rows, block=name, metric="success")
-        rooms = in_order(part, "domain", ROOMS)
+        rooms = in_order(part, "domain", DOMAINS)
         header = ["method"] + [words for room in rooms for words in (f"{room_title(room)}, success %", "paper")]
         body = [
             [method]
@@ -175,13 +176,13 @@ def graph_table(rows: list[Row]) -> list[str]:
     metrics = (("radius", 2), ("degree", 1), ("num_components", 1), ("largest_component_share", 3), ("false_edge_share", 5))
     body = [
         [block, room_title(room)] + [cell(values(rows, frames=block, domain=room, metric=metric), 1, digits) for metric, digits in metrics]
-        for block in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", ROOMS)
+        for block in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", DOMAINS)
     ]  # fmt: skip
     return markdown(header, body)
 
 
 def paper_words(method: str, room: str) -> str:
-    return f"{PAPER[method][ROOMS.index(room)]}" if method in PAPER else ""
+    return f"{PAPER[method][DOMAINS.index(room)]}" if method in PAPER else ""
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -189,10 +190,10 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     figures = {}
     for name in in_order(rows, "block", BLOCKS):
         part = select(rows, block=name, metric="success")
-        rooms, methods = in_order(part, "domain", ROOMS), in_order(part, "method", METHODS)
+        rooms, methods = in_order(part, "domain", DOMAINS), in_order(part, "method", METHODS)
         figure, axes = panels(len(rooms), 9, 1.3 + 0.22 * len(methods))
         for ax, room in zip(axes, rooms, strict=True):
-            paper = [PAPER[method][ROOMS.index(room)] if method in PAPER else None for method in methods]
+            paper = [PAPER[method][DOMAINS.index(room)] if method in PAPER else None for method in methods]
             bars(ax, methods, [100 * values(part, method=method, domain=room) for method in methods], paper)
             ax.set(xlim=(0, 103), xlabel="success (%)", title=room_title(room))
         for ax in axes[1:]:

@@ -17,26 +17,27 @@ from plan2vec.embedding import EmbeddingConfig
 from plan2vec.evaluation import map_numbers
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels, room_title
+from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
-from plan2vec.experiments.scenario import Scenario, Settings, timed
+from plan2vec.experiments.settings import Settings, timed
 from plan2vec.training import rng_at
 
 NAME, TITLE = "targets", "What the map is taught: whole plans, bootstrapped plans, searches led by itself"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 METHODS = ("full", "bootstrapped 20", "bootstrapped 10", "bootstrapped 5", "bootstrapped 2", "heuristic")
 BLOCKS = ()
 NUM_ROUNDS = 12  # of searches, where targets depend on D
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
+    for scene in maze_scenes(settings, DOMAINS):
         for method in settings.chosen("methods", METHODS):
-            if settings.lacks(NAME, scene, {}, method):
+            if scene.lacks(settings, NAME, {}, method):
                 metrics, seconds = timed(measure, scene, method)
                 yield scene.rows(settings, NAME, {}, method, metrics, seconds)
 
 
-def measure(scene: Scenario, method: str) -> dict:
+def measure(scene: MazeScene, method: str) -> dict:
     site = scene.small
     distance = scene.train_map(site, replace(scene.config, embedding=stage_of(scene.config.embedding, method))).on(site.frames)
     error = map_numbers(site.graph, distance, rng_at(scene.seed, 65), site.graph.shape[0])["embedding_error"]
@@ -53,7 +54,7 @@ def stage_of(stage: EmbeddingConfig, method: str) -> EmbeddingConfig:
 
 
 def table(rows: list[Row]) -> list[str]:
-    rooms = in_order(rows, "domain", ROOMS)
+    rooms = in_order(rows, "domain", DOMAINS)
     header = ["targets"] + [f"{room_title(room)}, {words}" for room in rooms for words in ("success %", "error %")]
     body = [
         [method]
@@ -68,7 +69,7 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    rooms, methods = in_order(rows, "domain", ROOMS), in_order(rows, "method", METHODS)
+    rooms, methods = in_order(rows, "domain", DOMAINS), in_order(rows, "method", METHODS)
     figure, axes = panels(len(rooms), 9, 2.6)
     for ax, room in zip(axes, rooms, strict=True):
         bars(ax, methods, [100 * values(rows, domain=room, method=method, metric="success") for method in methods], [None] * len(methods))

@@ -17,27 +17,28 @@ from matplotlib.figure import Figure
 
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, panels, room_title
+from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.experiments.scenario import Scenario, Settings, timed
+from plan2vec.experiments.settings import Settings, timed
 
 NAME, TITLE = "value-iteration", "Amortized search beside fitted value iteration"
-ROOMS = ("open", "table", "c-maze")
+DOMAINS = ("open", "table", "c-maze")
 METHODS = {"amortized": 0, "value iteration, 4-hop targets": 4, "value iteration, 1-hop targets": 1}  # hops of a target
 BLOCKS = ("1", "2", "3", "5")  # lookahead of value iteration
 AMORTIZED = 0  # its place among the lookaheads
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in settings.scenarios(ROOMS):
+    for scene in maze_scenes(settings, DOMAINS):
         for method in settings.chosen("methods", tuple(METHODS)):
             depths = [AMORTIZED] if method == "amortized" else [int(block) for block in settings.chosen("blocks", BLOCKS)]
             for depth in depths:
-                if settings.lacks(NAME, scene, {"lookahead": depth}, method):
+                if scene.lacks(settings, NAME, {"lookahead": depth}, method):
                     metrics, seconds = timed(measure, scene, depth, METHODS[method])
                     yield scene.rows(settings, NAME, {"lookahead": depth}, method, metrics, seconds)
 
 
-def measure(scene: Scenario, depth: int, target_hops: int) -> dict[str, float | None]:
+def measure(scene: MazeScene, depth: int, target_hops: int) -> dict[str, float | None]:
     site, config = scene.small, scene.config
     if depth != AMORTIZED:
         stage = replace(config.value_iteration, lookahead=depth, target_hops=target_hops)
@@ -48,7 +49,7 @@ def measure(scene: Scenario, depth: int, target_hops: int) -> dict[str, float | 
 
 def table(rows: list[Row]) -> list[str]:
     """Success, its quartiles over seeds, and the time a map took."""
-    rooms = in_order(rows, "domain", ROOMS)
+    rooms = in_order(rows, "domain", DOMAINS)
     header = ["variant"] + [words for room in rooms for words in (f"{room_title(room)}, success %", "quartiles")] + ["seconds"]
     body = []
     for method, depth in variants(rows):
@@ -90,7 +91,7 @@ def advice(rows: list[Row]) -> str:
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Success against lookahead, a curve a kind of target; amortized search as a band; every seed as a dot."""
-    rooms = in_order(rows, "domain", ROOMS)
+    rooms = in_order(rows, "domain", DOMAINS)
     figure, axes = panels(len(rooms), max(5.0, 3.0 * len(rooms)), 3.4)
     depths = [depth for depth in in_order(rows, "lookahead") if depth != AMORTIZED]
     for ax, room in zip(axes, rooms, strict=True):

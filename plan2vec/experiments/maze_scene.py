@@ -4,12 +4,10 @@ Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric
 the paper's Table 1 plans on. Positions are read by the walks' success rule and by nothing else.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
-from pathlib import Path
-from time import perf_counter
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,86 +19,18 @@ from plan2vec.data import Sequences, SuccessRule
 from plan2vec.device_search import distances_from_on
 from plan2vec.domains import find_domain
 from plan2vec.domains.maze import ROOMS, simulate
-from plan2vec.embedding import Embedding, EmbeddingConfig
+from plan2vec.embedding import Embedding
 from plan2vec.encoder import FrameTensors, encode
 from plan2vec.evaluation import Truth, closure_numbers, graph_numbers, rank_agreement, straight_line, truth_of
-from plan2vec.experiments.rows import Case, Row, Stamp, case_key, make_rows
-from plan2vec.local_metric import LocalMetric, LocalMetricConfig, train_local_metric
+from plan2vec.experiments.rows import Case, Row, make_rows
+from plan2vec.experiments.settings import Settings, Size, timed
+from plan2vec.local_metric import LocalMetric, train_local_metric
 from plan2vec.pipeline import join_frames, train_map
 from plan2vec.planner import Distance, walk_many
 from plan2vec.training import Journal, rng_at
-from plan2vec.value_iteration import ValueIterationConfig
 
 FRESH = 1000  # added to the seed of the small set, so that no seed records the same twice
 WALKS = 60  # stage number of the walks' random numbers
-Stage = TypeVar("Stage")
-Product = TypeVar("Product")
-Arguments = ParamSpec("Arguments")
-
-
-@dataclass(frozen=True)
-class Size:
-    """How large an experiment is."""
-
-    num_rollouts: int = 1000  # of 10 frames, in the large set
-    graph_rollouts: int = 100  # in the small set
-    stacked_rollouts: int = 1000  # of the large set, joined where the local metric is a stacked one, which scores every pair anew
-    episodes: int = 2000  # walks a seed
-    max_updates: int | None = None  # no training takes more; None: as configured
-    max_batch: int | None = None
-    config: Config = field(default_factory=Config)
-
-    @property
-    def is_smoke(self) -> bool:
-        return self.max_updates is not None
-
-    def shorten(self, stage: Stage) -> Stage:
-        """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
-        limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
-        known = {name: limit for name, limit in limits.items() if limit is not None and hasattr(stage, name)}
-        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in known.items()})  # type: ignore[type-var]
-
-
-SMOKE = Size(
-    num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, episodes=50, max_updates=6, max_batch=8,
-    config=Config(
-        local_metric=LocalMetricConfig(num_updates=30, batch_size=24),
-        embedding=EmbeddingConfig(num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32),
-        value_iteration=ValueIterationConfig(num_updates=8, num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6),
-    ),
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What to run; empty selections mean all that the experiment has."""
-
-    seeds: tuple[int, ...] = (0,)
-    rooms: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    blocks: tuple[str, ...] = ()
-    size: Size = Size()
-    device: torch.device = field(default_factory=partial(torch.device, "cpu"))
-    arrays: Path = Path("arrays")  # folder of the small arrays that figures need
-    stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
-    finished: frozenset[str] = frozenset()  # cases that are not run again
-
-    def chosen(self, kind: str, known: tuple[str, ...]) -> tuple[str, ...]:
-        """The selected rooms, methods or blocks among those that the experiment has."""
-        asked = getattr(self, kind)
-        return tuple(name for name in known if not asked or name in asked)
-
-    def lacks(self, experiment: str, scene: "Scenario", setting: dict, method: str) -> bool:
-        """The case is still to be run."""
-        return case_key(Case(experiment, scene.room, setting, method, scene.seed)) not in self.finished
-
-    def scenarios(self, rooms: tuple[str, ...] = tuple(ROOMS)) -> Iterator["Scenario"]:
-        """All chosen rooms, seed by seed; a smoke run takes one room unless it is told which."""
-        if self.size.is_smoke and not self.rooms:
-            rooms = rooms[-1:]
-        for seed in self.seeds:
-            for room in self.chosen("rooms", rooms):
-                yield scenario(room, seed, self.size, self.device)
 
 
 @dataclass(frozen=True)
@@ -114,7 +44,7 @@ class Site:
     seconds: float  # that joining them took
     seed: int
     episodes: int
-    name: str = ""  # small | large: those that a scenario keeps
+    name: str = ""  # small | large: those that a scene keeps
 
     @property
     def frames(self) -> np.ndarray:
@@ -178,7 +108,7 @@ class Site:
         }  # fmt: skip
 
 
-class Scenario:
+class MazeScene:
     """One room and one seed. Every product is made when it is first asked for."""
 
     def __init__(self, room: str, seed: int, size: Size, device: torch.device):
@@ -222,7 +152,7 @@ class Scenario:
         return Site(sequences, built.graph, built.radius, built.report, seconds, self.seed, self.size.episodes, name)
 
     def train_map(self, site: Site, config: Config) -> "Map":
-        """Stage 4 on a site; on the two that the scenario keeps, once a configuration."""
+        """Stage 4 on a site; on the two that the scene keeps, once a configuration."""
         known = self.maps.get((site.name, config)) if site.name else None
         if known is None:
             known = Map(train_map(site.frames, site.graph, config, self.device, Journal()), self.device)
@@ -230,11 +160,14 @@ class Scenario:
                 self.maps[site.name, config] = known
         return known
 
+    def lacks(self, settings: Settings, experiment: str, setting: dict, method: str) -> bool:
+        return settings.lacks(Case(experiment, self.room, setting, method, self.seed))
+
     def rows(self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float) -> list[Row]:
         return make_rows(Case(experiment, self.room, setting, method, self.seed), metrics, seconds, settings.stamp)
 
     def shared_rows(self, settings: Settings, experiment: str, site: Site, frames: str) -> list[Row]:
-        """What all methods of a scenario share: the graph, and the time of local metric and graph."""
+        """What all methods of a scene share: the graph, and the time of local metric and graph."""
         setting = {"frames": frames}
         return self.rows(settings, experiment, setting, "graph", site.numbers, self.timed_metric[1] + site.seconds)
 
@@ -249,10 +182,15 @@ def first_rollouts(sequences: Sequences, num: int) -> Sequences:
     )  # fmt: skip
 
 
+def maze_scenes(settings: Settings, rooms: tuple[str, ...] = tuple(ROOMS)) -> Iterator["MazeScene"]:
+    """The chosen rooms and seeds."""
+    return (maze_scene(room, seed, settings.size, settings.device) for room, seed in settings.scenes(rooms))
+
+
 @lru_cache(maxsize=32)
-def scenario(room: str, seed: int, size: Size, device: torch.device) -> Scenario:
-    """The scenario, shared by all experiments of a process."""
-    return Scenario(room, seed, size, device)
+def maze_scene(room: str, seed: int, size: Size, device: torch.device) -> MazeScene:
+    """The scene, shared by all experiments of a process."""
+    return MazeScene(room, seed, size, device)
 
 
 @dataclass(frozen=True)
@@ -268,10 +206,3 @@ class Map:
     def on(self, frames: np.ndarray) -> Distance:
         vectors = torch.from_numpy(self.vectors(frames)).to(self.device)
         return pair_distance(vectors, vectors, self.embedding.head)
-
-
-def timed(make: Callable[Arguments, Product], *args: Arguments.args, **kwargs: Arguments.kwargs) -> tuple[Product, float]:
-    """What a function gives, and the seconds it took."""
-    began = perf_counter()
-    product = make(*args, **kwargs)
-    return product, perf_counter() - began
