@@ -55,7 +55,7 @@ class Config:
 MOVING_VIEW = {"encoder": "medium", "max_gap": 3, "dim": 16}
 MOVING_LOCAL_METRIC = {"num_updates": 1500, "shift": 2, "brightness": 0.1}
 MOVING_CLOSURES = {"min_degree": 20.0}
-MOVING_EMBEDDING = {"num_updates": 1500, "num_rounds": 8, "goals_per_round": 512}
+MOVING_EMBEDDING = {"loss": "sammon", "num_updates": 1500, "num_rounds": 8, "goals_per_round": 512}
 
 
 def follow_view(config: Config, sequences: Sequences, given: frozenset[str] = frozenset()) -> Config:

@@ -31,7 +31,7 @@ class EmbeddingConfig:
     num_rounds: int = 2  # how often the goals that were searched from are replaced by new ones
     goals_per_round: int = 256  # goals searched from a round
     learning_rate: float = 1e-3  # Adam, at its highest
-    loss: Literal["relative", "absolute"] = "relative"  # |D - path| over path, or over the mean path
+    loss: Literal["relative", "sammon", "absolute"] = "relative"  # |D - path| / path | (D - path)^2 / path | |D - path| / mean path
     targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
     depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
@@ -180,8 +180,14 @@ class Teacher(nn.Module):
 
 
 def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:
-    """Mean error over pairs with a path; relative errors are taken over at least one step."""
+    """Mean error over pairs with a path; errors are taken over at least one step.
+
+    Sammon's stress punishes the few large errors, which are what traps a greedy walk, where relative errors forgive them.
+    """
     known = target.isfinite()
-    error = (distance - target.masked_fill(~known, 0)).abs() * known
-    error = error / (mean if kind == "absolute" else target.masked_fill(~known, 1).clamp(min=1))
+    path = target.masked_fill(~known, 0)
+    error = (distance - path).abs() * known
+    if kind == "sammon":
+        error = error**2 / mean  # over the mean path, so that losses of all kinds are of one size
+    error = error / (mean if kind == "absolute" else path.clamp(min=1))
     return error.sum() / known.sum().clamp(min=1)
