@@ -5,7 +5,8 @@ Without truth at hand, a closure i - j is believed when other recorded evidence 
 - *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N T N)_ij > 0.
   It also finds clusters of false closures, through a wall say, but needs dense recordings.
 - *short detour*, where recordings are too sparse for that: i and j are near each other already by recorded steps and
-  surer closures. Look-alike corridors give whole clusters of false closures, which have common neighbours but no detour.
+  surer closures, or a whole stretch before or after them is. Look-alike corridors give clusters of false closures, which
+  have common neighbours but no detour.
 The radius within which closures are looked for comes from the recorded steps.
 """
 
@@ -27,6 +28,8 @@ MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SHORT_DETOUR = "short detour"
 SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
 SAME = 0.5  # frames nearer than this many steps look alike (N in N T N)
+SURE, LIKELY = 0.3, 0.9  # shares of the recorded steps that are longer than a sure closure can be, and than one with a stretch beside it
+STRETCH = 4  # frames before or after both ends of a likely closure that must be near each other too
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def choose_closures(
         believed, share = _believe(candidates, grown, sequence, tests)
     if SHORT_DETOUR in tests:
         num_before = len(believed)
-        believed = believed.select(has_short_detour(believed, sequence, float(np.median(steps)), config.max_detour))
+        believed = believed.select(has_short_detour(believed, sequence, steps, config.max_detour))
         share += (1 - share) * (1 - len(believed) / max(1, num_before))
     degree = 2 * len(believed) / num_frames
     return Closures(
@@ -136,14 +139,16 @@ def has_transition_support(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray
     return _product_at((alike @ stays_or_steps).tocsr(), alike, pairs) > 0
 
 
-def has_short_detour(pairs: NearPairs, sequence: np.ndarray, sure: float, max_detour: float) -> np.ndarray:
+def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, max_detour: float) -> np.ndarray:
     """(m,) bool: the ends are near each other already by recorded steps and surer closures, or lie in different parts.
 
-    Closures below `sure` steps (the median recorded step) need no support. From there on it works like a zip: a closure
-    whose ends are joined within `max_detour` steps is believed and helps the next ones, so whole stretches that were
-    seen twice close, while a lone look-alike far away, which nothing beside it supports, never does.
+    Closures that are shorter than most recorded `steps` need no support, those shorter than all but a few only a stretch
+    beside them. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is believed
+    and helps the next ones, so whole stretches that were seen twice close, while a lone look-alike far away, which nothing
+    beside it supports, never does.
     """
-    believed = pairs.distance <= sure
+    sure, likely = np.quantile(steps, (SURE, LIKELY))
+    believed = (pairs.distance <= sure) | ((pairs.distance <= likely) & runs_alongside(pairs, sequence))
     everywhere = np.ones(len(sequence), bool)
     for _ in range(MAX_ZIP_ROUNDS):
         graph = build_graph(sequence, pairs.select(believed), None, False, everywhere)
@@ -154,6 +159,28 @@ def has_short_detour(pairs: NearPairs, sequence: np.ndarray, sure: float, max_de
             break
     part = connected_parts(build_graph(sequence, pairs.select(believed), None, False, everywhere))[1]
     return believed | (part[pairs.first] != part[pairs.second])
+
+
+def runs_alongside(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
+    """(m,) bool: the `STRETCH` frames before or after one end lie near those before or after the other, frame by frame, both ways round."""
+    known = np.sort(_codes(pairs.first, pairs.second, len(sequence)))
+    found = np.zeros(len(pairs), bool)
+    for first_way, second_way in ((1, 1), (-1, -1), (1, -1), (-1, 1)):
+        alongside = np.ones(len(pairs), bool)
+        for ahead in range(1, STRETCH + 1):
+            i, j = pairs.first + first_way * ahead, pairs.second + second_way * ahead
+            inside = (np.minimum(i, j) >= 0) & (np.maximum(i, j) < len(sequence))
+            i, j = np.where(inside, i, pairs.first), np.where(inside, j, pairs.second)
+            inside &= (sequence[i] == sequence[pairs.first]) & (sequence[j] == sequence[pairs.second])
+            code = _codes(np.minimum(i, j), np.maximum(i, j), len(sequence))
+            alongside &= inside & (known[np.minimum(np.searchsorted(known, code), len(known) - 1)] == code)
+        found |= alongside
+    return found
+
+
+def _codes(first: np.ndarray, second: np.ndarray, n: int) -> np.ndarray:
+    """One number a pair."""
+    return first.astype(np.int64) * n + second
 
 
 def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:

@@ -16,6 +16,7 @@ from plan2vec.closures import (
     count_path_uses,
     has_short_detour,
     has_transition_support,
+    runs_alongside,
     suspicious_closures,
 )
 from plan2vec.data import transitions
@@ -24,6 +25,7 @@ from plan2vec.neighbors import NearPairs, near_pairs
 from plan2vec.search import distances_from
 
 CPU = torch.device("cpu")
+HALF_STEPS = np.full(10, 0.5)  # lengths of recorded steps
 
 
 def walk(num_sequences, length, size, seed=0):
@@ -177,19 +179,38 @@ def test_a_cluster_of_look_alikes_has_common_neighbours_but_no_short_detour():
     pairs = pairs_of([*true, *false])
     alike = {(i, j) for i, j, _ in false}
     assert len(alike & as_set(pairs.select(common_neighbors(pairs, sequence) >= 2))) > 20
-    assert as_set(pairs.select(has_short_detour(pairs, sequence, 0.5, 4.0))) == {(i, j) for i, j, _ in true}
+    assert as_set(pairs.select(has_short_detour(pairs, sequence, HALF_STEPS, 4.0))) == {(i, j) for i, j, _ in true}
 
 
 def test_believed_closures_support_the_next_like_a_zip():
     sequence = np.repeat([0, 1], 30)
     pairs = pairs_of([(i, 30 + i, 0.3 if i == 0 else 1.0) for i in range(0, 30, 2)])
-    assert has_short_detour(pairs, sequence, 0.5, 5.5).all()  # from one sure closure at the end, two frames a round
-    assert has_short_detour(pairs, sequence, 0.5, 3.0).sum() == 1  # 2 + 0.3 + 2 steps are too long a detour for the second
+    assert has_short_detour(pairs, sequence, HALF_STEPS, 5.5).all()  # from one sure closure at the end, two frames a round
+    assert has_short_detour(pairs, sequence, HALF_STEPS, 3.0).sum() == 1  # 2 + 0.3 + 2 steps are too long a detour for the second
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_stretch_that_was_seen_twice_needs_no_sure_closure(way):
+    """Two passes, in the same direction or in the opposite one, near each other by all but the longest recorded steps."""
+    sequence, steps = np.repeat([0, 1], 30), np.linspace(0, 1, 101)
+    second = [30 + i if way == 1 else 59 - i for i in range(30)]
+    stretch = [(i, second[i], 0.8) for i in range(8, 16)]
+    crossing = [(22, second[22], 0.8), (24, second[24], 0.8), (25, second[25], 0.8)]
+    alone = pairs_of([(0, second[0], 0.2), *stretch, *crossing])
+    assert runs_alongside(alone, sequence).tolist() == [False] + [True] * 8 + [False] * 3
+    believed = as_set(alone.select(has_short_detour(alone, sequence, steps, 4.0)))
+    assert believed == {(i, j) for i, j, _ in [(0, second[0], 0.2), *stretch]}
+
+
+def test_a_stretch_ends_where_its_sequence_does():
+    within = pairs_of([(i, 20 + i, 0.8) for i in range(5)])
+    assert runs_alongside(within, np.repeat([0, 1], 20)).tolist() == [True, False, False, False, True]
+    assert not runs_alongside(within, np.repeat([0, 1, 2], [3, 17, 20])).any()
 
 
 def test_the_only_closures_between_two_parts_are_believed():
     pairs = pairs_of([(i, 20 + i, 1.2) for i in range(5)])
-    assert has_short_detour(pairs, np.repeat([0, 1], 20), 0.5, 4.0).all()
+    assert has_short_detour(pairs, np.repeat([0, 1], 20), HALF_STEPS, 4.0).all()
 
 
 # ---------------------------------------------------------------------------------------------------- radius
