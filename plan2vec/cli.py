@@ -169,8 +169,8 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
-    name: tyro.conf.Positional[Literal["demo", "resume", "explorer", "recordings"]]
-    paths: tuple[Path, ...] = ()  # recordings to fit and score, of `bench recordings`
+    name: tyro.conf.Positional[Literal["demo", "resume", "explorer", "recordings", "same-map"]]
+    paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
     seed: int = 0
     json: bool = False  # print the rows as one JSON object
 
