@@ -1,0 +1,298 @@
+"""Panoramas of a rendered city: rays are cast from a view until they meet the building fronts that line the streets.
+
+Everything follows from the network: what lies within HALF_WIDTH of a link is street, everything else is built over. Buildings are
+lots scattered over the whole plane (the nearest lot's centre owns a point), each with a facade from an atlas of procedural ones, its own
+tone and its own offset. So a front stays where it is while one walks past it. Nothing depends on the compass: no sun, no shadows.
+
+    column of the panorama = direction, the middle one is the view's heading      row = elevation, TOP to BOTTOM degrees
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.ndimage import distance_transform_edt
+
+from plan2vec.domains.street_networks import Streets
+
+HALF_WIDTH = 9.0  # metres from the middle of a street to the fronts
+PAVEMENT = 3.0  # metres of it before the fronts
+EYE = 2.4  # metres of the camera above the ground
+TOP, BOTTOM = 55.0, -30.0  # degrees of elevation at the upper and lower edge
+FARTHEST = 150.0  # metres that a ray travels
+HAZE = 120.0  # metres after which about a third of a front's contrast is left
+LOT = 15.0  # metres between buildings, on average
+NUM_FACADES = 128
+FACADE_WIDTH, FACADE_HEIGHT = 32.0, 48.0  # metres of a facade in the atlas
+TEXEL = (0.5, 0.25)  # metres along the front and up: what a ray of a small panorama covers at 10 m
+NUM_LEVELS = 5  # of ever coarser atlases, each for twice the distance
+SKY, SKY_TOP, PAVEMENT_GRAY, ROAD_GRAY = 225.0, 185.0, 150.0, 85.0
+SKY_TINT = (0.92, 1.0, 1.1)  # red, green, blue over gray
+PALETTE = 1 + 0.25 * np.random.default_rng(7).uniform(-1, 1, (16, 3)).astype(np.float32)  # of buildings, over their gray
+CELL = 1.0  # metres of the raster of distances
+SHORTEST_STEP = 1.0  # metres that a ray advances at least
+RAYS_PER_COLUMN = 2
+VIEWS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """How views look, and how one visit differs from another; with the last three at 0 every visit of a view is the same image."""
+
+    pixels: int = 64  # of both sides
+    rgb: bool = False
+    seed: int = 0  # of the city's buildings
+    noise: float = 0.0  # standard deviation of a pixel, gray levels of 255
+    exposure: float = 0.0  # standard deviation of the logarithm of a visit's brightness
+    heading_jitter: float = 0.0  # degrees, standard deviation of a visit's heading
+
+
+NOISY = ViewConfig(noise=10.0, exposure=0.25, heading_jitter=8.0)  # no two visits are alike
+
+
+def render_views(
+    streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewConfig(), rng: np.random.Generator | None = None
+) -> np.ndarray:
+    """(m, pixels, pixels, 1 or 3) uint8: one visit to each of `nodes` (m,). Without `rng` the visits are drawn from seed 0."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    nodes = np.asarray(nodes)
+    frames = np.empty((len(nodes), config.pixels, config.pixels, 3 if config.rgb else 1), np.uint8)
+    raster, facades = _raster(streets), _facades(config.seed)
+    heading = streets.heading[nodes] + config.heading_jitter * rng.standard_normal(len(nodes))
+    gain = np.exp(config.exposure * rng.standard_normal(len(nodes))).astype(np.float32)
+    parts = list(_parts(len(nodes)))
+
+    def render(part: slice, own: np.random.Generator) -> None:
+        image = _panoramas(raster, facades, streets.xy[nodes[part]], heading[part], config)
+        image *= gain[part, None, None, None]
+        if config.noise:
+            image += config.noise * own.standard_normal(image.shape, np.float32)
+        frames[part] = np.clip(image, 0, 255, out=image)
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        list(pool.map(render, parts, rng.spawn(len(parts))))
+    return frames
+
+
+def _parts(num: int) -> Iterator[slice]:
+    return (slice(first, min(first + VIEWS_AT_ONCE, num)) for first in range(0, num, VIEWS_AT_ONCE))
+
+
+# ---------------------------------------------------------------------------------------------------- rays
+
+
+@dataclass(frozen=True)
+class _Raster:
+    """Distance from every place to the nearest street's middle, and that street's direction."""
+
+    origin: np.ndarray  # (2,) metres: the centre of cell 0, 0
+    distance: np.ndarray  # (columns * rows,) float32 metres, y fastest
+    tangent: np.ndarray  # (columns * rows, 2) float32 unit vectors, to the east
+    shape: tuple[int, int]
+
+
+@lru_cache(maxsize=4)
+def _raster(streets: Streets) -> _Raster:
+    points, tangents = _sample_links(streets)
+    margin = 2 * HALF_WIDTH
+    origin = points.min(axis=0) - margin
+    shape = tuple(np.ceil((points.max(axis=0) + margin - origin) / CELL).astype(int) + 2)
+    sample = np.full(shape, -1)
+    cell = np.rint((points - origin) / CELL).astype(int)
+    sample[cell[:, 0], cell[:, 1]] = np.arange(len(points))
+    nearest = distance_transform_edt(sample < 0, return_distances=False, return_indices=True)
+    nearest = sample[nearest[0], nearest[1]].ravel()
+    centre = origin + CELL * np.indices(shape).reshape(2, -1).T
+    distance = np.linalg.norm(centre - points[nearest], axis=1)
+    return _Raster(origin, distance.astype(np.float32), tangents[nearest].astype(np.float32), (int(shape[0]), int(shape[1])))
+
+
+def _sample_links(streets: Streets) -> tuple[np.ndarray, np.ndarray]:
+    """(k, 2) points along all links, a third of a cell apart, and (k, 2) the directions there."""
+    start, end = streets.xy[streets.links[:, 0]], streets.xy[streets.links[:, 1]]
+    num = np.maximum(2, np.ceil(np.linalg.norm(end - start, axis=1) * 3 / CELL).astype(int))
+    link = np.repeat(np.arange(len(num)), num)
+    share = (np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)) / (num[link] - 1)
+    along = end - start
+    along = np.where(along[:, :1] < 0, -along, along)
+    length = np.linalg.norm(along, axis=1, keepdims=True)
+    along = np.where(length > 0, along / np.maximum(length, 1e-9), (1.0, 0.0))
+    return start[link] + share[:, None] * (end - start)[link], along[link]
+
+
+def _cast(raster: _Raster, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """(k,) metres that rays travel from `start` (k, 2) until they leave the street, at most FARTHEST."""
+    start = ((start - raster.origin) / CELL).astype(np.float32)
+    travelled = np.zeros(len(start), np.float32)
+    active, room = np.arange(len(start)), HALF_WIDTH - _distance_at(raster, start)
+    while len(active):
+        step = np.maximum(room, SHORTEST_STEP)
+        travelled[active] += step
+        at = start[active] + travelled[active, None] / CELL * direction[active]
+        before, room = room, HALF_WIDTH - _distance_at(raster, at)
+        passed = room <= 0
+        over = active[passed]
+        travelled[over] += (
+            step[passed] * (room / np.maximum(before - room, 1e-6))[passed]
+        )  # back to where the front is, on a straight slope
+        going = ~passed & (travelled[active] < FARTHEST)
+        active, room = active[going], room[going]
+    return np.minimum(travelled, FARTHEST)
+
+
+def _distance_at(raster: _Raster, at: np.ndarray) -> np.ndarray:
+    """(k,) metres to the nearest street's middle, interpolated between the four cells around `at` (k, 2) in cells."""
+    corner = at.astype(np.int32)
+    x, y = (at - corner).T
+    first = corner[:, 0] * raster.shape[1] + corner[:, 1]
+    low = raster.distance[first] * (1 - y) + raster.distance[first + 1] * y
+    first += raster.shape[1]
+    high = raster.distance[first] * (1 - y) + raster.distance[first + 1] * y
+    return low * (1 - x) + high * x
+
+
+# ---------------------------------------------------------------------------------------------------- facades
+
+
+@dataclass(frozen=True)
+class _Facades:
+    """An atlas of facades: gray levels times coverage, and coverage (0: sky above the roof), coarser from level to level."""
+
+    shade: np.ndarray  # flat float32
+    cover: np.ndarray  # flat float32
+    first: np.ndarray  # (levels,) where a level begins
+    width: np.ndarray  # (levels,) texels along the front
+    height: np.ndarray  # (levels,) texels up
+    seed: int
+
+
+@lru_cache(maxsize=4)
+def _facades(seed: int) -> _Facades:
+    rng = np.random.default_rng(seed)
+    drawn = [_draw_facade(rng) for _ in range(NUM_FACADES)]
+    shade, cover = (np.stack(kind).astype(np.float32) for kind in zip(*drawn, strict=True))  # (facade, along, up)
+    shades, covers = [], []
+    for _ in range(NUM_LEVELS):
+        shades.append(shade)
+        covers.append(cover)
+        shade, cover = _halved(shade), _halved(cover)
+    size = [level.size for level in shades]
+    first = np.cumsum([0, *size[:-1]])
+    width, height = (np.array([level.shape[axis] for level in shades]) for axis in (1, 2))
+    return _Facades(np.concatenate([level.ravel() for level in shades]), np.concatenate([level.ravel() for level in covers]),
+                    first, width, height, seed)  # fmt: skip
+
+
+def _halved(texture: np.ndarray) -> np.ndarray:
+    """Means over two by two texels."""
+    k, width, height = texture.shape
+    return texture.reshape(k, width // 2, 2, height // 2, 2).mean(axis=(2, 4))
+
+
+def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Shade and coverage (along, up) of one facade: shop front, storeys of windows, cornice, sky."""
+    along, up = (np.arange(texel / 2, size, texel) for texel, size in zip(TEXEL, (FACADE_WIDTH, FACADE_HEIGHT), strict=True))
+    along, up = along[:, None], up[None, :]
+    ground, storey = rng.uniform(3.5, 5.0), rng.uniform(3.0, 4.2)
+    roof = ground + storey * rng.choice([2, 3, 4, 4, 5, 5, 6, 7, 9, 11])
+    wall, glass = rng.uniform(60, 190), rng.choice([30.0, 45.0, 60.0, 200.0, 225.0])
+    period = FACADE_WIDTH / rng.choice([5, 6, 8, 10, 13])
+    column, in_column = np.divmod(along, period)
+    floor, in_floor = np.divmod(up - ground, storey)
+    window = (in_column < rng.uniform(0.35, 0.75) * period) & (in_floor > 0.9) & (in_floor < rng.uniform(2.2, 0.9 * storey))
+    blinds = rng.uniform(0.6, 1.4, (14, 40))[column.astype(int), np.maximum(floor, 0).astype(int)]
+    shade = np.where(window, np.clip(glass * blinds, 15, 245), wall + 0.0 * along * up)
+    shade = np.where(in_floor < rng.choice([0.0, 0.0, 0.4]), wall * 0.75, shade)  # a course between storeys
+    shop = np.where(np.mod(along + rng.uniform(0, 8), rng.uniform(4, 9)) < 1.0, wall * 1.2, rng.uniform(20, 110))
+    sign = rng.uniform(40, 240)
+    shade = np.where(up < ground, np.where(up > ground - 1.0, sign, np.where(up < 0.5, wall * 0.6, shop)), shade)
+    shade = np.where(up > roof - 0.8, np.clip(wall * rng.uniform(0.6, 1.5), 20, 245), shade)
+    cover = np.broadcast_to(up < roof, shade.shape).astype(float)
+    return np.clip(shade, 10, 245) * cover, cover
+
+
+def _buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(k, 2) centres of the lots that own the points `at` (k, 2), and (k,) uint32 random bits, the same for all points of a lot."""
+    cell = np.floor(at / LOT).astype(np.int64)
+    best = np.full(len(at), np.inf)
+    centre, bits = np.empty_like(at), np.empty(len(at), np.uint32)
+    for offset in np.ndindex(3, 3):
+        lot = cell + np.array(offset) - 1
+        drawn = _scramble(lot, seed)
+        place = (lot + 0.15 + 0.7 * np.stack([drawn & 0xFFFF, drawn >> 16], axis=1) / 0xFFFF) * LOT
+        apart = ((at - place) ** 2).sum(axis=1)
+        nearer = apart < best
+        best[nearer], centre[nearer], bits[nearer] = apart[nearer], place[nearer], drawn[nearer]
+    return centre, bits * np.uint32(2654435761)
+
+
+def _scramble(lot: np.ndarray, seed: int) -> np.ndarray:
+    """(k,) uint32 that look random, from the numbers (k, 2) of a lot."""
+    bits = (lot[:, 0] * 73856093 ^ lot[:, 1] * 19349663 ^ (seed + 1) * 83492791).astype(np.uint32)
+    for _ in range(2):
+        bits = (bits ^ bits >> np.uint32(16)) * np.uint32(0x45D9F3B)
+    return bits ^ bits >> np.uint32(16)
+
+
+# ---------------------------------------------------------------------------------------------------- pictures
+
+
+def _panoramas(raster: _Raster, facades: _Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig) -> np.ndarray:
+    """(m, pixels, pixels, channels) float32 gray levels from views at `xy` (m, 2) that look to `heading` (m,) degrees."""
+    num_rays = RAYS_PER_COLUMN * config.pixels
+    azimuth = np.radians(heading[:, None] + ((np.arange(num_rays) + 0.5) / num_rays - 0.5) * 360).ravel()
+    direction = np.stack([np.sin(azimuth), np.cos(azimuth)], axis=1).astype(np.float32)
+    start = np.repeat(xy, num_rays, axis=0)
+    far = _cast(raster, start, direction)
+    hit = start + (far + 1.0)[:, None] * direction  # a little inside the front
+    cell = np.clip(np.rint((hit - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
+    tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
+    image = _columns(facades, far, hit, direction, tangent, config)  # (m * rays, pixels, channels)
+    image = image.reshape(len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels, -1).mean(axis=2)
+    return image.transpose(0, 2, 1, 3)
+
+
+def _columns(
+    facades: _Facades, far: np.ndarray, hit: np.ndarray, direction: np.ndarray, tangent: np.ndarray, config: ViewConfig
+) -> np.ndarray:
+    """(k, pixels, channels) float32: what each of k rays sees from TOP to BOTTOM."""
+    slope = np.tan(np.radians(TOP - (TOP - BOTTOM) * (np.arange(config.pixels) + 0.5) / config.pixels)).astype(np.float32)
+    centre, bits = _buildings(hit, facades.seed)
+    steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])  # 1: straight at the front
+    texel = _texels(facades, far, ((hit - centre) * tangent).sum(axis=1), bits, slope)
+    tone = 0.7 + 0.6 * (bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
+    clear = np.exp(-far / HAZE)
+    light = tone * (0.75 + 0.25 * steepness) * clear
+    shade, cover = facades.shade[texel], facades.cover[texel]
+    cover[far >= FARTHEST] = shade[far >= FARTHEST] = 0  # a street without end in sight
+    sky = np.linspace(SKY_TOP, SKY, config.pixels, dtype=np.float32)
+    behind = cover * (((1 - clear) * SKY)[:, None] - sky) + sky
+    ground, on_ground = _ground(far, steepness, slope)
+    tints = PALETTE[bits >> np.uint32(28)] if config.rgb else np.ones((len(far), 1), np.float32)
+    image = np.empty((*texel.shape, tints.shape[1]), np.float32)
+    for channel, tint in enumerate(tints.T):
+        seen = shade * (light * tint)[:, None] + behind * (SKY_TINT[channel] if config.rgb else 1)
+        image[..., channel] = np.where(on_ground, ground, seen)
+    return image
+
+
+def _texels(facades: _Facades, far: np.ndarray, along: np.ndarray, bits: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """(k, pixels) places in the atlas; the level grows with the distance."""
+    level = np.clip(np.log2(far / 10), 0, NUM_LEVELS - 1).astype(int)
+    facade, offset = bits & np.uint32(NUM_FACADES - 1), bits >> np.uint32(8) & np.uint32(0x3F)
+    column = ((along + FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
+    base = facades.first[level] + (facade * facades.width[level] + column % facades.width[level]) * facades.height[level]
+    scale = (1 / (TEXEL[1] * 2.0**level)).astype(np.float32)
+    row = ((far * scale)[:, None] * slope + (EYE * scale)[:, None]).astype(np.int32)
+    np.clip(row, 0, (facades.height[level] - 1).astype(np.int32)[:, None], out=row)
+    return base.astype(np.int32)[:, None] + row
+
+
+def _ground(far: np.ndarray, steepness: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(k, pixels) gray of road and pavement, and (k, pixels) bool: the ground is nearer than the front."""
+    reach = np.where(slope < 0, -EYE / np.minimum(slope, -1e-6), np.inf).astype(np.float32)
+    to_front = (far[:, None] - reach) * steepness[:, None]
+    return np.where(to_front < PAVEMENT, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY)), reach < far[:, None]
