@@ -124,34 +124,37 @@ def _sample_links(streets: Streets) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cast(raster: _Raster, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """(k,) metres that rays travel from `start` (k, 2) until they leave the street, at most FARTHEST."""
-    start = ((start - raster.origin) / CELL).astype(np.float32)
+    """(k,) metres that rays travel from `start` (k, 2) until they leave the street, at most FARTHEST.
+
+    The room that is left at a place is also a distance that a ray can travel from there in any direction.
+    """
+    x, y = ((start - raster.origin) / CELL).astype(np.float32).T
+    along_x, along_y = np.ascontiguousarray(direction.T) / np.float32(CELL)
     travelled = np.zeros(len(start), np.float32)
-    active, room = np.arange(len(start)), HALF_WIDTH - _distance_at(raster, start)
-    while len(active):
+    ray, room = np.arange(len(start)), HALF_WIDTH - _distance_at(raster, x, y)
+    while len(ray):
         step = np.maximum(room, SHORTEST_STEP)
-        travelled[active] += step
-        at = start[active] + travelled[active, None] / CELL * direction[active]
-        before, room = room, HALF_WIDTH - _distance_at(raster, at)
-        passed = room <= 0
-        over = active[passed]
-        travelled[over] += (
-            step[passed] * (room / np.maximum(before - room, 1e-6))[passed]
-        )  # back to where the front is, on a straight slope
-        going = ~passed & (travelled[active] < FARTHEST)
-        active, room = active[going], room[going]
+        x, y = x + step * along_x, y + step * along_y
+        before, room = room, HALF_WIDTH - _distance_at(raster, x, y)
+        step += np.minimum(room, 0) * step / np.maximum(before - room, 1e-6)  # back to the front where it was passed
+        travelled[ray] += step
+        going = np.flatnonzero((room > 0) & (travelled[ray] < FARTHEST))
+        if len(going) < len(ray):
+            ray, room, x, y = ray[going], room[going], x[going], y[going]
+            along_x, along_y = along_x[going], along_y[going]
     return np.minimum(travelled, FARTHEST)
 
 
-def _distance_at(raster: _Raster, at: np.ndarray) -> np.ndarray:
-    """(k,) metres to the nearest street's middle, interpolated between the four cells around `at` (k, 2) in cells."""
-    corner = at.astype(np.int32)
-    x, y = (at - corner).T
-    first = corner[:, 0] * raster.shape[1] + corner[:, 1]
-    low = raster.distance[first] * (1 - y) + raster.distance[first + 1] * y
-    first += raster.shape[1]
-    high = raster.distance[first] * (1 - y) + raster.distance[first + 1] * y
-    return low * (1 - x) + high * x
+def _distance_at(raster: _Raster, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(k,) metres to the nearest street's middle, interpolated between the four cells around x, y (in cells)."""
+    column, row = x.astype(np.int32), y.astype(np.int32)
+    x, y = x - column, y - row
+    first = column * raster.shape[1] + row
+    low, next_low = raster.distance.take(first), raster.distance.take(first + 1)
+    high, next_high = raster.distance.take(first + raster.shape[1]), raster.distance.take(first + (raster.shape[1] + 1))
+    low += (next_low - low) * y
+    high += (next_high - high) * y
+    return low + (high - low) * x
 
 
 # ---------------------------------------------------------------------------------------------------- facades
@@ -215,23 +218,25 @@ def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(k, 2) centres of the lots that own the points `at` (k, 2), and (k,) uint32 random bits, the same for all points of a lot."""
-    cell = np.floor(at / LOT).astype(np.int64)
-    best = np.full(len(at), np.inf)
-    centre, bits = np.empty_like(at), np.empty(len(at), np.uint32)
-    for offset in np.ndindex(3, 3):
-        lot = cell + np.array(offset) - 1
-        drawn = _scramble(lot, seed)
-        place = (lot + 0.15 + 0.7 * np.stack([drawn & 0xFFFF, drawn >> 16], axis=1) / 0xFFFF) * LOT
-        apart = ((at - place) ** 2).sum(axis=1)
+    """(k, 2) centres of the lots that own the points `at` (k, 2), the nearest of four each; and (k,) uint32 random bits of the lots."""
+    x, y = (at / LOT).astype(np.float32).T
+    column, row = np.floor(x - 0.5).astype(np.int32), np.floor(y - 0.5).astype(np.int32)
+    best = np.full(len(at), np.inf, np.float32)
+    centre_x, centre_y, bits = x.copy(), y.copy(), np.zeros(len(at), np.uint32)
+    for right, up in np.ndindex(2, 2):
+        drawn = _scramble(column + np.int32(right), row + np.int32(up), seed)
+        lot_x = column + (right + 0.2 + (drawn & np.uint32(0xFFFF)) * np.float32(0.6 / 0xFFFF))
+        lot_y = row + (up + 0.2 + (drawn >> np.uint32(16)) * np.float32(0.6 / 0xFFFF))
+        apart = (x - lot_x) ** 2 + (y - lot_y) ** 2
         nearer = apart < best
-        best[nearer], centre[nearer], bits[nearer] = apart[nearer], place[nearer], drawn[nearer]
-    return centre, bits * np.uint32(2654435761)
+        for kept, new in ((best, apart), (centre_x, lot_x), (centre_y, lot_y), (bits, drawn)):
+            np.copyto(kept, new, where=nearer, casting="same_kind")
+    return LOT * np.stack([centre_x, centre_y], axis=1), bits * np.uint32(2654435761)
 
 
-def _scramble(lot: np.ndarray, seed: int) -> np.ndarray:
-    """(k,) uint32 that look random, from the numbers (k, 2) of a lot."""
-    bits = (lot[:, 0] * 73856093 ^ lot[:, 1] * 19349663 ^ (seed + 1) * 83492791).astype(np.uint32)
+def _scramble(column: np.ndarray, row: np.ndarray, seed: int) -> np.ndarray:
+    """(k,) uint32 that look random, from the whole numbers of a lot."""
+    bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663) ^ np.uint32((seed + 1) % 2**32)
     for _ in range(2):
         bits = (bits ^ bits >> np.uint32(16)) * np.uint32(0x45D9F3B)
     return bits ^ bits >> np.uint32(16)
@@ -247,52 +252,68 @@ def _panoramas(raster: _Raster, facades: _Facades, xy: np.ndarray, heading: np.n
     direction = np.stack([np.sin(azimuth), np.cos(azimuth)], axis=1).astype(np.float32)
     start = np.repeat(xy, num_rays, axis=0)
     far = _cast(raster, start, direction)
-    hit = start + (far + 1.0)[:, None] * direction  # a little inside the front
-    cell = np.clip(np.rint((hit - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
+    hits = _meet(raster, facades, far, start + (far + 1.0)[:, None] * direction, direction)  # a little inside the front
+    image = _columns(facades, hits, config)  # (channels, m * rays, rows)
+    image = image.reshape(len(image), len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels)
+    return np.add.reduce(image, axis=3).transpose(1, 3, 2, 0) / RAYS_PER_COLUMN
+
+
+@dataclass(frozen=True)
+class _Hits:
+    """Where k rays met a front."""
+
+    far: np.ndarray  # (k,) metres
+    along: np.ndarray  # (k,) metres along the front from the middle of its building
+    steepness: np.ndarray  # (k,) 1: straight at the front, 0: along it
+    bits: np.ndarray  # (k,) uint32, random bits of the building
+
+
+def _meet(raster: _Raster, facades: _Facades, far: np.ndarray, at: np.ndarray, direction: np.ndarray) -> _Hits:
+    cell = np.clip(np.rint((at - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
     tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
-    image = _columns(facades, far, hit, direction, tangent, config)  # (m * rays, pixels, channels)
-    image = image.reshape(len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels, -1).mean(axis=2)
-    return image.transpose(0, 2, 1, 3)
+    centre, bits = _buildings(at, facades.seed)
+    steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])
+    return _Hits(far, ((at - centre) * tangent).sum(axis=1), steepness, bits)
 
 
-def _columns(
-    facades: _Facades, far: np.ndarray, hit: np.ndarray, direction: np.ndarray, tangent: np.ndarray, config: ViewConfig
-) -> np.ndarray:
-    """(k, pixels, channels) float32: what each of k rays sees from TOP to BOTTOM."""
+def _columns(facades: _Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
+    """(channels, k, rows) float32: what each of k rays sees from TOP to BOTTOM."""
     slope = np.tan(np.radians(TOP - (TOP - BOTTOM) * (np.arange(config.pixels) + 0.5) / config.pixels)).astype(np.float32)
-    centre, bits = _buildings(hit, facades.seed)
-    steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])  # 1: straight at the front
-    texel = _texels(facades, far, ((hit - centre) * tangent).sum(axis=1), bits, slope)
-    tone = 0.7 + 0.6 * (bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
-    clear = np.exp(-far / HAZE)
-    light = tone * (0.75 + 0.25 * steepness) * clear
-    shade, cover = facades.shade[texel], facades.cover[texel]
-    cover[far >= FARTHEST] = shade[far >= FARTHEST] = 0  # a street without end in sight
+    tone = 0.7 + 0.6 * (hits.bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
+    clear = np.exp(-hits.far / HAZE)
+    light = tone * (0.75 + 0.25 * hits.steepness) * clear
+    texel = _texels(facades, hits, slope)
+    shade, behind = facades.shade.take(texel), facades.cover.take(texel)
+    endless = hits.far >= FARTHEST
+    shade[endless] = behind[endless] = 0
     sky = np.linspace(SKY_TOP, SKY, config.pixels, dtype=np.float32)
-    behind = cover * (((1 - clear) * SKY)[:, None] - sky) + sky
-    ground, on_ground = _ground(far, steepness, slope)
-    tints = PALETTE[bits >> np.uint32(28)] if config.rgb else np.ones((len(far), 1), np.float32)
-    image = np.empty((*texel.shape, tints.shape[1]), np.float32)
-    for channel, tint in enumerate(tints.T):
-        seen = shade * (light * tint)[:, None] + behind * (SKY_TINT[channel] if config.rgb else 1)
-        image[..., channel] = np.where(on_ground, ground, seen)
+    behind *= ((1 - clear) * SKY)[:, None] - sky  # in place: haze before fronts, sky elsewhere
+    behind += sky
+    ground, on_ground = _ground(hits, slope)
+    tints = PALETTE[hits.bits >> np.uint32(28)].T if config.rgb else np.ones((1, len(light)), np.float32)
+    image = np.empty((len(tints), *texel.shape), np.float32)
+    for channel, tint, sky_tint in zip(image, tints, SKY_TINT if config.rgb else (1.0,), strict=True):
+        np.multiply(shade, (light * tint)[:, None], out=channel)
+        channel += behind if sky_tint == 1 else behind * np.float32(sky_tint)
+        np.copyto(channel, ground, where=on_ground)
     return image
 
 
-def _texels(facades: _Facades, far: np.ndarray, along: np.ndarray, bits: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """(k, pixels) places in the atlas; the level grows with the distance."""
-    level = np.clip(np.log2(far / 10), 0, NUM_LEVELS - 1).astype(int)
-    facade, offset = bits & np.uint32(NUM_FACADES - 1), bits >> np.uint32(8) & np.uint32(0x3F)
-    column = ((along + FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
+def _texels(facades: _Facades, hits: _Hits, slope: np.ndarray) -> np.ndarray:
+    """(k, rows) places in the atlas; the level grows with the distance."""
+    level = np.clip(np.log2(hits.far / 10), 0, NUM_LEVELS - 1).astype(int)
+    facade, offset = hits.bits & np.uint32(NUM_FACADES - 1), hits.bits >> np.uint32(8) & np.uint32(0x3F)
+    column = ((hits.along + FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
     base = facades.first[level] + (facade * facades.width[level] + column % facades.width[level]) * facades.height[level]
     scale = (1 / (TEXEL[1] * 2.0**level)).astype(np.float32)
-    row = ((far * scale)[:, None] * slope + (EYE * scale)[:, None]).astype(np.int32)
+    row = ((hits.far * scale)[:, None] * slope + (EYE * scale)[:, None]).astype(np.int32)
     np.clip(row, 0, (facades.height[level] - 1).astype(np.int32)[:, None], out=row)
-    return base.astype(np.int32)[:, None] + row
+    row += base.astype(np.int32)[:, None]
+    return row
 
 
-def _ground(far: np.ndarray, steepness: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(k, pixels) gray of road and pavement, and (k, pixels) bool: the ground is nearer than the front."""
+def _ground(hits: _Hits, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(k, rows) gray of road and pavement, and (k, rows) bool: the ground is nearer than the front."""
     reach = np.where(slope < 0, -EYE / np.minimum(slope, -1e-6), np.inf).astype(np.float32)
-    to_front = (far[:, None] - reach) * steepness[:, None]
-    return np.where(to_front < PAVEMENT, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY)), reach < far[:, None]
+    on_pavement = (hits.far[:, None] - reach) * hits.steepness[:, None] < PAVEMENT
+    return np.where(on_pavement, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY)), reach < hits.far[:, None]
