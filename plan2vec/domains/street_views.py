@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt
+from scipy.ndimage import distance_transform_edt, gaussian_filter
 
 from plan2vec.domains.street_networks import Streets
 
@@ -86,7 +86,7 @@ def _parts(num: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class _Raster:
-    """Distance from every place to the nearest street's middle, and that street's direction."""
+    """Distance from every place to the nearest street's middle, and how the fronts run that lie at equal distance."""
 
     origin: np.ndarray  # (2,) metres: the centre of cell 0, 0
     distance: np.ndarray  # (columns * rows,) float32 metres, y fastest
@@ -96,31 +96,30 @@ class _Raster:
 
 @lru_cache(maxsize=4)
 def _raster(streets: Streets) -> _Raster:
-    points, tangents = _sample_links(streets)
+    points = _sample_links(streets)
     margin = 2 * HALF_WIDTH
     origin = points.min(axis=0) - margin
-    shape = tuple(np.ceil((points.max(axis=0) + margin - origin) / CELL).astype(int) + 2)
-    sample = np.full(shape, -1)
+    columns, rows = (np.ceil((points.max(axis=0) + margin - origin) / CELL).astype(int) + 2).tolist()
+    sample = np.full((columns, rows), -1)
     cell = np.rint((points - origin) / CELL).astype(int)
     sample[cell[:, 0], cell[:, 1]] = np.arange(len(points))
     nearest = distance_transform_edt(sample < 0, return_distances=False, return_indices=True)
-    nearest = sample[nearest[0], nearest[1]].ravel()
-    centre = origin + CELL * np.indices(shape).reshape(2, -1).T
-    distance = np.linalg.norm(centre - points[nearest], axis=1)
-    return _Raster(origin, distance.astype(np.float32), tangents[nearest].astype(np.float32), (int(shape[0]), int(shape[1])))
+    nearest = sample[nearest[0], nearest[1]]
+    centre = origin + CELL * np.indices((columns, rows)).transpose(1, 2, 0)
+    distance = np.linalg.norm(centre - points[nearest], axis=2)
+    rise_x, rise_y = np.gradient(gaussian_filter(distance, 1.0))
+    tangent = np.stack([rise_y, -rise_x], axis=2) / np.maximum(np.hypot(rise_x, rise_y), 1e-9)[..., None]
+    tangent *= np.where(tangent[..., :1] < 0, -1, 1)
+    return _Raster(origin, distance.ravel().astype(np.float32), tangent.reshape(-1, 2).astype(np.float32), (columns, rows))
 
 
-def _sample_links(streets: Streets) -> tuple[np.ndarray, np.ndarray]:
-    """(k, 2) points along all links, a third of a cell apart, and (k, 2) the directions there."""
+def _sample_links(streets: Streets) -> np.ndarray:
+    """(k, 2) points along all links, a third of a cell apart."""
     start, end = streets.xy[streets.links[:, 0]], streets.xy[streets.links[:, 1]]
     num = np.maximum(2, np.ceil(np.linalg.norm(end - start, axis=1) * 3 / CELL).astype(int))
     link = np.repeat(np.arange(len(num)), num)
     share = (np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)) / (num[link] - 1)
-    along = end - start
-    along = np.where(along[:, :1] < 0, -along, along)
-    length = np.linalg.norm(along, axis=1, keepdims=True)
-    along = np.where(length > 0, along / np.maximum(length, 1e-9), (1.0, 0.0))
-    return start[link] + share[:, None] * (end - start)[link], along[link]
+    return start[link] + share[:, None] * (end - start)[link]
 
 
 def _cast(raster: _Raster, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
