@@ -10,6 +10,8 @@ from plan2vec.data import transitions
 from plan2vec.domains import find_domain, streets
 from plan2vec.domains.streets import NOISY, SIZES, STEP, Streets, ViewConfig
 from plan2vec.evaluation import Episodes, allowed_hops, truth_of
+from plan2vec.graph import build_graph
+from plan2vec.neighbors import NearPairs
 
 
 def line_of_four(**changes: object) -> Streets:
@@ -232,13 +234,17 @@ def test_a_recording_holds_images_places_and_step_lengths_of_its_walks():
     assert "rendered city" in recorded.source and "StreetLearn" not in recorded.source
 
 
-def test_recorded_steps_of_one_way_streets_never_go_against_them():
+def test_the_graph_of_a_one_way_recording_has_the_ground_distance_of_every_step_and_no_way_back():
     city = streets.generate_city(120, one_way=True)
     walks = streets.walk_streets(city, passes=2)
     node, recorded = np.concatenate(walks), streets.record(city, walks, ViewConfig(pixels=16))
-    first = transitions(recorded.sequence)
-    links = {tuple(link) for link in city.links.tolist()}
-    assert all((a, b) in links for a, b in zip(node[first].tolist(), node[first + 1].tolist(), strict=True))
+    empty = NearPairs(np.empty(0, int), np.empty(0, int), np.empty(0, np.float32))
+    graph = build_graph(recorded.sequence, empty, recorded.step_length, True, np.ones(len(node), bool)).tocoo()
+    first, second = graph.coords
+    assert np.array_equal(first, transitions(recorded.sequence)) and np.array_equal(second, first + 1)
+    allowed = streets.street_graph(city)[node[first], node[second]]  # 0 where no link leads
+    assert (allowed > 0).all() and np.median(allowed) == pytest.approx(STEP, rel=0.1)
+    assert graph.data * np.median(allowed) == pytest.approx(allowed, rel=1e-5)
 
 
 def test_the_domain_knows_the_success_rule_and_evaluation_takes_straight_lines():
