@@ -1,8 +1,7 @@
 """Panoramas of a rendered city: rays are cast from a view until they meet the building fronts that line the streets.
 
-Everything follows from the network: what lies within HALF_WIDTH of a link is street, everything else is built over. Buildings are
-lots scattered over the whole plane (the nearest lot's centre owns a point), each with a facade from an atlas of procedural ones, its own
-tone and its own offset. So a front stays where it is while one walks past it. Nothing depends on the compass: no sun, no shadows.
+What lies within HALF_WIDTH of a link is street, everything else is built over (`street_facades`). A front stays where it is while one
+walks past it. Nothing depends on the compass: no sun, no shadows.
 
     column of the panorama = direction, the middle one is the view's heading      row = elevation, TOP to BOTTOM degrees
 """
@@ -16,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 
+from plan2vec.domains.street_facades import FACADE_WIDTH, NUM_FACADES, NUM_LEVELS, TEXEL, Facades, facade_atlas, find_buildings
 from plan2vec.domains.street_networks import Streets
 
 HALF_WIDTH = 9.0  # metres from the middle of a street to the fronts
@@ -24,11 +24,6 @@ EYE = 2.4  # metres of the camera above the ground
 TOP, BOTTOM = 55.0, -30.0  # degrees of elevation at the upper and lower edge
 FARTHEST = 150.0  # metres that a ray travels
 HAZE = 120.0  # metres after which about a third of a front's contrast is left
-LOT = 15.0  # metres between buildings, on average
-NUM_FACADES = 128
-FACADE_WIDTH, FACADE_HEIGHT = 32.0, 48.0  # metres of a facade in the atlas
-TEXEL = (0.5, 0.25)  # metres along the front and up: what a ray of a small panorama covers at 10 m
-NUM_LEVELS = 5  # of ever coarser atlases, each for twice the distance
 SKY, SKY_TOP, PAVEMENT_GRAY, ROAD_GRAY = 225.0, 185.0, 150.0, 85.0
 SKY_TINT = (0.92, 1.0, 1.1)  # red, green, blue over gray
 PALETTE = 1 + 0.25 * np.random.default_rng(7).uniform(-1, 1, (16, 3)).astype(np.float32)  # of buildings, over their gray
@@ -60,7 +55,7 @@ def render_views(
     rng = np.random.default_rng(0) if rng is None else rng
     nodes = np.asarray(nodes)
     frames = np.empty((len(nodes), config.pixels, config.pixels, 3 if config.rgb else 1), np.uint8)
-    raster, facades = _raster(streets), _facades(config.seed)
+    raster, facades = _raster(streets), facade_atlas(config.seed)
     heading = streets.heading[nodes] + config.heading_jitter * rng.standard_normal(len(nodes))
     gain = np.exp(config.exposure * rng.standard_normal(len(nodes))).astype(np.float32)
     parts = list(_parts(len(nodes)))
@@ -156,95 +151,10 @@ def _distance_at(raster: _Raster, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return low + (high - low) * x
 
 
-# ---------------------------------------------------------------------------------------------------- facades
-
-
-@dataclass(frozen=True)
-class _Facades:
-    """An atlas of facades: gray levels times coverage, and coverage (0: sky above the roof), coarser from level to level."""
-
-    shade: np.ndarray  # flat float32
-    cover: np.ndarray  # flat float32
-    first: np.ndarray  # (levels,) where a level begins
-    width: np.ndarray  # (levels,) texels along the front
-    height: np.ndarray  # (levels,) texels up
-    seed: int
-
-
-@lru_cache(maxsize=4)
-def _facades(seed: int) -> _Facades:
-    rng = np.random.default_rng(seed)
-    drawn = [_draw_facade(rng) for _ in range(NUM_FACADES)]
-    shade, cover = (np.stack(kind).astype(np.float32) for kind in zip(*drawn, strict=True))  # (facade, along, up)
-    shades, covers = [], []
-    for _ in range(NUM_LEVELS):
-        shades.append(shade)
-        covers.append(cover)
-        shade, cover = _halved(shade), _halved(cover)
-    size = [level.size for level in shades]
-    first = np.cumsum([0, *size[:-1]])
-    width, height = (np.array([level.shape[axis] for level in shades]) for axis in (1, 2))
-    return _Facades(np.concatenate([level.ravel() for level in shades]), np.concatenate([level.ravel() for level in covers]),
-                    first, width, height, seed)  # fmt: skip
-
-
-def _halved(texture: np.ndarray) -> np.ndarray:
-    """Means over two by two texels."""
-    k, width, height = texture.shape
-    return texture.reshape(k, width // 2, 2, height // 2, 2).mean(axis=(2, 4))
-
-
-def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Shade and coverage (along, up) of one facade: shop front, storeys of windows, cornice, sky."""
-    along, up = (np.arange(texel / 2, size, texel) for texel, size in zip(TEXEL, (FACADE_WIDTH, FACADE_HEIGHT), strict=True))
-    along, up = along[:, None], up[None, :]
-    ground, storey = rng.uniform(3.5, 5.0), rng.uniform(3.0, 4.2)
-    roof = ground + storey * rng.choice([2, 3, 4, 4, 5, 5, 6, 7, 9, 11])
-    wall, glass = rng.uniform(60, 190), rng.choice([30.0, 45.0, 60.0, 200.0, 225.0])
-    period = FACADE_WIDTH / rng.choice([5, 6, 8, 10, 13])
-    column, in_column = np.divmod(along, period)
-    floor, in_floor = np.divmod(up - ground, storey)
-    window = (in_column < rng.uniform(0.35, 0.75) * period) & (in_floor > 0.9) & (in_floor < rng.uniform(2.2, 0.9 * storey))
-    blinds = rng.uniform(0.6, 1.4, (14, 40))[column.astype(int), np.maximum(floor, 0).astype(int)]
-    shade = np.where(window, np.clip(glass * blinds, 15, 245), wall + 0.0 * along * up)
-    shade = np.where(in_floor < rng.choice([0.0, 0.0, 0.4]), wall * 0.75, shade)  # a course between storeys
-    shop = np.where(np.mod(along + rng.uniform(0, 8), rng.uniform(4, 9)) < 1.0, wall * 1.2, rng.uniform(20, 110))
-    sign = rng.uniform(40, 240)
-    shade = np.where(up < ground, np.where(up > ground - 1.0, sign, np.where(up < 0.5, wall * 0.6, shop)), shade)
-    shade = np.where(up > roof - 0.8, np.clip(wall * rng.uniform(0.6, 1.5), 20, 245), shade)
-    cover = np.broadcast_to(up < roof, shade.shape).astype(float)
-    return np.clip(shade, 10, 245) * cover, cover
-
-
-def _buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(k, 2) centres of the lots that own the points `at` (k, 2), the nearest of four each; and (k,) uint32 random bits of the lots."""
-    x, y = (at / LOT).astype(np.float32).T
-    column, row = np.floor(x - 0.5).astype(np.int32), np.floor(y - 0.5).astype(np.int32)
-    best = np.full(len(at), np.inf, np.float32)
-    centre_x, centre_y, bits = x.copy(), y.copy(), np.zeros(len(at), np.uint32)
-    for right, up in np.ndindex(2, 2):
-        drawn = _scramble(column + np.int32(right), row + np.int32(up), seed)
-        lot_x = column + (right + 0.2 + (drawn & np.uint32(0xFFFF)) * np.float32(0.6 / 0xFFFF))
-        lot_y = row + (up + 0.2 + (drawn >> np.uint32(16)) * np.float32(0.6 / 0xFFFF))
-        apart = (x - lot_x) ** 2 + (y - lot_y) ** 2
-        nearer = apart < best
-        for kept, new in ((best, apart), (centre_x, lot_x), (centre_y, lot_y), (bits, drawn)):
-            np.copyto(kept, new, where=nearer, casting="same_kind")
-    return LOT * np.stack([centre_x, centre_y], axis=1), bits * np.uint32(2654435761)
-
-
-def _scramble(column: np.ndarray, row: np.ndarray, seed: int) -> np.ndarray:
-    """(k,) uint32 that look random, from the whole numbers of a lot."""
-    bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663) ^ np.uint32((seed + 1) % 2**32)
-    for _ in range(2):
-        bits = (bits ^ bits >> np.uint32(16)) * np.uint32(0x45D9F3B)
-    return bits ^ bits >> np.uint32(16)
-
-
 # ---------------------------------------------------------------------------------------------------- pictures
 
 
-def _panoramas(raster: _Raster, facades: _Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig) -> np.ndarray:
+def _panoramas(raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig) -> np.ndarray:
     """(m, pixels, pixels, channels) float32 gray levels from views at `xy` (m, 2) that look to `heading` (m,) degrees."""
     num_rays = RAYS_PER_COLUMN * config.pixels
     azimuth = np.radians(heading[:, None] + ((np.arange(num_rays) + 0.5) / num_rays - 0.5) * 360).ravel()
@@ -267,15 +177,15 @@ class _Hits:
     bits: np.ndarray  # (k,) uint32, random bits of the building
 
 
-def _meet(raster: _Raster, facades: _Facades, far: np.ndarray, at: np.ndarray, direction: np.ndarray) -> _Hits:
+def _meet(raster: _Raster, facades: Facades, far: np.ndarray, at: np.ndarray, direction: np.ndarray) -> _Hits:
     cell = np.clip(np.rint((at - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
     tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
-    centre, bits = _buildings(at, facades.seed)
+    centre, bits = find_buildings(at, facades.seed)
     steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])
     return _Hits(far, ((at - centre) * tangent).sum(axis=1), steepness, bits)
 
 
-def _columns(facades: _Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
+def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
     """(channels, k, rows) float32: what each of k rays sees from TOP to BOTTOM."""
     slope = np.tan(np.radians(TOP - (TOP - BOTTOM) * (np.arange(config.pixels) + 0.5) / config.pixels)).astype(np.float32)
     tone = 0.7 + 0.6 * (hits.bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
@@ -298,7 +208,7 @@ def _columns(facades: _Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
     return image
 
 
-def _texels(facades: _Facades, hits: _Hits, slope: np.ndarray) -> np.ndarray:
+def _texels(facades: Facades, hits: _Hits, slope: np.ndarray) -> np.ndarray:
     """(k, rows) places in the atlas; the level grows with the distance."""
     level = np.clip(np.log2(hits.far / 10), 0, NUM_LEVELS - 1).astype(int)
     facade, offset = hits.bits & np.uint32(NUM_FACADES - 1), hits.bits >> np.uint32(8) & np.uint32(0x3F)
