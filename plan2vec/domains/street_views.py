@@ -18,7 +18,7 @@ from scipy.ndimage import distance_transform_edt, gaussian_filter
 from plan2vec.domains.street_facades import FACADE_WIDTH, NUM_FACADES, NUM_LEVELS, TEXEL, Facades, facade_atlas, find_buildings
 from plan2vec.domains.street_networks import Streets
 
-HALF_WIDTH = 9.0  # metres from the middle of a street to the fronts
+HALF_WIDTH = 12.0  # metres from the middle of a street to the fronts: between a street and an avenue of Manhattan
 PAVEMENT = 3.0  # metres of it before the fronts
 EYE = 2.4  # metres of the camera above the ground
 TOP, BOTTOM = 55.0, -30.0  # degrees of elevation at the upper and lower edge
@@ -224,5 +224,6 @@ def _texels(facades: Facades, hits: _Hits, slope: np.ndarray) -> np.ndarray:
 def _ground(hits: _Hits, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(k, rows) gray of road and pavement, and (k, rows) bool: the ground is nearer than the front."""
     reach = np.where(slope < 0, -EYE / np.minimum(slope, -1e-6), np.inf).astype(np.float32)
-    on_pavement = (hits.far[:, None] - reach) * hits.steepness[:, None] < PAVEMENT
+    steepness = np.maximum(hits.steepness, 0.1)  # a ray along a front would see nothing but pavement
+    on_pavement = (hits.far[:, None] - reach) * steepness[:, None] < PAVEMENT
     return np.where(on_pavement, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY)), reach < hits.far[:, None]
