@@ -26,10 +26,11 @@ class SuccessRule:
     """When a plan that hops between frames counts as a success. Domains state theirs; evaluation reads it."""
 
     radius: float | None = None  # true distance to the goal that counts as arrived (units of position); None: three median steps
-    max_hops: int | None = None  # hops allowed; None: 4 x the hops of the shortest path + 10
+    max_hops: int | None = None  # hops allowed; None: hops_factor x the hops of the shortest path + 10
     epsilon: float = 0.0  # probability of a random hop instead of the greedy one
     episodes: int = 2000  # random (start, goal) pairs
     memory: bool = False  # a walker with memory never enters a frame twice
+    hops_factor: int = 4
 
 
 @dataclass(frozen=True)

@@ -109,10 +109,10 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
 
 
 def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
-    """(m,) hops a walker may take: the rule's, or 4 x the shortest + 10 (0 where no path exists)."""
+    """(m,) hops a walker may take: the rule's, or its factor x the shortest + 10 (0 where no path exists)."""
     if rule.max_hops is not None:
         return np.full(len(episodes.starts), rule.max_hops)
-    return np.where(np.isfinite(episodes.hops), 4 * np.nan_to_num(episodes.hops, posinf=0) + 10, 0).astype(np.int64)
+    return np.where(np.isfinite(episodes.hops), rule.hops_factor * np.nan_to_num(episodes.hops, posinf=0) + 10, 0).astype(np.int64)
 
 
 def plan_numbers(
@@ -265,7 +265,7 @@ def truth_of(sequences: Sequences) -> Truth | None:
     if sequences.position is None:
         return None
     domain = find_domain(sequences.domain)
-    return Truth(sequences.position, domain.geodesic if domain else straight_line)
+    return Truth(sequences.position, (domain.geodesic if domain else None) or straight_line)
 
 
 def _score_frames(

@@ -61,7 +61,8 @@ def room_scene(sequences: Sequences) -> Scene | None:
     if domain is None:
         labels = ("position, first coordinate", "position, second coordinate")
         return Scene(position[:, :2], _extent(position[:, :2]), labels, "at true positions")
-    return Scene(position[:, :2], domain.extent, (f"x ({domain.unit})", f"y ({domain.unit})"), "at true positions", domain.walls)
+    extent = domain.extent or _extent(position[:, :2])
+    return Scene(position[:, :2], extent, (f"x ({domain.unit})", f"y ({domain.unit})"), "at true positions", domain.walls)
 
 
 def map_scene(vectors: np.ndarray) -> Scene:

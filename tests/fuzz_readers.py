@@ -61,6 +61,7 @@ def make_seeds(folder: Path) -> dict[str, Path]:
     seeds["d4rl"] = samples.write_d4rl(folder / "d4rl" / "some.hdf5")
     seeds["robomimic"] = samples.write_robomimic(folder / "robomimic" / "some.hdf5", lengths=(4, 3))
     seeds |= {f"minari-{kind}": samples.write_minari(folder / f"minari-{kind}", kind, (5, 4)) for kind in ("dict", "images", "vectors")}
+    seeds["streetlearn"] = samples.write_streetlearn(folder / "streetlearn")
     for version in ("v2.1", "v3.0"):
         for kind in ("video", "image", "state"):
             seeds[f"lerobot-{version}-{kind}"] = samples.write_lerobot(folder / f"lerobot-{version}-{kind}", version, kind, (5, 4, 3))

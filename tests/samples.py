@@ -99,6 +99,20 @@ def jpeg(frame: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
+def write_streetlearn(folder: Path, walks=((0, 1, 2, 3), (5, 4, 3), (2, 3)), num_views: int = 7, per_chunk: int = 3) -> Path:
+    """A processed StreetLearn folder: views on a line, 1e-4 degrees of latitude apart."""
+    (folder / "view_512").mkdir(parents=True)
+    coords = np.array([{"lat": 40.7 + 1e-4 * view, "lng": -74.0} for view in range(num_views)], object)
+    trajs = np.empty(len(walks), object)
+    trajs[:] = [list(walk) for walk in walks]
+    np.save(folder / "coords.npy", coords, allow_pickle=True)
+    np.save(folder / "trajs.npy", trajs, allow_pickle=True)
+    images = [jpeg(frame) for frame in moving_block(num_views, 52, 104)]
+    for number, first in enumerate(range(0, num_views, per_chunk)):
+        np.save(folder / "view_512" / f"chunk_{number:04d}.npy", np.array(images[first : first + per_chunk]))
+    return folder
+
+
 def write_lerobot(
     folder: Path, version: str = "v2.1", kind: str = "video", lengths: tuple[int, ...] = (12, 9, 10), cameras=("cam",)
 ) -> Path:

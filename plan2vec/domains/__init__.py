@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from plan2vec.data import SuccessRule
-from plan2vec.domains import maze
+from plan2vec.domains import maze, streets
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Domain:
     name: str
     success: SuccessRule
     longest_step: float  # the longest recorded step, in `unit`
-    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (n, 2), (n, 2) -> (n,) true distances around walls, in `unit`
-    walls: tuple[maze.Box, ...]  # boxes to draw: x_min, x_max, y_min, y_max
-    extent: maze.Box  # what a picture of all positions shows
+    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # (n, 2), (n, 2) -> (n,) around walls; None: straight line
+    walls: tuple[maze.Box, ...] = ()  # boxes to draw: x_min, x_max, y_min, y_max
+    extent: maze.Box | None = None  # what a picture of all positions shows; None: just them
     unit: str = "m"
 
 
@@ -30,6 +30,8 @@ def find_domain(name: str | None) -> Domain | None:
     """The domain that `Sequences.domain` names, or None where nothing is known about it."""
     if name in maze.ROOMS:
         return _maze_domain(maze.ROOMS[name])
+    if name is not None and streets.is_street(name):  # the network, and so the way along the streets, is known to who made it alone
+        return Domain(name, streets.SUCCESS, streets.LONGEST_STEP)
     return None
 
 

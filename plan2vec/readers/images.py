@@ -113,7 +113,7 @@ def _decode(files: list[Path], size: tuple[int, int], shape: tuple[int, int, int
             return None, own_size, first_line(error)
 
     with reading.journal.bar("images", len(files)) as advance:
-        for place, (frame, own_size, problem) in enumerate(_in_parallel(prepare, files)):
+        for place, (frame, own_size, problem) in enumerate(in_parallel(prepare, files)):
             if frame is None:
                 problems.append((shown(files[place].name), problem))
             else:
@@ -126,7 +126,7 @@ def _decode(files: list[Path], size: tuple[int, int], shape: tuple[int, int, int
     return store.finish(), readable, problems, num_resized
 
 
-def _in_parallel(function, items: list[Path]) -> Iterator[tuple]:
+def in_parallel(function, items: list) -> Iterator[tuple]:
     """Results in order; a batch at a time, so that finished ones never pile up. Pillow decodes without the GIL, so threads do."""
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for first in range(0, len(items), BATCH):

@@ -53,7 +53,7 @@ def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
         dtype, _ = _read_header(file)
     if dtype.hasobject:
         with open(path, "rb") as file:
-            return name_arrays(str(path), _load_array(file, str(path), reading))
+            return name_arrays(str(path), load_array(file, str(path), reading))
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     return {"frames" if array.dtype == np.uint8 else "observations": array}
 
@@ -69,7 +69,7 @@ def _load_npz(path: Path, reading: Reading) -> dict[str, np.ndarray]:
             arrays = {}
             for name, member in members:
                 with archive.open(member) as file:
-                    arrays[name] = _load_array(file, f"{shown(path)}: {name}", reading)
+                    arrays[name] = load_array(file, f"{shown(path)}: {name}", reading)
     if not any(name in arrays for name in KINDS):
         raise ValueError(f"{shown(path)}: {ONE_OF_KINDS}, but the file holds {names_of(names)}")
     return arrays
@@ -95,7 +95,7 @@ def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int
     return dtype, shape
 
 
-def _load_array(file: IO[bytes], name: str, reading: Reading) -> Any:
+def load_array(file: IO[bytes], name: str, reading: Reading) -> Any:
     """One array; an array of objects is a pickle inside."""
     if not reading.options.trust_pickle:
         try:

@@ -139,12 +139,12 @@ def thinned(sequences: Sequences, options: ReadOptions) -> Sequences:
     recorded = {name: getattr(sequences, name) for name in ("position", "action", "time")}
     recorded = {name: None if value is None else value[numbers] for name, value in recorded.items()}
     return Sequences(
-        _taken(sequences.frames, numbers), sequences.sequence[numbers], step_length=_summed_steps(sequences, numbers),
+        taken(sequences.frames, numbers), sequences.sequence[numbers], step_length=_summed_steps(sequences, numbers),
         domain=sequences.domain, source=sequences.source, options=options, source_size=sequences.source_size, **recorded,
     )  # fmt: skip
 
 
-def _taken(frames: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def taken(frames: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Some of the frames; those of a memory map stay on the disk."""
     if not isinstance(frames, np.memmap):
         return frames[numbers]

@@ -1,0 +1,95 @@
+"""The streets: walks past rendered views, recorded as Sequences. Networks are in `street_networks`, pictures in `street_views`.
+
+A *view* is a node of the network. In a real panorama graph a view is one image, so with `ViewConfig()` every visit of a view shows
+the same image; with `NOISY` no two visits do.
+"""
+
+import numpy as np
+
+from plan2vec.data import Sequences, SuccessRule, transitions
+from plan2vec.domains.street_networks import (
+    SIZES,
+    STEP,
+    Box,
+    Streets,
+    cut,
+    find_box,
+    generate_city,
+    largest_part,
+    read_network,
+    street_distance,
+    street_graph,
+    street_network,
+)  # fmt: skip
+from plan2vec.domains.street_views import NOISY, ViewConfig, render_views
+
+__all__ = [
+    "NOISY", "SIZES", "STEP", "SUCCESS", "Box", "Streets", "ViewConfig", "cut", "find_box", "generate_city", "is_street", "largest_part",
+    "pixel_neighbor_share", "read_network", "record", "render_views", "street_distance", "street_graph", "street_network", "walk_streets",
+]  # fmt: skip
+
+LONGEST_STEP = 1.5 * STEP  # metres; almost all links of the panorama graph are shorter
+PREFIX = "street-"  # of the names of all street domains
+SUCCESS = SuccessRule(radius=2 * STEP, epsilon=0.05, episodes=2000, hops_factor=2)
+
+
+def is_street(domain: str | None) -> bool:
+    return domain is not None and domain.startswith(PREFIX)
+
+
+def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: int = 0) -> list[np.ndarray]:
+    """Random walks along the links, each the numbers of at most `max_views` views; every pass visits every view exactly once.
+
+    A walk ends early where all views ahead were visited in this pass, so some hold a single view.
+    """
+    if passes < 1 or max_views < 2:
+        raise ValueError(f"walks need passes >= 1 and max_views >= 2, but came as {passes} and {max_views}")
+    rng = np.random.default_rng(seed)
+    graph = street_graph(streets)
+    ahead = np.split(graph.indices, graph.indptr[1:-1])
+    return [walk for _ in range(passes) for walk in _one_pass(ahead, max_views, rng)]
+
+
+def _one_pass(ahead: list[np.ndarray], max_views: int, rng: np.random.Generator) -> list[np.ndarray]:
+    fresh = np.ones(len(ahead), bool)
+    walks = []
+    for start in rng.permutation(len(ahead)):
+        if not fresh[start]:
+            continue
+        walk = [start]
+        fresh[start] = False
+        while len(walk) < max_views and len(onward := ahead[walk[-1]][fresh[ahead[walk[-1]]]]):
+            walk.append(rng.choice(onward))
+            fresh[walk[-1]] = False
+        walks.append(np.array(walk))
+    return walks
+
+
+def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewConfig(), seed: int = 0) -> Sequences:
+    """What a camera saw on the walks; frame i shows view `np.concatenate(walks)[i]`. Step lengths are metres over the ground."""
+    node = np.concatenate(walks)
+    sequence = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
+    if config.noise or config.exposure or config.heading_jitter:
+        frames = render_views(streets, node, config, np.random.default_rng(seed))
+    else:
+        shown, which = np.unique(node, return_inverse=True)
+        frames = render_views(streets, shown, config)[which]
+    position, first = streets.xy[node], transitions(sequence)
+    step_length = np.full(len(node), np.nan)
+    step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
+    source = f"rendered city, {streets.source}, {streets.name}"
+    return Sequences(frames, sequence, position=position, step_length=step_length, domain=streets.name, source=source)
+
+
+def pixel_neighbor_share(streets: Streets, config: ViewConfig = NOISY, seed: int = 0) -> float:
+    """Share of views whose nearest image by raw pixels, in another visit of all views, shows the view itself or one linked with it.
+
+    Low means that places cannot be recognized without learning.
+    """
+    rng = np.random.default_rng(seed)
+    nodes = np.arange(streets.num_views)
+    first, second = (render_views(streets, nodes, config, rng).reshape(len(nodes), -1).astype(np.float32) for _ in range(2))
+    apart = (second**2).sum(axis=1) - 2 * first @ second.T  # up to a constant a row
+    nearest = apart.argmin(axis=1)
+    linked = street_graph(streets)[nodes, nearest] > 0
+    return float(np.mean(linked | (nearest == nodes)))
