@@ -10,26 +10,29 @@ from functools import partial
 import numpy as np
 
 from plan2vec.data import SuccessRule
-from plan2vec.domains import maze
+from plan2vec.domains import maze, rope, rope_physics
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The ground truth of one simulated world; positions are (n, 2) in `unit`."""
+    """The ground truth of one simulated world; positions are (n, k) in `unit`."""
 
     name: str
     success: SuccessRule
     longest_step: float  # the longest recorded step, in `unit`
-    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (n, 2), (n, 2) -> (n,) true distances around walls, in `unit`
+    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (n, k), (n, k) -> (n,) true distances around walls, in `unit`
     walls: tuple[maze.Box, ...]  # boxes to draw: x_min, x_max, y_min, y_max
     extent: maze.Box  # what a picture of all positions shows
     unit: str = "m"
+    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # as `geodesic`, walls ignored; None: the l2 distance
 
 
 def find_domain(name: str | None) -> Domain | None:
     """The domain that `Sequences.domain` names, or None where nothing is known about it."""
     if name in maze.ROOMS:
         return _maze_domain(maze.ROOMS[name])
+    if name == rope.NAME:
+        return _rope_domain()
     return None
 
 
@@ -42,4 +45,18 @@ def _maze_domain(room: maze.Room) -> Domain:
         geodesic=partial(maze.geodesic, room.name),
         walls=room.walls,
         extent=(-face, face, -face, face),
+    )
+
+
+def _rope_domain() -> Domain:
+    """Distances are largest displacements of a link; no way around the pegs is known."""
+    return Domain(
+        name=rope.NAME,
+        success=SuccessRule(),
+        longest_step=rope_physics.LONGEST_DRAG,
+        geodesic=rope.displacement,
+        walls=rope_physics.PEGS,
+        extent=(0, rope_physics.SIDE, 0, rope_physics.SIDE),
+        unit="pixels",
+        straight=rope.displacement,
     )
