@@ -3,8 +3,9 @@
 Everything is in pixels of the 64 x 64 frame, x to the right, y down. A state (links, 2) holds the middles of the links. This file
 imports nothing of ours, so that child processes which run it spare themselves the import of torch.
 
-The random policy pulls one link after the other to a random place around the one it has at rest, a few pixels a drag. The last
-drags of every 50 lead back towards the rest shape, along the way it came where a peg is between, so that sequences meet there.
+The random policy pulls one link after the other to a random place around the one it has at rest, a few pixels a drag. After 36 such
+drags it leads the rope back towards the rest shape, which takes about 14 (along the way it came where a peg is between), so that
+sequences meet there every 50 drags or so.
 """
 
 import os
@@ -25,12 +26,12 @@ THICKNESS = 3.5  # of the rope
 MARGIN = 1.0  # that the rope keeps from the table's edge
 
 LONGEST_DRAG = 3.0
-ROAM = 28.0  # how far from its place at rest a link is pulled
-PERIOD, AWAY = 50, 34  # drags from one way back to the next; so many of them are random
+ROAM = 27.0  # how far from its place at rest a link is pulled
+AWAY, BACK = 36, 80  # random drags before the rope is led back; drags after which that is given up
 SIGHT = (4.0, 24.0)  # on the way back the hand makes for a state at most so far away, drawn anew for every drag
 HOME = 3.0  # the rope is at home where no link's coordinate is farther than this from the rest shape's
 
-STIFFNESS = 3000.0  # torque a radian between two links: bends straighten within a few drags, kinks at once
+STIFFNESS = 3500.0  # torque a radian between two links: bends straighten within a few drags, kinks at once
 FRICTION = 1e-4  # share of its speed that the rope keeps over a second: what is let go hardly moves on
 GRIP = 4000.0  # largest force of the hand: too weak to pull the rope into a peg
 TIME_STEP = 0.02  # seconds
@@ -115,11 +116,13 @@ def link_angles(state: np.ndarray) -> np.ndarray:
 def record(num_drags: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """One sequence: states (num_drags + 1, links, 2), and the drags between them (num_drags + 1, 3): link, x, y; -1, 0, 0 at the end."""
     rope, pull = Rope(), list[Drag]()
-    states, drags, left_home = [rope.state], list[tuple[float, ...]](), 0
+    states, drags, left_home, turned = [rope.state], list[tuple[float, ...]](), 0, 0
     for number in range(num_drags):
         if np.abs(states[-1] - states[0]).max() < HOME:
-            left_home = number
-        if number % PERIOD >= AWAY and left_home < number:
+            left_home = turned = number
+        if number - turned >= AWAY + BACK:
+            turned = number
+        if number - turned >= AWAY:
             pull = [drag_towards(states[-1], way_back(np.array(states), left_home, rng.uniform(*SIGHT)), rng)]
         pull = pull or random_pull(states[-1], rng)
         link, move = pull.pop()

@@ -16,6 +16,7 @@ from plan2vec.baselines import Judge, VectorJudge, l2_distance
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
 from plan2vec.baselines.pixels import train_pixels
 from plan2vec.baselines.vae import VAEConfig, train_vae
+from plan2vec.closures import ClosureConfig
 from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.device_search import distances_from_on
@@ -35,13 +36,12 @@ from plan2vec.run import BuiltGraph
 from plan2vec.search import connected_parts, hop_counts
 from plan2vec.training import Journal, rng_at
 
-# What 14,000 states of a rope need beyond the defaults: longer training, and a map of more dimensions than a room has.
+# What 14,000 states of a rope need beyond the defaults: longer training, a map of more dimensions than a room has, and closures
+# of at most one step, which then need less support: the states at the rim have few look-alikes.
 ROPE = Config(
-    dim=32,
-    view="fixed",
-    local_metric=LocalMetricConfig(num_updates=1000),
+    dim=32, view="fixed", radius=1.0, closures=ClosureConfig(support="common"), local_metric=LocalMetricConfig(num_updates=1500),
     embedding=EmbeddingConfig(num_updates=3000, num_rounds=8, goals_per_round=512),
-)
+)  # fmt: skip
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
 MAX_NEIGHBORS = 200  # nearest frames of a frame among which a baseline's closest pairs are looked for
@@ -52,13 +52,19 @@ TASKS = 80  # stage number of the tasks' random numbers
 class RopeScene:
     """One seed. Every product is made when it is first asked for."""
 
-    def __init__(self, seed: int, size: Size, device: torch.device):
+    def __init__(self, seed: int, size: Size, device: torch.device, config: Config = ROPE):
         self.seed, self.size, self.device = seed, size, device
-        self.config = replace(size.config if size.is_smoke else ROPE, seed=seed)
+        self.config = replace(size.config if size.is_smoke else config, seed=seed)
 
     @cached_property
     def recordings(self) -> Sequences:
         return rope.simulate(self.size.rope_sequences, self.size.rope_drags, self.seed)
+
+    def with_defaults(self) -> "RopeScene":
+        """The same recordings and tasks, fitted with the default settings."""
+        scene = RopeScene(self.seed, self.size, self.device, Config())
+        vars(scene).update({name: getattr(self, name) for name in ("recordings", "moves", "tasks")})
+        return scene
 
     @property
     def frames(self) -> np.ndarray:
