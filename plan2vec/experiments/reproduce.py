@@ -17,6 +17,7 @@ from plan2vec.experiments import (
     lookahead,
     maze_figures,
     planning_cost,
+    rope_figures,
     rope_table,
     sample_complexity,
     table1,
@@ -34,7 +35,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module
     for module in (
         table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension, heads, targets,
-        value_iteration, rope_table,
+        value_iteration, rope_table, rope_figures,
     )
 }  # fmt: skip
 ARRAYS = "arrays"  # folder inside the output folder
