@@ -162,8 +162,10 @@ def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
     figure.suptitle(title, fontsize=9)
     axes = figure.subplots(num_rows, num_columns, squeeze=False)
     for place, ax in np.ndenumerate(axes):
-        ax.set_axis_off()
+        ax.set(xticks=(), yticks=())
+        ax.spines[:].set_color("0.8")
         if part["index"][place] < 0:
+            ax.set_axis_off()
             continue
         ax.imshow(part["frames"][place], cmap="gray", vmin=0, vmax=255)
         ax.set_title(f"{part['sequence'][place]}:{part['index'][place]}", fontsize=6, pad=2)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import csr_array
+from torch import nn
 
 from plan2vec.baselines import Judge, VectorJudge, l2_distance
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
@@ -103,24 +104,10 @@ class RopeScene:
 
     def vectors(self, baseline: str) -> np.ndarray:
         """(n, d) what a baseline gives to the frames; l2 between them is its distance."""
-        sequence, seed, device, shorten = self.recordings.sequence, self.seed, self.device, self.size.shorten
-        encoder, dim = self.config.encoder, self.config.dim
         if baseline == "SPTM":
-            return local_vectors(self.timed_metric[0], FrameTensors(self.frames, device))
-        judge: Judge = train_pixels(device)
-        if baseline == "VAE":
-            judge = train_vae(self.frames, encoder, dim, shorten(VAEConfig()), seed, device)
-        elif baseline == "contrastive":
-            judge = train_contrastive(self.frames, sequence, encoder, dim, shorten(ContrastiveConfig()), seed, device)
-        assert isinstance(judge, VectorJudge)
-        return encode(judge.encoder, FrameTensors(self.frames, device))
-
-    def graph_of(self, vectors: np.ndarray) -> csr_array:
-        """Recorded transitions, and the closest pairs by l2 between vectors: as many as the learned graph has closures."""
-        sequence = self.recordings.sequence
-        num_closures = int(np.count_nonzero(closure_entries(self.graph, sequence))) // 2
-        pairs = closest_pairs(vectors, num_closures, sequence, self.device)
-        return build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))
+            return local_vectors(self.timed_metric[0], FrameTensors(self.frames, self.device))
+        encoder = train_baseline(baseline, self.recordings, self.config, self.size, self.device)
+        return encode(encoder, FrameTensors(self.frames, self.device))
 
     def rows(self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float) -> list[Row]:
         return make_rows(Case(experiment, rope.NAME, setting, method, self.seed), metrics, seconds, settings.stamp)
@@ -138,6 +125,25 @@ def rope_scenes(settings: Settings) -> Iterator[RopeScene]:
 def rope_scene(seed: int, size: Size, device: torch.device) -> RopeScene:
     """The scene, shared by all experiments of a process."""
     return RopeScene(seed, size, device)
+
+
+def train_baseline(name: str, recordings: Sequences, config: Config, size: Size, device: torch.device) -> nn.Module:
+    """Frames to vectors: pixels, or a network of the map's size that a baseline trains on the recordings."""
+    frames, sequence, encoder, dim, seed = recordings.frames, recordings.sequence, config.encoder, config.dim, config.seed
+    judge: Judge = train_pixels(device)
+    if name == "VAE":
+        judge = train_vae(frames, encoder, dim, size.shorten(VAEConfig()), seed, device)
+    elif name == "contrastive":
+        judge = train_contrastive(frames, sequence, encoder, dim, size.shorten(ContrastiveConfig()), seed, device)
+    assert isinstance(judge, VectorJudge)
+    return judge.encoder
+
+
+def closest_graph(vectors: np.ndarray, like: csr_array, sequence: np.ndarray, device: torch.device) -> csr_array:
+    """Recorded transitions, and the closest pairs by l2 between vectors: as many as the graph `like` has closures."""
+    num_closures = int(np.count_nonzero(closure_entries(like, sequence))) // 2
+    pairs = closest_pairs(vectors, num_closures, sequence, device)
+    return build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))
 
 
 def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: torch.device) -> NearPairs:

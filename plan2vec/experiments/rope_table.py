@@ -35,6 +35,7 @@ from plan2vec.experiments.drawing import bars, panels
 from plan2vec.experiments.rope_scene import (
     RopeScene,
     Tasks,
+    closest_graph,
     cost_scores,
     distance_of,
     graph_scores,
@@ -91,7 +92,7 @@ def measure(scene: RopeScene, method: str) -> dict[str, float | None]:
         distance = exact_distance(scene)
     else:
         vectors = scene.vectors(method)
-        graph, distance = scene.graph_of(vectors), distance_of(vectors, scene.device)
+        graph, distance = closest_graph(vectors, scene.graph, sequence, scene.device), distance_of(vectors, scene.device)
     nodes = greedy_plans(graph, distance, tasks)
     scores = (
         plan_scores(scene.moves, tasks, nodes) | cost_scores(graph, sequence, tasks, nodes) | graph_scores(graph, sequence, scene.moves)

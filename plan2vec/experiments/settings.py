@@ -68,6 +68,7 @@ class Settings:
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
     stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
     finished: frozenset[str] = frozenset()  # cases that are not run again
+    recordings: Path | None = None  # a robot's frames, for the experiment that needs them
 
     def chosen(self, kind: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
