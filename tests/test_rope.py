@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 import torch
 
+from plan2vec.config import Config
+from plan2vec.data import SuccessRule
 from plan2vec.domains import find_domain, rope, rope_physics
 from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, Rope, Sides, keeps_sides, rest_shape
-from plan2vec.evaluation import truth_of
+from plan2vec.embedding import EmbeddingConfig
+from plan2vec.evaluation import evaluate, truth_of
+from plan2vec.figures import room_scene
+from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.pipeline import fit
+from plan2vec.report import page
 
 CPU = torch.device("cpu")
 
@@ -173,3 +180,15 @@ def test_evaluation_measures_the_rope_by_its_farthest_link(sequences):
     assert truth.straight(sequences.position[:1], moved).tolist() == [4] and domain.unit == "pixels"
     with pytest.raises(ValueError, match=r"shape \(n, 24\)"):
         rope.displacement(np.zeros((2, 2)), np.zeros((2, 2)))
+
+
+def test_a_fitted_rope_is_scored_and_reported_though_its_positions_are_no_plane(sequences, tmp_path):
+    config = Config(
+        local_metric=LocalMetricConfig(num_updates=5, batch_size=16), embedding=EmbeddingConfig(num_updates=5, goals_per_round=16)
+    )
+    model = fit(sequences, config, tmp_path / "run", "cpu")
+    card = evaluate(model, SuccessRule(episodes=20))
+    steps = rope.displacement(sequences.position[:150], sequences.position[1:151])
+    assert card["success_radius"] == pytest.approx(3 * np.median(steps), rel=0.1) and 0 <= card["success"] <= 1
+    assert card["false_beyond"] >= 3 * steps.max() and "pixels" in page(model, card, [])
+    assert room_scene(sequences) is None  # pictures lie on the metric map
