@@ -192,6 +192,7 @@ class Reproduce:
     draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
     write_docs: bool = False  # join the rows into docs/results and make docs/results.md and its figures anew
     time_limit: float | None = None  # seconds after which no further room, seed or method is begun
+    recordings: Path | None = None  # of g1-bottle: the robot's frames (.npz); without them it is left out
     commit: str | None = None  # written into the rows where the program does not run from a checkout
     device: Device = "auto"
     json: bool = False  # print the tables as one JSON object

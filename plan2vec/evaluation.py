@@ -24,20 +24,21 @@ NUM_COST_PLANS = 16  # plans whose cost is counted
 MIN_TRUE_STEP = 1e-9  # recorded steps shorter than this did not move
 
 
+def straight_line(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The true distance where a domain knows no better."""
+    return np.linalg.norm(first - second, axis=-1)
+
+
 @dataclass(frozen=True)
 class Truth:
     """What only evaluation may know."""
 
     position: np.ndarray  # (n, k)
     distance: Callable[[np.ndarray, np.ndarray], np.ndarray]  # true distance between positions (m, k), (m, k) -> (m,)
+    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] = straight_line  # the same, walls ignored: of steps, and of arriving
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return self.distance(self.position[first], self.position[second])
-
-
-def straight_line(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The true distance where a domain knows no better."""
-    return np.linalg.norm(first - second, axis=-1)
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def truth_numbers(
         starts, goals = rng.integers(graph.shape[0], size=(2, rule.episodes))
         episodes = Episodes(starts, goals, np.empty(0), np.empty(0))
     radius = rule.radius if rule.radius is not None else 3 * float(np.median(true_steps(sequence, truth)))
-    arrived = lambda nodes, goals: straight_line(truth.position[nodes], truth.position[goals]) < radius  # noqa: E731
+    arrived = lambda nodes, goals: truth.straight(truth.position[nodes], truth.position[goals]) < radius  # noqa: E731
     walks = walk_many(
         graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon, rule.memory, arrived, rng
     )
@@ -226,7 +227,7 @@ def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np
 def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
     """True lengths of the recorded steps that moved."""
     start = transitions(sequence)
-    steps = straight_line(truth.position[start], truth.position[start + 1])
+    steps = truth.straight(truth.position[start], truth.position[start + 1])
     return steps[steps > MIN_TRUE_STEP] if (steps > MIN_TRUE_STEP).any() else np.ones(1)
 
 
@@ -265,7 +266,10 @@ def truth_of(sequences: Sequences) -> Truth | None:
     if sequences.position is None:
         return None
     domain = find_domain(sequences.domain)
-    return Truth(sequences.position, (domain.geodesic if domain else None) or straight_line)
+    if domain is None:
+        return Truth(sequences.position, straight_line)
+    straight = domain.straight or straight_line
+    return Truth(sequences.position, domain.geodesic or straight, straight)
 
 
 def _score_frames(

@@ -323,11 +323,11 @@ def _search_in_processes(graph: csr_array, sources: np.ndarray, num_workers: int
         for file, dtype in zip(files, dtypes.values(), strict=True):
             np.lib.format.open_memmap(file, "w+", dtype, (len(sources), graph.shape[0]))
         limits = [str(limit) for limit in np.linspace(0, len(sources), num_workers + 1).astype(int)]
-        _run_all([[sys.executable, "-P", __file__, folder, first, last, *dtypes] for first, last in pairwise(limits)])
+        run_side_by_side([[sys.executable, "-P", __file__, folder, first, last, *dtypes] for first, last in pairwise(limits)])
         return [np.load(file) for file in files]
 
 
-def _run_all(commands: list[list[str]]) -> None:
+def run_side_by_side(commands: list[list[str]]) -> None:
     """Runs the commands side by side; when one fails or this process is interrupted, none is left behind."""
     with ExitStack() as stack:
         children = [stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True)) for command in commands]
@@ -336,7 +336,7 @@ def _run_all(commands: list[list[str]]) -> None:
         for child in children:
             _, message = child.communicate()
             if child.returncode != 0:
-                raise RuntimeError(f"a search process ended with exit code {child.returncode}: {message.strip()[-2000:]}")
+                raise RuntimeError(f"a child process ended with exit code {child.returncode}: {message.strip()[-2000:]}")
 
 
 def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:

@@ -201,6 +201,32 @@ def test_a_trusted_pickle_gives_its_arrays(tmp_path, protocol):
     assert lengths(found) == [4, 4, 4] and found.frames[4].tolist() == [2, 1]
 
 
+def write_rope(path, sizes=(5, 3, 4)):
+    """A file of the layout of new_rope.npy (Wang et al.): an array of objects, each the frames of one sequence."""
+    sequences = np.empty(len(sizes), object)
+    for k, size in enumerate(sizes):
+        sequences[k] = np.full((size, 64, 64, 1), 10 * k, np.uint8) + np.arange(size, dtype=np.uint8)[:, None, None, None]
+    np.save(path, sequences, allow_pickle=True)
+    return path
+
+
+def test_the_real_ropes_array_of_sequences_is_read_where_it_is_trusted(tmp_path):
+    path = write_rope(tmp_path / "new_rope.npy")
+    with pytest.raises(ValueError, match="--trust-pickle"):
+        read(path)
+    found = read(path, ReadOptions(trust_pickle=True))
+    assert lengths(found) == [5, 3, 4] and found.frame_shape == (64, 64, 1) and found.frames.dtype == np.uint8
+    assert found.frames[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4, 10, 11, 12, 20, 21, 22, 23]
+
+
+def test_sequences_of_different_sizes_are_refused(tmp_path):
+    sequences = np.empty(2, object)
+    sequences[0], sequences[1] = np.zeros((3, 64, 64, 1), np.uint8), np.zeros((3, 32, 32, 1), np.uint8)
+    np.save(tmp_path / "rope.npy", sequences, allow_pickle=True)
+    with pytest.raises(ValueError, match="do not fit together"):
+        read(tmp_path / "rope.npy", ReadOptions(trust_pickle=True))
+
+
 # ---------------------------------------------------------------------------------------------------- datasets
 
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 import plan2vec.search
-from plan2vec.search import _run_all, ball, best_first, connected_parts, distances_from, hop_counts, path_length, shortest_path
+from plan2vec.search import ball, best_first, connected_parts, distances_from, hop_counts, path_length, run_side_by_side, shortest_path
 
 REPOSITORY = FilePath(plan2vec.search.__file__).parent.parent
 
@@ -342,7 +342,9 @@ def test_workers_run_from_a_script_without_a_main_guard(tmp_path):
 
 def test_a_failing_worker_is_reported_with_its_message():
     with pytest.raises(RuntimeError, match="exit code 1: out of luck"):
-        _run_all([[sys.executable, "-c", "import sys; sys.exit('out of luck')"], [sys.executable, "-c", "import time; time.sleep(60)"]])
+        run_side_by_side(
+            [[sys.executable, "-c", "import sys; sys.exit('out of luck')"], [sys.executable, "-c", "import time; time.sleep(60)"]]
+        )
 
 
 def test_hop_counts_equal_the_hops_of_the_only_shortest_path():

@@ -16,7 +16,7 @@ ORDER = (
     "model", "pipeline", "readers", "evaluation", "grow", "estimator", "estimate", "figures", "film", "inspection", "film_video", "review",
     "gallery", "report", "explorer", "bench", "experiments", "cli",
 )  # fmt: skip
-EXTRAS = ("gymnasium", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx")
+EXTRAS = ("gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx")
 
 
 def imports_of(path: Path) -> set[str]:

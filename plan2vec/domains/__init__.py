@@ -10,20 +10,21 @@ from functools import partial
 import numpy as np
 
 from plan2vec.data import SuccessRule
-from plan2vec.domains import maze, streets
+from plan2vec.domains import maze, rope, rope_physics, streets
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The ground truth of one simulated world; positions are (n, 2) in `unit`."""
+    """The ground truth of one simulated world; positions are (n, k) in `unit`."""
 
     name: str
     success: SuccessRule
     longest_step: float  # the longest recorded step, in `unit`
-    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # (n, 2), (n, 2) -> (n,) around walls; None: straight line
-    walls: tuple[maze.Box, ...] = ()  # boxes to draw: x_min, x_max, y_min, y_max
-    extent: maze.Box | None = None  # what a picture of all positions shows; None: just them
+    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (n, k), (n, k) -> (n,) true distances around walls, in `unit`
+    walls: tuple[maze.Box, ...]  # boxes to draw: x_min, x_max, y_min, y_max
+    extent: maze.Box  # what a picture of all positions shows
     unit: str = "m"
+    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # as `geodesic`, walls ignored; None: the l2 distance
 
 
 def find_domain(name: str | None) -> Domain | None:
@@ -32,6 +33,8 @@ def find_domain(name: str | None) -> Domain | None:
         return _maze_domain(maze.ROOMS[name])
     if name is not None and streets.is_street(name):  # the network, and so the way along the streets, is known to who made it alone
         return Domain(name, streets.SUCCESS, streets.LONGEST_STEP)
+    if name == rope.NAME:
+        return _rope_domain()
     return None
 
 
@@ -44,4 +47,17 @@ def _maze_domain(room: maze.Room) -> Domain:
         geodesic=partial(maze.geodesic, room.name),
         walls=room.walls,
         extent=(-face, face, -face, face),
+    )
+
+
+def _rope_domain() -> Domain:
+    """Distances are largest displacements of a link; no way around the pegs is known."""
+    return Domain(
+        name=rope.NAME,
+        success=SuccessRule(),
+        longest_step=rope_physics.LONGEST_DRAG,
+        walls=rope_physics.PEGS,
+        extent=(0, rope_physics.SIDE, 0, rope_physics.SIDE),
+        unit="pixels",
+        straight=rope.displacement,
     )

@@ -17,6 +17,9 @@ from plan2vec.experiments import (
     lookahead,
     maze_figures,
     planning_cost,
+    robot_frames,
+    rope_figures,
+    rope_table,
     sample_complexity,
     table1,
     targets,
@@ -33,7 +36,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module
     for module in (
         table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension, heads, targets,
-        value_iteration,
+        value_iteration, rope_table, rope_figures, robot_frames,
     )
 }  # fmt: skip
 ARRAYS = "arrays"  # folder inside the output folder
@@ -57,6 +60,7 @@ class Request:
     write_docs: bool = False
     time_limit: float | None = None  # seconds
     out: Path | None = None
+    recordings: Path | None = None
     commit: str | None = None
     device: str = "auto"
 
@@ -79,6 +83,8 @@ def choose_experiments(request: Request) -> list[str]:
     if request.name != "all" and request.name not in EXPERIMENTS:
         raise ValueError(f"no experiment is called {request.name!r}; choose all or one of {', '.join(EXPERIMENTS)}")
     chosen = list(EXPERIMENTS) if request.name == "all" else [request.name]
+    if request.name == robot_frames.NAME and request.recordings is None and not (request.smoke or request.draw_only):
+        raise ValueError(f"{request.name} is about frames of a real robot, which are not part of the program; {robot_frames.REMEDY}")
     for kind in ("domains", "methods", "blocks"):
         known = {str(name) for experiment in chosen for name in getattr(EXPERIMENTS[experiment], kind.upper())}
         unknown = set(getattr(request, kind)) - known
@@ -128,7 +134,9 @@ def make_settings(request: Request, out: Path) -> Settings:
     num_seeds = 1 if request.smoke else request.seeds
     seeds = tuple(range(request.seed_start, request.seed_start + num_seeds))
     stamp = Stamp(request.commit or commit(), machine_name(device))
-    return Settings(seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp)
+    return Settings(
+        seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp, recordings=request.recordings
+    )
 
 
 def progress(rows: list[Row], elapsed: float) -> str:

@@ -27,6 +27,8 @@ class Size:
     num_rollouts: int = 1000  # of 10 frames, in the large set
     graph_rollouts: int = 100  # in the small set
     stacked_rollouts: int = 1000  # of the large set, joined where the local metric is a stacked one, which scores every pair anew
+    rope_sequences: int = 18  # of the rope
+    rope_drags: int = 785  # each, one frame more
     episodes: int = 2000  # walks a seed
     max_updates: int | None = None  # no training takes more; None: as configured
     max_batch: int | None = None
@@ -44,7 +46,7 @@ class Size:
 
 
 SMOKE = Size(
-    num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, episodes=50, max_updates=6, max_batch=8,
+    num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50, max_updates=6, max_batch=8,
     config=Config(
         local_metric=LocalMetricConfig(num_updates=30, batch_size=24),
         embedding=EmbeddingConfig(num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32),
@@ -66,6 +68,7 @@ class Settings:
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
     stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
     finished: frozenset[str] = frozenset()  # cases that are not run again
+    recordings: Path | None = None  # a robot's frames, for the experiment that needs them
 
     def chosen(self, kind: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""

@@ -40,16 +40,21 @@ def names_of(names: list[str]) -> str:
 
 
 def name_arrays(source: str, content: Any) -> dict[str, Any]:
-    """Arrays by name: of a dict, of a list of dicts (one sequence each), or a bare array."""
+    """Arrays by name: of a dict, of a list of dicts or of bare arrays (one sequence each), or a bare array."""
     if isinstance(content, np.ndarray) and content.dtype.hasobject:
-        content = content.tolist()
+        content = content.tolist()  # e.g. the rope of Wang et al., new_rope.npy: 18 arrays of (T, 64, 64, 1)
     if isinstance(content, np.ndarray):
         return {"frames" if content.dtype == np.uint8 else "observations": content}
     if isinstance(content, dict):
         return {str(name): value for name, value in content.items() if isinstance(value, np.ndarray)}
-    if not isinstance(content, list) or not content or not all(isinstance(part, dict) for part in content):
-        raise ValueError(f"{source}: expected a dict of arrays, a list of such dicts or one array, but came {type(content).__name__}")
+    if not isinstance(content, list) or not content or not all(_is_sequence(part) for part in content):
+        came = type(content).__name__
+        raise ValueError(f"{source}: expected a dict of arrays, a list of such dicts or of arrays, or one array, but came {came}")
     return _joined(source, [name_arrays(source, part) for part in content])
+
+
+def _is_sequence(part: Any) -> bool:
+    return isinstance(part, dict) or (isinstance(part, np.ndarray) and not part.dtype.hasobject and part.ndim >= 2)
 
 
 def _joined(source: str, parts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,219 @@
+"""The rope's physics: a chain of links on a table with two pegs, dragged by one link at a time (pymunk, extra [envs]).
+
+Everything is in pixels of the 64 x 64 frame, x to the right, y down. A state (links, 2) holds the middles of the links. This file
+imports nothing of ours, so that child processes which run it spare themselves the import of torch.
+
+The random policy pulls one link after the other to a random place around the one it has at rest, a few pixels a drag. After 36 such
+drags it leads the rope back towards the rest shape, which takes about 14 (along the way it came where a peg is between), so that
+sequences meet there every 50 drags or so.
+"""
+
+import os
+import sys
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+Box = tuple[float, float, float, float]  # x_min, x_max, y_min, y_max in pixels
+Drag = tuple[int, np.ndarray]  # a link, and (2,) by how much it is moved
+
+SIDE = 64.0  # of the table, which is the frame
+PEGS: tuple[Box, ...] = ((10.0, 19.0, 24.0, 33.0), (39.0, 48.0, 33.0, 42.0))
+NUM_LINKS = 12
+LINK = 3.6  # length of a link
+THICKNESS = 3.5  # of the rope
+MARGIN = 1.0  # that the rope keeps from the table's edge
+
+LONGEST_DRAG = 3.0
+ROAM = 27.0  # how far from its place at rest a link is pulled
+AWAY, BACK = 36, 80  # random drags before the rope is led back; drags after which that is given up
+SIGHT = (4.0, 24.0)  # on the way back the hand makes for a state at most so far away, drawn anew for every drag
+HOME = 3.0  # the rope is at home where no link's coordinate is farther than this from the rest shape's
+
+STIFFNESS = 3500.0  # torque a radian between two links: bends straighten within a few drags, kinks at once
+FRICTION = 1e-4  # share of its speed that the rope keeps over a second: what is let go hardly moves on
+GRIP = 4000.0  # largest force of the hand: too weak to pull the rope into a peg
+TIME_STEP = 0.02  # seconds
+DRAG_STEPS, REST_STEPS = 40, 60  # time steps in which the hand moves, and in which the rope comes to rest
+
+
+def rest_shape() -> np.ndarray:
+    """(links, 2) where every sequence starts: the left peg is above the rope, the right one below; a gentle S."""
+    along = (np.arange(NUM_LINKS) - (NUM_LINKS - 1) / 2) * LINK
+    across = 2.5 * np.sin(2 * np.pi * along / (NUM_LINKS * LINK))
+    cosine, sine = np.cos(np.radians(27.0)), np.sin(np.radians(27.0))
+    return np.stack((29 + cosine * along + sine * across, 33 - sine * along + cosine * across), axis=1)
+
+
+class Rope:
+    """The rope in a pymunk space; `drag` moves it, `state` says where it is."""
+
+    def __init__(self, state: np.ndarray | None = None):
+        pymunk = import_pymunk()
+        state = rest_shape() if state is None else state
+        self.space = pymunk.Space()
+        self.space.iterations, self.space.damping, self.space.collision_slop = 30, FRICTION, 0.01
+        self.hand = pymunk.Body(body_type=pymunk.Body.KINEMATIC)
+        self.space.add(self.hand)
+        self._make_table(pymunk)
+        self.links = [self._make_link(pymunk, middle, angle) for middle, angle in zip(state, link_angles(state), strict=True)]
+        bends = np.diff(link_angles(rest_shape()))  # what the rope straightens to is its rest shape
+        for (first, second), bend in zip(pairwise(self.links), bends, strict=True):
+            joint = pymunk.PivotJoint(first, second, (LINK / 2, 0), (-LINK / 2, 0))
+            joint.collide_bodies = False
+            self.space.add(joint, pymunk.DampedRotarySpring(first, second, -float(bend), STIFFNESS, 50.0))
+
+    @property
+    def state(self) -> np.ndarray:
+        return np.array([link.position for link in self.links])
+
+    def drag(self, link: int, displacement: np.ndarray) -> None:
+        """The hand takes a link by its middle, moves by `displacement` (2,), lets go; then the rope comes to rest."""
+        pymunk = import_pymunk()
+        body = self.links[link]
+        self.hand.position = body.position
+        self.hand.velocity = tuple((displacement / (DRAG_STEPS * TIME_STEP)).tolist())
+        hold = pymunk.PivotJoint(self.hand, body, (0, 0), (0, 0))
+        hold.max_force = GRIP
+        self.space.add(hold)
+        self._wait(DRAG_STEPS)
+        self.space.remove(hold)
+        self.hand.velocity = (0, 0)
+        self._wait(REST_STEPS)
+
+    def _wait(self, num_steps: int) -> None:
+        for _ in range(num_steps):
+            self.space.step(TIME_STEP)
+
+    def _make_table(self, pymunk: Any) -> None:
+        ground = self.space.static_body
+        for x_min, x_max, y_min, y_max in PEGS:
+            self.space.add(pymunk.Poly(ground, [(x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max)]))
+        low, high = MARGIN - 10, SIDE - MARGIN + 10  # walls as thick as that: nothing slips through
+        corners = [(low, low), (high, low), (high, high), (low, high), (low, low)]
+        self.space.add(*(pymunk.Segment(ground, a, b, 10.0) for a, b in pairwise(corners)))
+
+    def _make_link(self, pymunk: Any, middle: np.ndarray, angle: float) -> Any:
+        ends = (-LINK / 2, 0), (LINK / 2, 0)
+        body = pymunk.Body(1.0, pymunk.moment_for_segment(1.0, *ends, THICKNESS / 2))
+        body.position, body.angle = tuple(middle.tolist()), float(angle)
+        shape = pymunk.Segment(body, *ends, THICKNESS / 2)
+        shape.filter = pymunk.ShapeFilter(group=1)  # the rope may lie over itself
+        self.space.add(body, shape)
+        return body
+
+
+def link_angles(state: np.ndarray) -> np.ndarray:
+    """(links,) directions of the links, radians without jumps: each lies along the line through its neighbours' middles."""
+    along = np.gradient(state, axis=0)
+    return np.unwrap(np.arctan2(along[:, 1], along[:, 0]))
+
+
+# ---------------------------------------------------------------------------------------------------- the random policy
+
+
+def record(num_drags: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """One sequence: states (num_drags + 1, links, 2), and the drags between them (num_drags + 1, 3): link, x, y; -1, 0, 0 at the end."""
+    rope, pull = Rope(), list[Drag]()
+    states, drags, left_home, turned = [rope.state], list[tuple[float, ...]](), 0, 0
+    for number in range(num_drags):
+        if np.abs(states[-1] - states[0]).max() < HOME:
+            left_home = turned = number
+        if number - turned >= AWAY + BACK:
+            turned = number
+        if number - turned >= AWAY:
+            pull = [drag_towards(states[-1], way_back(np.array(states), left_home, rng.uniform(*SIGHT)), rng)]
+        pull = pull or random_pull(states[-1], rng)
+        link, move = pull.pop()
+        rope.drag(link, move)
+        states.append(rope.state)
+        drags.append((link, *move))
+    return np.array(states), np.array([*drags, (-1, 0, 0)])
+
+
+def random_pull(state: np.ndarray, rng: np.random.Generator) -> list[Drag]:
+    """Drags of one random link to a random place around the one it has at rest."""
+    link, angle = int(rng.integers(NUM_LINKS)), rng.uniform(0, 2 * np.pi)
+    place = rest_shape()[link] + ROAM * np.sqrt(rng.random()) * np.array((np.cos(angle), np.sin(angle)))
+    missing = place - state[link]
+    num_drags = max(1, int(np.ceil(np.linalg.norm(missing) / LONGEST_DRAG)))
+    return [(link, missing / num_drags)] * num_drags
+
+
+def way_back(states: np.ndarray, left_home: int, sight: float) -> np.ndarray:
+    """(links, 2) the first state since the rope left home that is in sight of the last one: no link farther, no peg between."""
+    trail = np.concatenate((states[:1], states[left_home:-1]))
+    in_sight = (np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight) & keeps_sides(Sides(trail), Sides(states[-1:]))
+    return trail[np.argmax(in_sight)] if in_sight.any() else trail[-1]
+
+
+def drag_towards(state: np.ndarray, wanted: np.ndarray, rng: np.random.Generator) -> Drag:
+    """A link towards its place in the wanted state; the farther a link is from it, the likelier it is taken."""
+    missing = wanted - state
+    far = np.linalg.norm(missing, axis=1) + 1e-9
+    link = int(rng.choice(NUM_LINKS, p=far**2 / np.sum(far**2)))
+    return link, missing[link] * min(1.0, LONGEST_DRAG / far[link])
+
+
+# ---------------------------------------------------------------------------------------------------- on which side of the pegs
+
+
+class Sides:
+    """How ropes (n, links, 2) lie around the middle of each peg: the angle that a rope covers as seen from there, and those of its ends."""
+
+    def __init__(self, states: np.ndarray):
+        middles = np.array([((x_min + x_max) / 2, (y_min + y_max) / 2) for x_min, x_max, y_min, y_max in PEGS])
+        offset = states[:, :, None] - middles
+        angle = np.arctan2(offset[..., 1], offset[..., 0])  # (n, links, pegs)
+        self.covered = _turn(np.diff(angle, axis=1)).sum(axis=1)  # (n, pegs) radians
+        self.first, self.last = angle[:, 0], angle[:, -1]  # (n, pegs)
+
+    def __getitem__(self, which: np.ndarray) -> "Sides":
+        """Of some of the ropes."""
+        chosen = object.__new__(Sides)
+        chosen.covered, chosen.first, chosen.last = self.covered[which], self.first[which], self.last[which]
+        return chosen
+
+
+def keeps_sides(before: Sides, after: Sides) -> np.ndarray:
+    """(n,) bool: every link can move straight from its place before to the one after without the rope passing over a peg's middle.
+
+    Along the rope before, straight with its last end to the rope after, back along that, straight with its first end to the
+    beginning: the rope sweeps over a peg's middle on the way exactly where this closed line winds around it.
+    """
+    around = before.covered + _turn(after.last - before.last) - after.covered - _turn(after.first - before.first)
+    return (np.abs(around) < np.pi).all(axis=-1)
+
+
+def _turn(angle: np.ndarray) -> np.ndarray:
+    """The same angle from -pi to pi."""
+    return (angle + np.pi) % (2 * np.pi) - np.pi
+
+
+# ---------------------------------------------------------------------------------------------------- processes
+
+
+def record_numbered(seed: int, numbers: range, num_drags: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Some sequences of a recording; a sequence is a function of the seed and its number."""
+    return [record(num_drags, np.random.default_rng((seed, number))) for number in numbers]
+
+
+def import_pymunk() -> Any:
+    try:
+        import pymunk
+    except ImportError:
+        raise ValueError("the rope needs the extra [envs]: pip install 'plan2vec[envs]'") from None
+    return pymunk
+
+
+def run_as_child(folder: str, seed: str, first: str, last: str, num_drags: str) -> None:
+    """The child's side of `rope.record_all`: sequences first to last, a file each for states and drags."""
+    numbers = range(int(first), int(last))
+    for number, (states, drags) in zip(numbers, record_numbered(int(seed), numbers, int(num_drags)), strict=True):
+        np.save(os.path.join(folder, f"states-{number}.npy"), states)
+        np.save(os.path.join(folder, f"drags-{number}.npy"), drags)
+
+
+if __name__ == "__main__":
+    run_as_child(*sys.argv[1:])
