@@ -185,6 +185,7 @@ class Reproduce:
     domains: tuple[str, ...] = ()  # only these domains (open, c-maze, rope, street-small ...); default all
     methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
     blocks: tuple[str, ...] = ()  # only these parts of the experiment (of table1: fitted unseen large paper); default all
+    street_graph: Path | None = None  # .npz of the real street network (docs/streets.md); default: streets of a generated city
     smoke: bool = False  # tiny data, one room, one seed, in seconds, to see that everything runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/reproduce, a temporary one with --smoke
     missing_only: bool = False  # leave out what the folder has rows of: continues after a time limit

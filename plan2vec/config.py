@@ -44,6 +44,7 @@ class Config:
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
         _require(not self.directed or self.head != "lp", "head", "max-relu or mrn for a directed graph", self.head)
+        _require(not self.embedding.fading or self.head == "lp", "head", "lp where embedding.fading is above 0", self.head)
         for stage in (self.local_metric, self.embedding, self.value_iteration):
             _require(stage.num_updates >= 1, "num-updates", "at least 1", stage.num_updates)
         for name in ("num_rounds", "rollouts", "hops", "lookahead", "target_hops", "replay_rounds", "rollouts_per_update"):

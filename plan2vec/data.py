@@ -10,6 +10,7 @@ A frame travels through the whole program as its number. `frames` may be an arra
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -105,6 +106,16 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
         a, b = frames[first[part]], frames[second[part]]
         still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
     return still
+
+
+def equal_frames(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) numbers of the frames that differ from all before them, and (n,) which of those, 0 to m - 1, each frame equals."""
+    known: dict[bytes, int] = {}
+    which = np.empty(len(frames), np.int64)
+    for part in chunks(frames, len(frames)):
+        for number, frame in enumerate(frames[part], part.start):
+            which[number] = known.setdefault(blake2b(np.ascontiguousarray(frame).tobytes(), digest_size=16).digest(), len(known))
+    return np.unique(which, return_index=True)[1], which
 
 
 def still_stretches(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ and 7). Here one batch supervises every pair of a block of goals and nodes, so 3
 """
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -35,6 +35,9 @@ class EmbeddingConfig:
     targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
     depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
+    order_weight: float = 0.0  # of the order of two neighbours of a frame, between which a greedy walker chooses; for sparse graphs
+    order_margin: float = 0.25  # share of the true difference by which D must tell them apart
+    fading: int = 0  # coordinates beyond `dim` that fade away in the first half of the training, so that a flat map does not fold
 
 
 class Embedding(nn.Module):
@@ -67,15 +70,28 @@ class Round:
 
 def train_embedding(
     frames: np.ndarray, graph: csr_array, encoder: str, dim: int, head: str, norm_order: float, config: EmbeddingConfig, seed: int,
-    device: torch.device, journal: Journal = Journal(),
+    device: torch.device, journal: Journal = Journal(), allowed: np.ndarray | None = None,
 ) -> Embedding:  # fmt: skip
-    """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph."""
+    """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph.
+
+    `allowed` (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from; None: every task.
+    """
     torch.manual_seed(seed)
-    embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
+    embedding = build_embedding(frames, encoder, dim + config.fading, head, norm_order).to(device)
     images = FrameTensors(frames, device)
-    teacher = Teacher(embedding, graph, images, config, seed)
+    teacher = Teacher(embedding, graph, images, config, seed, allowed)
     embedding.scale.fill_(config.target_scale or mean_length(graph, seed))
     train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
+    return keep_coordinates(embedding, dim, norm_order) if config.fading else embedding
+
+
+def keep_coordinates(embedding: Embedding, dim: int, norm_order: float) -> Embedding:
+    """The embedding with the first `dim` outputs of its network alone; the others have faded away."""
+    last = [module for module in embedding.encoder.modules() if isinstance(module, nn.Linear)][-1]
+    if last.out_features != embedding.head.dim:
+        raise ValueError("embedding.fading needs an encoder whose last layer is linear; set it to 0 or use another encoder")
+    last.weight, last.bias, last.out_features = nn.Parameter(last.weight[:dim].detach()), nn.Parameter(last.bias[:dim].detach()), dim
+    embedding.head = make_head("lp", norm_order, dim)
     return embedding
 
 
@@ -83,7 +99,7 @@ def fine_tune_embedding(
     embedding: Embedding, frames: np.ndarray, graph: csr_array, config: EmbeddingConfig, seed: int, journal: Journal = Journal()
 ) -> Embedding:
     """A copy of a learned embedding, taught the distances of a graph that has changed; its scale and standardization stay."""
-    tuned = deepcopy(embedding)
+    tuned, config = deepcopy(embedding), replace(config, fading=0)
     teacher = Teacher(tuned, graph, FrameTensors(frames, tuned.scale.device), config, seed)
     train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "fine_tuning", journal)
     return tuned
@@ -106,11 +122,15 @@ class Teacher(nn.Module):
     reference: Tensor
     reference_round: Tensor
 
-    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int):
+    def __init__(
+        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
+        allowed: np.ndarray | None = None,
+    ):  # fmt: skip
         super().__init__()
         self.embedding = embedding
-        self.graph, self.images, self.config, self.seed = graph, images, config, seed
+        self.graph, self.images, self.config, self.seed, self.allowed = graph, images, config, seed, allowed
         self.reachable = joined_nodes(graph)
+        self.crossings = np.flatnonzero(np.diff(graph.indptr) >= 2)  # where a walker has a choice
         self.rounds: dict[int, Round] = {}  # holds the current one only
         if config.targets != "full":  # the target network of equation 7: vectors as they were when the round began
             self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
@@ -120,16 +140,39 @@ class Teacher(nn.Module):
         config, rng = self.config, rng_at(self.seed, 11, update)
         current = self.round_at(update * config.num_rounds // config.num_updates)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
-        known = np.flatnonzero(np.isfinite(current.targets[rows]).any(axis=0))
-        nodes = rng.choice(known, config.nodes_per_update)
-        vectors = self.embedding(self.images(np.concatenate((nodes, current.goals[rows]))))
+        ordered = config.order_weight > 0 and len(self.crossings) > 0
+        nodes = self.rivals(rng) if ordered else rng.choice(known_nodes(current.targets[rows]), config.nodes_per_update)
+        drawn, which = np.unique(np.concatenate((nodes, current.goals[rows])), return_inverse=True)  # each is encoded once
+        images = self.images(drawn)
+        vectors = self.embedding(images)[torch.from_numpy(which).to(images.device)]
+        if config.fading:
+            vectors = vectors * self.presence(update)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
         target = torch.from_numpy(current.targets[np.ix_(rows, nodes)].T).to(distance.device)
-        return distance_loss(distance, target, config.loss, float(self.embedding.scale))
+        loss = distance_loss(distance, target, config.loss, float(self.embedding.scale))
+        weight = config.order_weight * order_share(update / config.num_updates)
+        return loss + weight * order_loss(distance, target, config.order_margin) if ordered else loss
+
+    def rivals(self, rng: np.random.Generator) -> np.ndarray:
+        """Nodes of an update, first half and second half: two different neighbours of one node each."""
+        crossing = rng.choice(self.crossings, self.config.nodes_per_update // 2)
+        begin, degree = self.graph.indptr[crossing], np.diff(self.graph.indptr)[crossing]
+        one = rng.integers(degree)
+        other = (one + 1 + rng.integers(degree - 1)) % degree
+        return self.graph.indices[begin + np.stack((one, other))].ravel().astype(np.int64)
+
+    def presence(self, update: int) -> Tensor:
+        """[dim + fading] factors of the coordinates: 1, and of the last ones what is left of them."""
+        factor = torch.ones(self.embedding.head.dim, device=self.images.device)
+        factor[-self.config.fading :] = max(0.0, 1 - 2 * update / self.config.num_updates)
+        return factor
 
     def round_at(self, number: int) -> Round:
         if number not in self.rounds:
-            self.rounds = {number: self.search(number)}
+            found = self.search(number)
+            if self.allowed is not None:
+                found = Round(found.goals, np.where(self.allowed[found.goals], found.targets, np.float32(np.inf)))
+            self.rounds = {number: found}
         return self.rounds[number]
 
     def search(self, number: int) -> Round:
@@ -177,6 +220,28 @@ class Teacher(nn.Module):
                 hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
                 targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)
         return targets
+
+
+def known_nodes(targets: np.ndarray) -> np.ndarray:
+    """(m,) nodes that have a path to one of the goals."""
+    return np.flatnonzero(np.isfinite(targets).any(axis=0))
+
+
+def order_share(progress: float) -> float:
+    """How much of the order's weight counts: first the distances, then the order; from a random start the order alone leads astray."""
+    return min(1.0, max(0.0, (progress - 0.3) / 0.2))
+
+
+def order_loss(distance: Tensor, target: Tensor, margin: float) -> Tensor:
+    """A greedy walker needs the order of D, not its value: mean steps that D lacks to put the nearer of two rivals first.
+
+    The first half of the rows [nodes, goals] are rivals of the second; their difference must be `margin` of the true one.
+    """
+    (one, other), (true_one, true_other) = distance.chunk(2), target.chunk(2)
+    known = true_one.isfinite() & true_other.isfinite()
+    true = torch.where(known, true_one - true_other, 0)
+    lacking = (margin * true.abs() - (one - other) * true.sign()).relu() * known
+    return lacking.sum() / known.sum().clamp(min=1)
 
 
 def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:

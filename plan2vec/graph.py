@@ -69,6 +69,17 @@ def places(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
     return first
 
 
+def join_equal(graph: csr_array, sequence: np.ndarray, place: np.ndarray) -> csr_array:
+    """The graph of places (m, m): frames with the same number in `place` (n,), 0 to m - 1, are one node.
+
+    Of several edges between two places a recorded transition counts, else the shortest closure.
+    """
+    row, column = place[edge_rows(graph)], place[graph.indices]
+    order = np.lexsort((graph.data, closure_entries(graph, sequence)))
+    order = order[row[order] != column[order]]
+    return graph_of_edges(row[order], column[order], graph.data[order], int(place.max()) + 1)
+
+
 def edge_rows(graph: csr_array) -> np.ndarray:
     """(nnz,) row of every stored entry, in the order of graph.indices."""
     return np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))

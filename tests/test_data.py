@@ -5,7 +5,17 @@ import re
 import numpy as np
 import pytest
 
-from plan2vec.data import Sequences, camera_moves, frames_ahead, is_still, make_sequences, split_sequences, still_stretches, transitions
+from plan2vec.data import (
+    Sequences,
+    camera_moves,
+    equal_frames,
+    frames_ahead,
+    is_still,
+    make_sequences,
+    split_sequences,
+    still_stretches,
+    transitions,
+)
 
 
 def images(num=6, height=5, width=7, channels=3, seed=0):
@@ -222,3 +232,11 @@ def test_step_lengths_that_are_no_lengths_are_refused(bad):
 def test_positions_must_be_finite():
     with pytest.raises(ValueError, match="position must be finite, but frame 3"):
         make_sequences(np.arange(24.0).reshape(12, 2), position=np.where(np.arange(12)[:, None] == 3, np.nan, 1.0))
+
+
+def test_equal_frames_are_one_wherever_they_stand():
+    frames = np.random.default_rng(0).integers(0, 255, (3, 4, 4, 1), np.uint8)[[0, 1, 0, 2, 1]]
+    kept, which = equal_frames(frames)
+    assert kept.tolist() == [0, 1, 3] and which.tolist() == [0, 1, 0, 2, 1]
+    frames[2, 0, 0, 0] += 1  # one pixel makes another frame
+    assert equal_frames(frames)[1].tolist() == [0, 1, 2, 3, 1]

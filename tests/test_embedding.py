@@ -7,7 +7,16 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.embedding import Embedding, EmbeddingConfig, Teacher, build_embedding, distance_loss, mean_length, train_embedding
+from plan2vec.embedding import (
+    Embedding,
+    EmbeddingConfig,
+    Teacher,
+    build_embedding,
+    distance_loss,
+    mean_length,
+    order_loss,
+    train_embedding,
+)
 from plan2vec.encoder import FrameTensors
 from plan2vec.heads import make_head
 from plan2vec.search import connected_parts, distances_from
@@ -232,7 +241,7 @@ def test_frames_outside_the_graph_are_never_goals_nor_learned_from():
         images = teacher.images
         teacher.images = lambda numbers, seen=seen, images=images: seen.extend(numbers.tolist()) or images(numbers)
         teacher.loss_at(0)
-        assert len(seen) == 64 + 20 and max(seen) < 20
+        assert seen == list(range(20))  # each is encoded once, however often it was drawn
 
 
 def test_vectors_are_the_scale_times_the_network():
@@ -241,3 +250,58 @@ def test_vectors_are_the_scale_times_the_network():
     once = embedding(images)
     embedding.scale.fill_(4.0)
     assert torch.allclose(embedding(images), 4 * once)
+
+
+# ---------------------------------------------------------------------------------------------------- order of neighbours, tasks, folds
+
+
+def greedy_share(graph, distance):
+    """Share of (node, goal), no neighbours, at which the neighbour of least D is truly nearer to the goal."""
+    exact, right = distances_from(graph, np.arange(graph.shape[0])), []
+    for node, goal in np.argwhere(exact > 1):
+        neighbors = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]
+        right.append(exact[neighbors[distance[neighbors, goal].argmin()], goal] < exact[node, goal])
+    return float(np.mean(right))
+
+
+def test_the_order_of_two_rivals_costs_the_steps_that_it_lacks():
+    distance = torch.tensor([[1.0, 5.0], [3.0, 3.0]])  # two rivals, two goals
+    target = torch.tensor([[2.0, 2.0], [4.0, 6.0]])  # the first is nearer, by 2 steps and by 4
+    assert order_loss(distance, target, margin=0.25).item() == pytest.approx((0 + (0.25 * 4 + 2)) / 2)
+    assert order_loss(distance, torch.full((2, 2), torch.inf), margin=0.25).item() == 0
+
+
+def test_rivals_are_two_different_neighbours_of_one_node():
+    config = EmbeddingConfig(nodes_per_update=200, order_weight=1.0)
+    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 4, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0)
+    one, other = np.split(teacher.rivals(np.random.default_rng(0)), 2)
+    assert len(one) == 100 and set((one - other) % 40) == {2, 38}  # on a ring the neighbours of a node are two apart
+
+
+def test_with_their_order_taught_a_walker_tells_neighbours_apart_on_a_crowded_map():
+    edges = {(i, (i + 1) % 16): 1.0 for i in range(16)} | {(i, i + 1): 1.0 for i in range(15, 23)} | {(4, 23): 1.0}
+    graph, frames = graph_of(24, both_ways(edges)), np.eye(24, dtype=np.float32)
+    without, taught = (
+        greedy_share(graph, learned_distances(fitted(frames, graph, dataclasses.replace(QUICK, order_weight=weight), dim=3), frames))
+        for weight in (0.0, 10.0)
+    )
+    assert without < 1 and taught > without
+
+
+def test_tasks_that_are_not_allowed_are_not_learned_from():
+    allowed = np.ones((40, 40), bool)
+    allowed[0, 5] = allowed[5, 0] = False
+    config = dataclasses.replace(QUICK, goals_per_round=40)
+    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 4, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0, allowed)
+    current = teacher.round_at(0)
+    targets = current.targets[np.argsort(current.goals)]
+    assert np.isinf(targets[0, 5]) and np.isinf(targets[5, 0]) and targets[0, 4] == 4
+    assert np.isfinite(targets).sum() == 40 * 40 - 2
+
+
+def test_coordinates_fade_away_and_leave_a_map_of_the_asked_dimension_that_does_not_fold():
+    frames = np.eye(40, dtype=np.float32)
+    config = dataclasses.replace(QUICK, num_updates=400, loss="absolute", fading=4)
+    embedding = fitted(frames, LINE, config, dim=1)
+    assert embedding.head.dim == 1 and embedding.encoder(torch.from_numpy(frames)).shape == (40, 1)
+    assert relative_error(embedding, frames, LINE) < 0.1

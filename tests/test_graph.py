@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plan2vec.graph import build_graph, closure_entries, edge_rows, places, transition_weights
+from plan2vec.graph import build_graph, closure_entries, edge_rows, join_equal, places, transition_weights
 from plan2vec.neighbors import NearPairs
 from plan2vec.search import connected_parts, distances_from, shortest_path
 
@@ -106,3 +106,12 @@ def test_an_edge_found_twice_stands_once_as_the_recorded_step():
     closure = NearPairs(np.array([0]), np.array([2]), np.array([0.4], np.float32))
     graph = build_graph(np.zeros(3, int), closure, None, False, np.ones(3, bool), stretch)
     assert graph.nnz == 6 and graph[0, 2] == graph[2, 0] == 1
+
+
+def test_frames_of_one_place_become_one_node_and_recorded_steps_count_before_closures():
+    sequence = np.array([0, 0, 1, 1])  # places 0 1 | 1 2, and a closure 0 - 3 (places 0 and 2), one between the visits of place 1
+    closures = near((0, 2, 0.5), (0, 3, 0.9), (1, 2, 0.0))
+    graph = build_graph(sequence, closures, None, False, np.ones(4, bool))
+    joined = join_equal(graph, sequence, np.array([0, 1, 1, 2]))
+    expected = [[0, 1, 0.9], [1, 0, 1], [0.9, 1, 0]]  # 0 - 1 was recorded with length 1, the closure 0.5 does not count
+    assert joined.toarray() == pytest.approx(np.array(expected)) and joined.nnz == 6

@@ -13,15 +13,14 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.baselines import Judge, pair_distance
+from plan2vec.baselines import Judge
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.device_search import distances_from_on
 from plan2vec.domains import find_domain
 from plan2vec.domains.maze import ROOMS, simulate
-from plan2vec.embedding import Embedding
-from plan2vec.encoder import FrameTensors, encode
 from plan2vec.evaluation import Truth, closure_numbers, graph_numbers, rank_agreement, straight_line, truth_of
+from plan2vec.experiments.judges import Map
 from plan2vec.experiments.rows import Case, Row, make_rows
 from plan2vec.experiments.settings import Settings, Size, timed
 from plan2vec.local_metric import LocalMetric, train_local_metric
@@ -151,7 +150,7 @@ class MazeScene:
         built, seconds = timed(join_frames, sequences.without_truth(), metric, config, self.device, everything)
         return Site(sequences, built.graph, built.radius, built.report, seconds, self.seed, self.size.episodes, name)
 
-    def train_map(self, site: Site, config: Config) -> "Map":
+    def train_map(self, site: Site, config: Config) -> Map:
         """Stage 4 on a site; on the two that the scene keeps, once a configuration."""
         known = self.maps.get((site.name, config)) if site.name else None
         if known is None:
@@ -191,18 +190,3 @@ def maze_scenes(settings: Settings, rooms: tuple[str, ...] = tuple(ROOMS)) -> It
 def maze_scene(room: str, seed: int, size: Size, device: torch.device) -> MazeScene:
     """The scene, shared by all experiments of a process."""
     return MazeScene(room, seed, size, device)
-
-
-@dataclass(frozen=True)
-class Map:
-    """A learned embedding as a judge of distances, on the frames it was fitted to or on others."""
-
-    embedding: Embedding
-    device: torch.device
-
-    def vectors(self, frames: np.ndarray) -> np.ndarray:
-        return float(self.embedding.scale) * encode(self.embedding.encoder, FrameTensors(frames, self.device))
-
-    def on(self, frames: np.ndarray) -> Distance:
-        vectors = torch.from_numpy(self.vectors(frames)).to(self.device)
-        return pair_distance(vectors, vectors, self.embedding.head)

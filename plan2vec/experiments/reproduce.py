@@ -21,7 +21,11 @@ from plan2vec.experiments import (
     rope_figures,
     rope_table,
     sample_complexity,
+    street_cost,
+    street_generalization,
+    street_maps,
     table1,
+    table2,
     targets,
     value_iteration,
 )
@@ -36,7 +40,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module
     for module in (
         table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension, heads, targets,
-        value_iteration, rope_table, rope_figures, robot_frames,
+        value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost, street_generalization,
     )
 }  # fmt: skip
 ARRAYS = "arrays"  # folder inside the output folder
@@ -63,6 +67,7 @@ class Request:
     recordings: Path | None = None
     commit: str | None = None
     device: str = "auto"
+    street_graph: Path | None = None
 
 
 def reproduce(request: Request) -> dict[str, Any]:
@@ -135,8 +140,9 @@ def make_settings(request: Request, out: Path) -> Settings:
     seeds = tuple(range(request.seed_start, request.seed_start + num_seeds))
     stamp = Stamp(request.commit or commit(), machine_name(device))
     return Settings(
-        seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp, recordings=request.recordings
-    )
+        seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
+        recordings=request.recordings, street_graph=request.street_graph,
+    )  # fmt: skip
 
 
 def progress(rows: list[Row], elapsed: float) -> str:

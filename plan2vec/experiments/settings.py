@@ -67,6 +67,7 @@ class Settings:
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
     stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
+    street_graph: Path | None = None  # file of the real street network; None: a generated city
     finished: frozenset[str] = frozenset()  # cases that are not run again
     recordings: Path | None = None  # a robot's frames, for the experiment that needs them
 

@@ -16,22 +16,18 @@ hold its training and walks, not the shared graph. Blocks:
 `paper`   `large` with the paper's networks (`--preset paper`: stacked local metric, 2-d map).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
 from plan2vec.baselines import Judge
-from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
 from plan2vec.baselines.isomap import fit_isomap
-from plan2vec.baselines.pixels import train_pixels
-from plan2vec.baselines.random import train_random
-from plan2vec.baselines.sptm import train_sptm
-from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.config import Config, preset
 from plan2vec.evaluation import straight_line
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels, room_title
+from plan2vec.experiments.judges import baseline_trainers
 from plan2vec.experiments.maze_scene import MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.experiments.settings import Settings, timed
@@ -110,16 +106,7 @@ def sanity_distance(scene: MazeScene, site: Site, method: str) -> Distance:
 
 def train_baseline(scene: MazeScene, method: str) -> Judge:
     """Trained on the large set, whichever graph it walks on, and once a scene."""
-    frames, sequence, seed, device = scene.recordings.frames, scene.recordings.sequence, scene.seed, scene.device
-    shorten = scene.size.shorten
-    trainers: dict[str, Callable[[], Judge]] = {
-        "SPTM": lambda: train_sptm(scene.metric, device),
-        "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),  # the paper's
-        "VAE 8-d": lambda: train_vae(frames, "small", 8, shorten(VAEConfig()), seed, device),
-        "contrastive": lambda: train_contrastive(frames, sequence, "small", 8, shorten(ContrastiveConfig()), seed, device),
-        "random network": lambda: train_random(frames, "small", 8, seed, device),
-        "pixels": lambda: train_pixels(device),
-    }
+    trainers = baseline_trainers(scene.recordings, lambda: scene.metric, "small", scene.size, scene.seed, scene.device)
     if method not in scene.baselines:
         scene.baselines[method] = trainers[method]()
     return scene.baselines[method]

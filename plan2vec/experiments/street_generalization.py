@@ -1,0 +1,173 @@
+"""Claim: tasks between diagonally opposite quarters of the city, never taught, are judged about as well as if they had been.
+
+Command: plan2vec reproduce street-generalization --street-graph touchdown_graph.npz        Cost: see docs/results.md
+Expected on Small: the mean relative error of the tasks left out at most 1.5 times the control's, which was taught all tasks. On Large the
+paper finds distances between opposite quarters underestimated.
+
+The graph of views of Table 2, split at the mean longitude and latitude into four quarters. `restricted` learns from tasks within a
+quarter and between quarters side by side; shortest paths may use the whole graph. `control` learns from all tasks. Error: mean |D - path|
+over path of all pairs of views; bias: the same with its sign (below 0: underestimated). Blocks:
+`2-d`            the paper's latents, its p by part of the city; on Small of four starts the one that errs least on taught tasks.
+`as in Table 2`  the latents of Table 2, which have more freedom where nothing was taught.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from plan2vec.config import Config
+from plan2vec.embedding import train_embedding
+from plan2vec.experiments.arrays import Arrays, save_arrays
+from plan2vec.experiments.judges import Map
+from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.experiments.settings import Settings, timed
+from plan2vec.experiments.street_maps import align, draw_map
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, as_flat, street_scenes
+from plan2vec.experiments.table2 import PAPER_SETTINGS
+from plan2vec.figures import BLACK, ORANGE
+from plan2vec.search import distances_from
+from plan2vec.training import rng_at
+
+NAME, TITLE = "street-generalization", "Generalization to tasks between quarters never taught"
+DOMAINS = ("street-small", "street-large")
+METHODS = ("restricted", "control")
+BLOCKS = ("2-d", "as in Table 2")
+NUM_STARTS = {"street-small": 4}  # of a flat map; else one
+NUM_DOTS = 1500  # pairs of a kind in a scatter plot
+
+
+def run(settings: Settings) -> Iterator[list[Row]]:
+    for scene in street_scenes(settings, DOMAINS):
+        for block in settings.chosen("blocks", BLOCKS):
+            for method in settings.chosen("methods", METHODS):
+                setting = scene.setting(block=block)
+                if scene.lacks(settings, NAME, setting, method):
+                    metrics, seconds = timed(measure, settings, scene, block, method)
+                    yield scene.rows(settings, NAME, setting, method, metrics, seconds)
+
+
+def measure(settings: Settings, scene: StreetScene, block: str, method: str) -> dict[str, float | None]:
+    site = scene.site
+    opposite = opposite_quarters(site.position)
+    path = distances_from(site.graph, np.arange(len(site.view)))
+    learned, distance = taught_best(scene, block, ~opposite | (method == "control"), path)
+    known = np.isfinite(path) & (path >= 1)
+    kinds = {"opposite": opposite & known, "other": ~opposite & known}
+    place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
+    save_arrays(
+        settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}", position=site.position.astype(np.float32),
+        place=place.astype(np.float32), links=np.empty((0, 2), np.int32), **some_pairs(kinds, path, distance, scene.seed),
+    )  # fmt: skip
+    signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
+    errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
+    return errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
+
+
+def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Path lengths and distances of a few pairs of each kind, for the scatter plots."""
+    rng = rng_at(seed, 74)
+    dots: dict[str, np.ndarray] = {}
+    for kind, chosen in kinds.items():
+        drawn = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
+        dots |= {f"{kind}_path": path.ravel()[drawn].astype(np.float32), f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)}
+    return dots
+
+
+def opposite_quarters(position: np.ndarray) -> np.ndarray:
+    """(n, n) bool: two views lie in quarters that touch at a corner only."""
+    east, north = (position > position.mean(axis=0)).T
+    return (east[:, None] != east) & (north[:, None] != north)
+
+
+def block_config(scene: StreetScene, block: str) -> Config:
+    return as_flat(scene.config, 2, PAPER_SETTINGS[scene.domain].norm_order) if block == "2-d" else scene.config
+
+
+def taught(scene: StreetScene, config: Config, allowed: np.ndarray | None, start: int) -> Map:
+    """Stage 4 with the allowed tasks; `start` draws the network's first weights anew."""
+    site = scene.site
+    embedding = train_embedding(
+        site.frames, site.graph, config.encoder, config.dim, config.head, config.norm_order, config.embedding, config.seed + 1000 * start,
+        scene.device, allowed=allowed,
+    )  # fmt: skip
+    return Map(embedding, scene.device)
+
+
+def taught_best(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[Map, np.ndarray]:
+    """Of several starts the map that errs least on the tasks it was taught, and its distances (n, n). Flat maps can fold."""
+    num_starts = NUM_STARTS.get(scene.domain, 1) if block == "2-d" and not scene.size.is_smoke else 1
+    maps = [taught(scene, block_config(scene, block), allowed, start) for start in range(num_starts)]
+    first, second = (ends.ravel() for ends in np.indices(path.shape))
+    distances = [learned.on(scene.site.frames)(first, second).reshape(path.shape) for learned in maps]
+    known = allowed & np.isfinite(path)
+    best = int(np.argmin([np.abs(distance - path)[known].mean() for distance in distances]))
+    return maps[best], distances[best]
+
+
+def table(rows: list[Row]) -> list[str]:
+    lines = []
+    for network in in_order(rows, "network", NETWORKS):
+        part = select(rows, network=network)
+        domains, body = in_order(part, "domain", DOMAINS), []
+        words = ("opposite, error %", "bias %", "other tasks, error %")
+        header = ["latents", "taught", *(f"{TITLES[domain]}, {name}" for domain in domains for name in words)]
+        for block in in_order(part, "block", BLOCKS):
+            for method in in_order(part, "method", METHODS):
+                some = select(part, block=block, method=method)
+                shown = [(domain, metric) for domain in domains for metric in ("error_opposite", "bias_opposite", "error_other")]
+                body.append([block, method, *(cell(values(some, domain=domain, metric=metric), 100) for domain, metric in shown)])
+            body.append([block, "ratio", *(words for domain in domains for words in (ratio_words(part, block, domain), "", ""))])
+        lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
+    return lines
+
+
+def ratio_words(rows: list[Row], block: str, domain: str) -> str:
+    """Error of the tasks left out over the control's, seed by seed."""
+    samples = [
+        {row["seed"]: row["value"] for row in select(rows, block=block, domain=domain, method=method, metric="error_opposite")}
+        for method in METHODS
+    ]
+    seeds = sorted(samples[0].keys() & samples[1].keys())
+    return cell(np.array([samples[0][seed] / samples[1][seed] for seed in seeds]), 1, 2)
+
+
+def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+    """A figure a network, part of the city and block: the quarters, a scatter for each way of teaching, and the two embeddings."""
+    figures = {}
+    for network in in_order(rows, "network", NETWORKS):
+        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
+            for block in in_order(select(rows, network=network, domain=domain), "block", BLOCKS):
+                seed = min(in_order(rows, "seed"))
+                parts = [arrays.get(f"{network} {domain} {block} {method} {seed}") for method in METHODS]
+                known = {method: part for method, part in zip(METHODS, parts, strict=True) if part is not None}
+                if known:
+                    figure = generalization_figure(known)
+                    figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}; latents: {block}, seed {seed}", fontsize=11)
+                    figures[f"{NAME}-{network}-{domain}-{block.replace(' ', '-')}"] = figure
+    return figures
+
+
+def generalization_figure(parts: dict[str, dict[str, np.ndarray]]) -> Figure:
+    has_map = all(len(part["place"]) for part in parts.values())
+    figure = Figure((2.8 * (1 + len(parts) * (1 + has_map)), 3.1), layout="constrained")
+    axes = list(figure.subplots(1, 1 + len(parts) * (1 + has_map)))
+    draw_quarters(axes[0], next(iter(parts.values()))["position"])
+    for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
+        for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
+            ax.plot(part[f"{kind}_path"], part[f"{kind}_distance"], ".", color=color, markersize=2, alpha=0.5, label=label)
+        longest = float(part["opposite_path"].max())
+        ax.plot([0, longest], [0, longest], color="0.6", linewidth=0.8)
+        ax.set(xlabel="shortest path (steps)", ylabel="D (steps)", title=method)
+        ax.legend(frameon=False, fontsize=7)
+    for ax, (method, part) in zip(axes[1 + len(parts) :], parts.items(), strict=False):
+        draw_map(ax, part["place"], part)
+        ax.set_title(f"embedding, {method}")
+    return figure
+
+
+def draw_quarters(ax: Axes, position: np.ndarray) -> None:
+    east, north = (position > position.mean(axis=0)).T
+    ax.scatter(position[:, 0], position[:, 1], c=np.where(east == north, "#CC79A7", BLACK), s=3, linewidths=0)
+    ax.set(xticks=[], yticks=[], aspect="equal", title="quarters")

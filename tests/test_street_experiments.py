@@ -1,0 +1,136 @@
+"""The streets' experiments: what their tables measure, on tiny worlds with a known answer."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from plan2vec.domains.streets import generate_city
+from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
+from plan2vec.experiments.settings import SMOKE, Settings
+from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, StreetTruth, street_config, street_scenes
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def scene() -> StreetScene:
+    """A generated Tiny, its networks hardly trained."""
+    return StreetScene("street-tiny", 0, SMOKE, CPU, None)
+
+
+def true_site(scene: StreetScene) -> StreetSite:
+    """The street network itself as a graph."""
+    hops = csr_array((scene.truth.hops == 1).astype(np.float32))
+    view = np.arange(scene.streets.num_views)
+    return StreetSite(np.zeros((len(view), 8, 8, 1), np.uint8), view, hops, np.zeros(hops.nnz, bool), scene.truth, 1.0, 0.0, 0, 500)
+
+
+def test_a_node_of_clean_recordings_is_a_view(scene):
+    assert scene.recordings.num_frames == 4 * scene.streets.num_views  # the premise: four visits a view
+    assert sorted(scene.site.view) == list(range(scene.streets.num_views))
+
+
+def test_recorded_steps_join_views_that_are_linked_and_weigh_their_length(scene):
+    site, links = scene.site, {tuple(link) for link in scene.streets.links.tolist()}
+    row = np.repeat(np.arange(len(site.view)), np.diff(site.graph.indptr))
+    recorded = ~site.closure
+    assert recorded.any() and site.closure.any()
+    assert {(site.view[i], site.view[j]) for i, j in zip(row[recorded], site.graph.indices[recorded], strict=True)} <= links
+    metres = np.linalg.norm(site.position[row[recorded]] - site.position[site.graph.indices[recorded]], axis=1)
+    steps = scene.recordings.step_length[~np.isnan(scene.recordings.step_length)]
+    assert np.allclose(site.graph.data[recorded], metres / np.median(steps), rtol=1e-5)
+
+
+def test_noisy_visits_are_nodes_of_their_own(scene):
+    site = table2.visits_site(scene, scene.noisy, scene.visited)
+    assert len(site.view) == scene.noisy.num_frames
+
+
+def test_exact_distance_on_the_true_network_always_arrives_and_random_scores_do_not(scene):
+    site, rng = true_site(scene), np.random.default_rng(0)
+    for rule in RULES.values():
+        assert site.success(site.exact_distance(CPU), rule) > 0.99
+        assert site.success(lambda nodes, goals: rng.random(len(nodes)), rule) < 0.8
+
+
+def test_a_goal_without_a_path_is_a_failure(scene):
+    site = true_site(scene)
+    cut = csr_array((len(site.view),) * 2, dtype=np.float32)
+    apart = StreetSite(site.frames, site.view, cut, np.zeros(0, bool), site.truth, 1.0, 0.0, 0, 500)
+    starts, goals = apart.tasks(RULES["success"])
+    near = np.linalg.norm(apart.position[starts] - apart.position[goals], axis=1) < RULES["success"].radius
+    assert apart.success(site.exact_distance(CPU), RULES["success"]) == pytest.approx(near.mean())
+
+
+def test_goals_lie_within_the_reach_of_the_rule(scene):
+    site, rule = true_site(scene), RULES["success_near"]
+    starts, goals = site.tasks(rule)
+    hops = scene.truth.hops[site.view[starts], site.view[goals]]
+    assert len(hops) == 500 and hops.min() >= 1 and hops.max() <= 15
+
+
+def test_the_graphs_numbers_count_false_closures_and_missed_links(scene):
+    site = true_site(scene)
+    assert site.numbers["missed_link_share"] == 0 and site.numbers["num_closures"] == 0 and site.numbers["degree"] < 3
+    matrix = site.graph.toarray()
+    far = np.unravel_index(scene.truth.metres.argmax(), matrix.shape)
+    matrix[far] = matrix[far[::-1]] = 1
+    one, other = scene.streets.links[0]
+    matrix[one, other] = matrix[other, one] = 0
+    graph = csr_array(matrix)
+    row = np.repeat(np.arange(len(matrix)), np.diff(graph.indptr))
+    closure = ((row == far[0]) & (graph.indices == far[1])) | ((row == far[1]) & (graph.indices == far[0]))
+    numbers = StreetSite(site.frames, site.view, graph, closure, site.truth, 1.0, 0.0, 0, 500).numbers
+    assert numbers["num_false"] == numbers["num_closures"] == 1 and numbers["false_edge_share"] == 1
+    assert numbers["missed_link_share"] == pytest.approx(2 / len(scene.streets.links))
+
+
+def test_turned_mirrored_and_scaled_positions_are_aligned_without_a_residual():
+    rng = np.random.default_rng(0)
+    position = rng.normal(size=(40, 2))
+    turn = np.array([[0.6, 0.8], [0.8, -0.6]])  # with a mirror
+    aligned, residual = street_maps.align(3 * position @ turn + 5, position)
+    assert residual < 1e-12 and np.allclose(aligned, position - position.mean(axis=0))
+    assert street_maps.align(rng.normal(size=(40, 2)), position)[1] > 0.5
+
+
+def test_quarters_that_touch_at_a_corner_only_are_opposite():
+    position = np.array([[-1.0, -1], [1, -1], [-1, 1], [1, 1]])
+    opposite = street_generalization.opposite_quarters(position)
+    assert opposite.tolist() == np.fliplr(np.eye(4, dtype=bool)).tolist()
+
+
+def test_the_l1_heuristic_is_exact_on_a_turned_grid_of_straight_streets():
+    """Two views on one turned street: the sum of the differences in the grid's own axes is the street's length."""
+    city = generate_city("street-tiny", seed=0)
+    scene = StreetScene("street-tiny", 0, SMOKE, CPU, None)
+    site = true_site(scene)
+    distance = street_cost.block_distance(site, scene)
+    first, second = city.links.T
+    straight = city.link_lengths / np.median(city.link_lengths)
+    estimate = distance(first, second)
+    assert (estimate >= straight - 1e-6).all() and np.median(estimate / straight) < 1.15
+
+
+def test_every_size_has_settings_and_the_paper_has_them_too():
+    for domain in table2.DOMAINS:
+        assert street_config(domain, 3).seed == 3 and domain in table2.PAPER_SETTINGS
+    text = "\n".join(table2.settings_table(list(table2.DOMAINS)))
+    assert "l^1.2, 2" in text and "10,000" in text
+
+
+def test_one_step_of_the_papers_scaling_is_what_its_degrees_make_of_it(scene):
+    large = StreetScene("street-large", 0, Settings().size, CPU, None)
+    assert table2.paper_config(large).embedding.target_scale == pytest.approx(1 / 0.48)
+    assert table2.paper_config(large).norm_order == 2 and table2.paper_config(large).encoder == "resnet18"
+
+
+def test_a_smoke_run_takes_the_smallest_part_of_the_city():
+    assert [scene.domain for scene in street_scenes(Settings(size=SMOKE))] == ["street-tiny"]
+
+
+def test_the_truth_knows_ways_along_the_streets():
+    truth = StreetTruth(generate_city("street-tiny", seed=0))
+    straight = np.linalg.norm(truth.streets.xy[:, None] - truth.streets.xy, axis=-1)
+    assert (truth.metres >= straight - 1e-3).all() and truth.hops.max() > 15
