@@ -20,9 +20,9 @@ class Domain:
     name: str
     success: SuccessRule
     longest_step: float  # the longest recorded step, in `unit`
-    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (n, k), (n, k) -> (n,) true distances around walls, in `unit`
-    walls: tuple[maze.Box, ...]  # boxes to draw: x_min, x_max, y_min, y_max
-    extent: maze.Box  # what a picture of all positions shows
+    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # (n, k), (n, k) -> (n,) around walls; None: `straight`
+    walls: tuple[maze.Box, ...] = ()  # boxes to draw: x_min, x_max, y_min, y_max
+    extent: maze.Box | None = None  # what a picture of all positions shows; None: just them
     unit: str = "m"
     straight: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # as `geodesic`, walls ignored; None: the l2 distance
 
