@@ -40,27 +40,37 @@ def is_street(domain: str | None) -> bool:
 def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: int = 0) -> list[np.ndarray]:
     """Random walks along the links, each the numbers of at most `max_views` views; every pass visits every view exactly once.
 
-    A walk ends early where all views ahead were visited in this pass, so some hold a single view.
+    Who records a city goes where he has not been: of the ways ahead one is drawn that no walk has taken yet, and walks begin
+    where there is one. Otherwise 1 to 4 % of the links are never recorded, and what looks like a link by the local metric alone is
+    more often none. A walk ends early where all views ahead were visited in this pass, so some hold a single view.
     """
     if passes < 1 or max_views < 2:
         raise ValueError(f"walks need passes >= 1 and max_views >= 2, but came as {passes} and {max_views}")
     rng = np.random.default_rng(seed)
     graph = street_graph(streets)
     ahead = np.split(graph.indices, graph.indptr[1:-1])
-    return [walk for _ in range(passes) for walk in _one_pass(ahead, max_views, rng)]
+    new = [np.ones(len(onward), bool) for onward in ahead]  # links that no walk has taken
+    return [walk for _ in range(passes) for walk in _one_pass(ahead, new, max_views, rng)]
 
 
-def _one_pass(ahead: list[np.ndarray], max_views: int, rng: np.random.Generator) -> list[np.ndarray]:
+def _one_pass(ahead: list[np.ndarray], new: list[np.ndarray], max_views: int, rng: np.random.Generator) -> list[np.ndarray]:
     fresh = np.ones(len(ahead), bool)
     walks = []
-    for start in rng.permutation(len(ahead)):
+    order = rng.permutation(len(ahead))
+    for start in sorted(order, key=lambda view: not new[view].any()):
         if not fresh[start]:
             continue
         walk = [start]
         fresh[start] = False
-        while len(walk) < max_views and len(onward := ahead[walk[-1]][fresh[ahead[walk[-1]]]]):
-            walk.append(rng.choice(onward))
+        while len(walk) < max_views and fresh[ahead[walk[-1]]].any():
+            here = walk[-1]
+            possible = np.flatnonzero(fresh[ahead[here]])
+            preferred = possible[new[here][possible]]
+            chosen = rng.choice(preferred if len(preferred) else possible)
+            walk.append(ahead[here][chosen])
             fresh[walk[-1]] = False
+            new[here][chosen] = False
+            new[walk[-1]][ahead[walk[-1]] == here] = False
         walks.append(np.array(walk))
     return walks
 

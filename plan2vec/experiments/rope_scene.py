@@ -41,7 +41,7 @@ from plan2vec.training import Journal, rng_at
 # of at most one step, which then need less support: the states at the rim have few look-alikes.
 ROPE = Config(
     dim=32, view="fixed", radius=1.0, closures=ClosureConfig(support="common"), local_metric=LocalMetricConfig(num_updates=1500),
-    embedding=EmbeddingConfig(num_updates=3000, num_rounds=8, goals_per_round=512),
+    embedding=EmbeddingConfig(loss="sammon", num_updates=8000, num_rounds=16, goals_per_round=512),
 )  # fmt: skip
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
