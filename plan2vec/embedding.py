@@ -6,7 +6,7 @@ and 7). Here one batch supervises every pair of a block of goals and nodes, so 3
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -66,6 +66,18 @@ class Round:
 
     goals: np.ndarray  # (r,)
     targets: np.ndarray  # (r, n) float32, steps
+
+    @cached_property
+    def always_known(self) -> np.ndarray | None:
+        """(m,) nodes that have a path, where each of them has one to every goal, as on a graph of one part; else None."""
+        known = np.isfinite(self.targets)
+        return np.flatnonzero(known[0]) if (known == known[0]).all() else None
+
+    def known_nodes(self, rows: np.ndarray) -> np.ndarray:
+        """(m,) nodes that have a path to one of these goals."""
+        if self.always_known is not None:
+            return self.always_known
+        return np.flatnonzero(np.isfinite(self.targets[rows]).any(axis=0))
 
 
 def train_embedding(
@@ -141,7 +153,7 @@ class Teacher(nn.Module):
         current = self.round_at(update * config.num_rounds // config.num_updates)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         ordered = config.order_weight > 0 and len(self.crossings) > 0
-        nodes = self.rivals(rng) if ordered else rng.choice(known_nodes(current.targets[rows]), config.nodes_per_update)
+        nodes = self.rivals(rng) if ordered else rng.choice(current.known_nodes(rows), config.nodes_per_update)
         drawn, which = np.unique(np.concatenate((nodes, current.goals[rows])), return_inverse=True)  # each is encoded once
         images = self.images(drawn)
         vectors = self.embedding(images)[torch.from_numpy(which).to(images.device)]
@@ -220,11 +232,6 @@ class Teacher(nn.Module):
                 hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
                 targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)
         return targets
-
-
-def known_nodes(targets: np.ndarray) -> np.ndarray:
-    """(m,) nodes that have a path to one of the goals."""
-    return np.flatnonzero(np.isfinite(targets).any(axis=0))
 
 
 def order_share(progress: float) -> float:
