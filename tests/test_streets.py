@@ -255,3 +255,11 @@ def test_the_domain_knows_the_success_rule_and_evaluation_takes_straight_lines()
     assert allowed_hops(episodes, domain.success).tolist() == [24, 12, 0]  # 2 x the shortest + 10, none where no way leads
     truth = truth_of(streets.record(line_of_four(), [np.arange(4)]))
     assert truth is not None and truth.between(np.array([0]), np.array([3])).tolist() == [30]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_four_passes_record_every_link(seed):
+    city = streets.generate_city("street-small", seed=seed)
+    walks = streets.walk_streets(city, passes=4, seed=seed)
+    recorded = {tuple(sorted(link)) for walk in walks for link in zip(walk[:-1].tolist(), walk[1:].tolist(), strict=True)}
+    assert recorded == {tuple(sorted(link)) for link in city.links.tolist()}
