@@ -161,9 +161,14 @@ class Teacher(nn.Module):
             vectors = vectors * self.presence(update)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
         target = torch.from_numpy(current.targets[np.ix_(rows, nodes)].T).to(distance.device)
-        loss = distance_loss(distance, target, config.loss, float(self.embedding.scale))
+        loss = distance_loss(distance, target, config.loss, self.unit)
         weight = config.order_weight * order_share(update / config.num_updates)
         return loss + weight * order_loss(distance, target, config.order_margin) if ordered else loss
+
+    @cached_property
+    def unit(self) -> float:
+        """The scale as a number, read once: to ask a GPU for it stops the update until all before it are done."""
+        return float(self.embedding.scale)
 
     def rivals(self, rng: np.random.Generator) -> np.ndarray:
         """Nodes of an update, first half and second half: two different neighbours of one node each."""
