@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from plan2vec.device_search import distances_from_on
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
 from plan2vec.heads import Head, make_head
+from plan2vec.local_metric import augment
 from plan2vec.search import best_first, distances_from
 from plan2vec.training import Journal, rng_at, train
 
@@ -37,6 +38,9 @@ class EmbeddingConfig:
     target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
     order_weight: float = 0.0  # of the order of two neighbours of a frame, between which a greedy walker chooses; for sparse graphs
     order_margin: float = 0.25  # share of the true difference by which D must tell them apart
+    shift: int = 0  # augmentation, as of the local metric: pixels
+    brightness: float = 0.0  # share
+    noise: float = 0.0  # share of white
     fading: int = 0  # coordinates beyond `dim` that fade away in the first half of the training, so that a flat map does not fold
 
 
@@ -155,7 +159,7 @@ class Teacher(nn.Module):
         ordered = config.order_weight > 0 and len(self.crossings) > 0
         nodes = self.rivals(rng) if ordered else rng.choice(current.known_nodes(rows), config.nodes_per_update)
         drawn, which = np.unique(np.concatenate((nodes, current.goals[rows])), return_inverse=True)  # each is encoded once
-        images = self.images(drawn)
+        images = augment(self.images(drawn), config, rng)
         vectors = self.embedding(images)[torch.from_numpy(which).to(images.device)]
         if config.fading:
             vectors = vectors * self.presence(update)

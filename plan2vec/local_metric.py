@@ -4,7 +4,7 @@ In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ class LocalMetricConfig:
     far_weight: float = 2.0  # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2)
     shift: int = 0  # augmentation: shift every frame by up to this many pixels
     brightness: float = 0.0  # augmentation: change brightness and contrast by up to this share
+    noise: float = 0.0  # augmentation: standard deviation of noise in every pixel, as a share of white
 
     def last_updates(self) -> "LocalMetricConfig":
         """A quarter more updates, gently, on all frames, after the accuracy on held-out ones is known."""
@@ -229,9 +230,20 @@ def all_far(pairs: Pairs, numbers: np.ndarray, device: torch.device) -> Tensor:
     return (label[:, None] != label) | ((number[:, None] - number).abs() > 2 * pairs.max_gap)
 
 
-def augment(images: Tensor, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:
-    """Small changes that do not move the camera's place: a shift in pixels, brightness and contrast."""
-    if images.ndim != 4 or not (config.shift or config.brightness):
+class Augmentation(Protocol):
+    """The settings of a stage that changes its frames a little."""
+
+    @property
+    def shift(self) -> int: ...
+    @property
+    def brightness(self) -> float: ...
+    @property
+    def noise(self) -> float: ...
+
+
+def augment(images: Tensor, config: Augmentation, rng: np.random.Generator) -> Tensor:
+    """Small changes that do not move the camera's place: a shift in pixels, brightness and contrast, noise."""
+    if images.ndim != 4 or not (config.shift or config.brightness or config.noise):
         return images
     num, _, height, width = images.shape
     if config.brightness:
@@ -245,6 +257,9 @@ def augment(images: Tensor, config: LocalMetricConfig, rng: np.random.Generator)
         columns = torch.from_numpy(np.clip(np.arange(width) + move[1], 0, width - 1)).to(images.device)
         which = torch.arange(num, device=images.device)[:, None, None]
         images = images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    if config.noise:
+        drawn = torch.Generator(images.device).manual_seed(int(rng.integers(2**62)))
+        images = images + config.noise * torch.randn(images.shape, generator=drawn, device=images.device)
     return images
 
 

@@ -304,6 +304,12 @@ def test_brightness_scales_and_shifts_gray_within_its_share_and_stays_in_range()
         assert np.allclose(np.clip(slope * image + offset, 0, 1), other, atol=1e-4)
 
 
+def test_noise_has_the_given_deviation_and_follows_from_the_seed():
+    images = torch.full((4, 1, 32, 32), 0.5)
+    first, again = (augment(images, LocalMetricConfig(noise=0.1), np.random.default_rng(3)) for _ in range(2))
+    assert torch.equal(first, again) and (first - images).std().item() == pytest.approx(0.1, rel=0.05)
+
+
 def test_without_augmentation_and_for_vectors_nothing_changes():
     images, vectors = torch.rand(3, 1, 4, 4), torch.rand(3, 4)
     assert augment(images, LocalMetricConfig(), np.random.default_rng(0)) is images

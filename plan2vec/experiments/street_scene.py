@@ -84,6 +84,16 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
     return replace(config, dim=dim, norm_order=norm_order, embedding=replace(config.embedding, order_weight=0.0, loss="absolute", fading=6))
 
 
+def as_noisy(config: Config) -> Config:
+    """For visits that differ: an encoder that does not mind where the camera faces, and frames changed at random as visits are.
+
+    Otherwise the networks tell visits apart, not views: other visits of a view are far pairs to the local metric.
+    """
+    changes: dict[str, Any] = {"shift": 3, "brightness": 0.3, "noise": 0.05}
+    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates, **changes)
+    return replace(config, encoder="panorama", local_metric=metric, embedding=replace(config.embedding, **changes))
+
+
 class StreetTruth:
     """What only evaluation may know."""
 
@@ -188,6 +198,7 @@ class StreetScene:
         self.streets = street_network(domain, network_path, seed=0)  # the seeds share the city; walks and networks differ
         self.truth = StreetTruth(self.streets)
         self.config = replace(size.config, seed=seed) if size.is_smoke else street_config(domain, seed, encoder)
+        self.noisy_config = self.config if size.is_smoke else as_noisy(self.config)
         self.maps: dict[tuple[str, Config], Map] = {}
         self.baselines: dict[str, Judge] = {}
 

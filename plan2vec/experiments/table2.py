@@ -9,7 +9,7 @@ of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks a s
 0.05 to a random one, no memory; success within two steps (20 m) of the goal. Rule `50 hops`: goals within 50 hops, at most twice the
 hops of the shortest path + 10. Rule `15 hops` (the authors' code): goals within 15 hops, at most 20 hops. Blocks:
 `views`   a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
-`visits`  no two visits are alike (noise, exposure, heading); each is a node of its own.
+`visits`  no two visits are alike (noise, exposure, heading); each is a node of its own; panorama encoder, frames changed at random.
 `unseen`  the map is fitted to three passes of such visits; start and goal are images of the fourth. `seen`: of the first three.
 `small`   `views` with the small encoder in both networks, as for a CPU.
 `paper`   the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
@@ -52,7 +52,7 @@ BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
 BLOCKS = {
     "views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY),
-    "visits": ("plan2vec", "SPTM", *SANITY),
+    "visits": ("plan2vec", *SANITY),
     "unseen": ("seen", "unseen"),
     "small": ("plan2vec", "exact graph distance"),
     "paper": ("paper's settings",),
@@ -118,7 +118,8 @@ def run_block(settings: Settings, scene: StreetScene, name: str, setting: dict, 
 
 def visits_site(scene: StreetScene, recordings: Sequences, visited: np.ndarray) -> StreetSite:
     """Local metric and graph of noisy visits."""
-    return scene.join(recordings, visited, scene.train_metric(recordings, scene.config)[0], scene.config)
+    config = scene.noisy_config
+    return scene.join(recordings, visited, scene.train_metric(recordings, config)[0], config)
 
 
 def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> dict[str, float | None]:
@@ -134,7 +135,7 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
     configs = {"plan2vec 2-d": as_flat(scene.config), "paper's settings": paper_config(scene)}
-    config = configs.get(method, scene.config)
+    config = configs.get(method, scene.noisy_config if block == "visits" else scene.config)
     return site.scores(scene.train_map(site, config, block).on(site.frames))
 
 
@@ -143,7 +144,7 @@ def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
     first_unseen = (PASSES - 1) * scene.streets.num_views  # every pass sees every view once
     fitted, fresh = np.arange(first_unseen), np.arange(first_unseen, len(scene.visited))
     site = visits_site(scene, some_frames(scene.noisy, fitted), scene.visited[fitted])
-    learned = scene.train_map(site, scene.config)
+    learned = scene.train_map(site, scene.noisy_config)
     vectors = torch.from_numpy(learned.vectors(scene.noisy.frames)).to(scene.device)
     between = pair_distance(vectors, vectors, learned.embedding.head)
     shown = {"seen": fitted, "unseen": fresh}
