@@ -28,7 +28,7 @@ MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SHORT_DETOUR = "short detour"
 SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
 SAME = 0.5  # frames nearer than this many steps look alike (N in N T N)
-SURE, LIKELY = 0.3, 0.9  # shares of the recorded steps that are longer than a sure closure can be, and than one with a stretch beside it
+SURE, LIKELY = 0.3, 0.9  # quantiles of the recorded steps: up to there a closure needs no support, or only a stretch beside it
 STRETCH = 4  # frames before or after both ends of a likely closure that must be near each other too
 
 

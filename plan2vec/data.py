@@ -31,7 +31,7 @@ class SuccessRule:
     epsilon: float = 0.0  # probability of a random hop instead of the greedy one
     episodes: int = 2000  # random (start, goal) pairs
     memory: bool = False  # a walker with memory never enters a frame twice
-    hops_factor: int = 4
+    hops_factor: int = 4  # read where max_hops is None
 
 
 @dataclass(frozen=True)

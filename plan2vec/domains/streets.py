@@ -41,8 +41,8 @@ def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: i
     """Random walks along the links, each the numbers of at most `max_views` views; every pass visits every view exactly once.
 
     Who records a city goes where he has not been: of the ways ahead one is drawn that no walk has taken yet, and walks begin
-    where there is one. Otherwise 1 to 4 % of the links are never recorded, and what looks like a link by the local metric alone is
-    more often none. A walk ends early where all views ahead were visited in this pass, so some hold a single view.
+    where there is one. Otherwise some links are never recorded, and what looks like a link by the local metric alone
+    is more often none. A walk ends early where all views ahead were visited in this pass, so some hold a single view.
     """
     if passes < 1 or max_views < 2:
         raise ValueError(f"walks need passes >= 1 and max_views >= 2, but came as {passes} and {max_views}")
