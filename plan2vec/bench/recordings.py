@@ -2,7 +2,7 @@
 
 Command: plan2vec bench recordings --paths office1.npz deepmind_small.npz rc_car_laps.npz --json
 Cost: seconds, in the rows
-Expected: false_edge_share at most 0.01, success at least 0.95, with a visited set 0.99; SPTM's local metric, pixels and a VAE walk far worse
+Expected: false_edge_share at most 0.01, success at least 0.95, with a visited set 0.99; SPTM's local metric, pixels and a VAE far worse
 
 Every path is fitted with the defaults. All methods walk the same graph by the same rule. With `position`: success within
 `success_radius` at most 4 x the shortest hop count + 10 hops, without memory and with a visited set; false closures join

@@ -109,18 +109,17 @@ def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
 
 
 def across(scene: RopeScene) -> Part:
-    """Figure 7: among the tasks between two sequences whose goal the greedy plan finds, one of middling length."""
+    """Figure 7: of the greedy plans between two sequences that find their goal (if none does, of all), one of middling length."""
     tasks, sequence = scene.tasks, scene.recordings.sequence
     nodes = greedy_plans(scene.graph, scene.timed_map[0].on(scene.frames), tasks)
     hops = (nodes >= 0).sum(axis=0) - 1
     found = nodes[hops, np.arange(len(hops))] == tasks.goals
-    candidates = np.flatnonzero(found & (sequence[tasks.starts] != sequence[tasks.goals]))
-    if not len(candidates):
-        candidates = np.arange(len(hops))
+    between = sequence[tasks.starts] != sequence[tasks.goals]
+    candidates = np.flatnonzero(found & between if (found & between).any() else between)
     task = candidates[np.argsort(hops[candidates], kind="stable")[len(candidates) // 2]]
     plan = nodes[: hops[task] + 1, task].tolist()
     row, score = plan_row(scene, plan)
-    return plan_facts(scene, plan), [row], [score]
+    return plan_facts(scene, plan) | {"found": float(found[task])}, [row], [score]
 
 
 def within(scene: RopeScene) -> Part:
@@ -129,7 +128,8 @@ def within(scene: RopeScene) -> Part:
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
     distance = scene.timed_map[0].on(scene.frames)
-    plans = [make_plan(scene.graph, distance, start, goal, method).nodes or [start, goal] for method in ("dijkstra", "greedy")]
+    found = [make_plan(scene.graph, distance, start, goal, method).nodes for method in ("dijkstra", "greedy")]
+    plans = [nodes or [start] for nodes in found]  # of a plan that was not found the start alone
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans)), strict=True)
     facts = {f"{name}_{fact}": value for name, nodes in zip(("dijkstra", "greedy"), plans, strict=True)
              for fact, value in plan_facts(scene, nodes).items()}  # fmt: skip
