@@ -14,10 +14,10 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from plan2vec.augmentation import augment
 from plan2vec.device_search import distances_from_on
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
 from plan2vec.heads import Head, make_head
-from plan2vec.local_metric import augment
 from plan2vec.search import best_first, distances_from
 from plan2vec.training import Journal, rng_at, train
 

@@ -4,13 +4,14 @@ In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plan2vec.augmentation import augment
 from plan2vec.data import frames_ahead, is_still, split_sequences, still_stretches
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder, make_stacked
 from plan2vec.training import Journal, rng_at, train
@@ -228,39 +229,6 @@ def all_far(pairs: Pairs, numbers: np.ndarray, device: torch.device) -> Tensor:
     number = torch.from_numpy(numbers).to(device)
     label = torch.from_numpy(pairs.sequence[numbers]).to(device)
     return (label[:, None] != label) | ((number[:, None] - number).abs() > 2 * pairs.max_gap)
-
-
-class Augmentation(Protocol):
-    """The settings of a stage that changes its frames a little."""
-
-    @property
-    def shift(self) -> int: ...
-    @property
-    def brightness(self) -> float: ...
-    @property
-    def noise(self) -> float: ...
-
-
-def augment(images: Tensor, config: Augmentation, rng: np.random.Generator) -> Tensor:
-    """Small changes that do not move the camera's place: a shift in pixels, brightness and contrast, noise."""
-    if images.ndim != 4 or not (config.shift or config.brightness or config.noise):
-        return images
-    num, _, height, width = images.shape
-    if config.brightness:
-        change = torch.from_numpy(rng.uniform(-config.brightness, config.brightness, (2, num, 1, 1, 1)).astype(np.float32)).to(
-            images.device
-        )
-        images = (images * (1 + change[0]) + change[1]).clamp(0, 1)
-    if config.shift:
-        move = rng.integers(-config.shift, config.shift + 1, (2, num, 1))
-        rows = torch.from_numpy(np.clip(np.arange(height) + move[0], 0, height - 1)).to(images.device)
-        columns = torch.from_numpy(np.clip(np.arange(width) + move[1], 0, width - 1)).to(images.device)
-        which = torch.arange(num, device=images.device)[:, None, None]
-        images = images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-    if config.noise:
-        drawn = torch.Generator(images.device).manual_seed(int(rng.integers(2**62)))
-        images = images + config.noise * torch.randn(images.shape, generator=drawn, device=images.device)
-    return images
 
 
 def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 import plan2vec.local_metric
+from plan2vec.augmentation import augment
 from plan2vec.encoder import FrameTensors
 from plan2vec.local_metric import (
     LocalMetricConfig,
     SiameseMetric,
     accuracy,
     all_distances,
-    augment,
     build_local_metric,
     calibrate,
     draw_far,

@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
-    "version", "files", "staging", "preparation", "data", "heads", "neighbors", "encoder", "training", "search", "device_search",
-    "local_metric", "graph", "strike", "closures", "embedding", "planner", "value_iteration", "baselines", "config", "domains", "run",
-    "model", "pipeline", "readers", "evaluation", "grow", "estimator", "estimate", "figures", "film", "inspection", "film_video", "review",
-    "gallery", "report", "explorer", "bench", "experiments", "arguments", "cli",
+    "version", "files", "staging", "preparation", "data", "heads", "neighbors", "encoder", "augmentation", "training", "search",
+    "device_search", "local_metric", "graph", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
+    "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "grow", "estimator", "estimate", "figures",
+    "film", "inspection", "film_video", "review", "gallery", "report", "explorer", "bench", "experiments", "arguments", "cli",
 )  # fmt: skip
 EXTRAS = ("gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx")
 
