@@ -53,7 +53,7 @@ HELD_OUT = 0.1  # share of the episodes
 EVERY = 5  # frames from one start to the next
 SMALL_STEP = 0.08  # of the image's side
 SHOWN = (
-    ("final_distance", "distance at the end", 1, 3), ("goal_distance", "where the goal was placed", 1, 3),
+    ("final_distance", "distance at the end, share of the image", 1, 3), ("goal_distance", "where the goal was placed", 1, 3),
     ("start_distance", "where the start was placed", 1, 3), ("small_step_share", "small steps, %", 100, 1),
     ("plans_found", "plans found, %", 100, 1), ("hops", "steps a plan", 1, 1),
 )  # fmt: skip
