@@ -21,7 +21,7 @@ class Config:
     """Settings of a fit."""
 
     dim: int = 8  # numbers in a vector of the metric map (2 or 3 to look at it)
-    head: Literal["lp", "max-relu", "mrn"] = "lp"  # distance between vectors; max-relu and mrn tell there from back
+    head: Literal["lp", "max-relu", "mrn", "squared"] = "lp"  # distance between vectors (docs/method.md); max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
     view: Literal["auto", "fixed", "moving"] = "auto"  # of the camera: a moving one changes defaults (docs/method.md); auto: by pixels
     encoder: str = "small"  # small | medium | panorama | maze-global | resnet18 | mlp | module:factory (vectors always get an MLP)
@@ -43,7 +43,7 @@ class Config:
         _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
-        _require(not self.directed or self.head != "lp", "head", "max-relu or mrn for a directed graph", self.head)
+        _require(not self.directed or self.head in ("max-relu", "mrn"), "head", "max-relu or mrn for a directed graph", self.head)
         _require(not self.embedding.fading or self.head == "lp", "head", "lp where embedding.fading is above 0", self.head)
         for stage in (self.local_metric, self.embedding, self.value_iteration):
             _require(stage.num_updates >= 1, "num-updates", "at least 1", stage.num_updates)

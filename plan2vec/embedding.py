@@ -59,6 +59,15 @@ class Embedding(nn.Module):
         """[b, ...] -> [b, dim]; the scale keeps the network's own outputs near 1 (every head is homogeneous)."""
         return self.scale * self.encoder(images)
 
+    def set_unit(self, steps: float) -> None:
+        """Outputs of the network at distance 1 are so many steps apart."""
+        self.scale.fill_(steps ** (1 / self.head.degree))
+
+    @property
+    def unit(self) -> float:
+        """Steps that distance 1 between outputs of the network stands for."""
+        return float(self.scale) ** self.head.degree
+
 
 def build_embedding(frames: np.ndarray, encoder: str, dim: int, head: str, norm_order: float) -> Embedding:
     return Embedding(make_encoder(encoder, frames, dim), make_head(head, norm_order, dim))
@@ -96,7 +105,7 @@ def train_embedding(
     embedding = build_embedding(frames, encoder, dim + config.fading, head, norm_order).to(device)
     images = FrameTensors(frames, device)
     teacher = Teacher(embedding, graph, images, config, seed, allowed)
-    embedding.scale.fill_(config.target_scale or mean_length(graph, seed))
+    embedding.set_unit(config.target_scale or mean_length(graph, seed))
     train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
     return keep_coordinates(embedding, dim, norm_order) if config.fading else embedding
 
@@ -171,8 +180,8 @@ class Teacher(nn.Module):
 
     @cached_property
     def unit(self) -> float:
-        """The scale as a number, read once: to ask a GPU for it stops the update until all before it are done."""
-        return float(self.embedding.scale)
+        """The embedding's, read once: to ask a GPU for it stops the update until all before it are done."""
+        return self.embedding.unit
 
     def rivals(self, rng: np.random.Generator) -> np.ndarray:
         """Nodes of an update, first half and second half: two different neighbours of one node each."""

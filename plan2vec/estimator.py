@@ -25,7 +25,7 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         dim: int = 8,
-        head: Literal["lp", "max-relu", "mrn"] = "lp",
+        head: Literal["lp", "max-relu", "mrn", "squared"] = "lp",
         norm_order: float = 2.0,
         seed: int = 0,
         device: str = "auto",

@@ -7,9 +7,11 @@ A head maps vectors [..., dim] and [..., dim], broadcast against each other, to 
 | "lp"       | (sum_i |b_i - a_i|^p)^(1/p); p = inf: max_i |b_i - a_i|    | yes       | metric      |
 | "max-relu" | max_i max(b_i - a_i, 0)                                    | no        | quasimetric |
 | "mrn"      | l2 of the first half + max-relu of the second half         | no        | quasimetric |
+| "squared"  | sum_i (b_i - a_i)^2                                        | yes       | semimetric  |
 
-All are homogeneous (twice the vectors, twice the distance), never negative, zero from a vector to itself, and keep the triangle
-inequality whatever the vectors. A metric is symmetric too, and zero between equal vectors only. At equal vectors the gradient is zero.
+All are never negative and zero from a vector to itself; twice the vectors give 2^degree the distance (degree 1, of squared 2). Metrics
+and quasimetrics keep the triangle inequality whatever the vectors; metrics and semimetrics are symmetric, and zero between equal
+vectors only. At equal vectors the gradient is zero.
 A new head is a subclass of `Head` with a `forward`, and a line in `make_head`.
 """
 
@@ -26,7 +28,8 @@ class Head(nn.Module):
     """A distance from the first vector to the second, and what it promises."""
 
     symmetric: bool  # the way back is as long as the way there, for all vectors
-    guarantee: Literal["metric", "quasimetric"]
+    guarantee: Literal["metric", "quasimetric", "semimetric"]  # a semimetric promises no triangle inequality
+    degree: int = 1  # twice the vectors are 2^degree the distance
     min_dim: int = 1  # fewest coordinates it can work with
 
     def __init__(self, dim: int) -> None:
@@ -123,6 +126,26 @@ class MRNHead(Head):
         return self.metric.pairwise(first_metric, second_metric) + self.residual.pairwise(first_residual, second_residual)
 
 
+class SquaredHead(Head):
+    """The squared l2 distance: the vectors' l2 distance is the root of the steps.
+
+    Roots of path lengths fit into l2 far better than the lengths themselves (every path and tree does, exactly: each edge is a
+    coordinate of its own), so on sparse graphs of many loops, a city's streets say, a greedy walk meets fewer wrong turns.
+    """
+
+    symmetric = True
+    guarantee = "semimetric"
+    degree = 2
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """[..., dim], [..., dim] -> [...]."""
+        return (second - first).square().sum(-1)
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """[n, dim], [m, dim] -> [n, m]."""
+        return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square()
+
+
 def make_head(name: str, norm_order: float, dim: int) -> Head:
     """A head for vectors of `dim` coordinates; norm_order (1 to math.inf) is read by "lp" only."""
     if name == "lp":
@@ -131,7 +154,9 @@ def make_head(name: str, norm_order: float, dim: int) -> Head:
         return MaxReluHead(dim)
     if name == "mrn":
         return MRNHead(dim)
-    raise ValueError(f'head must be "lp", "max-relu" or "mrn", but is {name!r}')
+    if name == "squared":
+        return SquaredHead(dim)
+    raise ValueError(f'head must be "lp", "max-relu", "mrn" or "squared", but is {name!r}')
 
 
 def _blocks(first: Tensor, second: Tensor) -> tuple[Tensor, ...]:

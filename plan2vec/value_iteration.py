@@ -52,7 +52,7 @@ def train_value_iteration(
     """Same inputs and output as `train_embedding`."""
     torch.manual_seed(seed)
     embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
-    embedding.scale.fill_(mean_length(graph, seed))
+    embedding.set_unit(mean_length(graph, seed))
     walker = Walker(embedding, graph, FrameTensors(frames, device), config, seed)
     train(walker, walker.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding
@@ -100,8 +100,8 @@ class Walker(nn.Module):
         target = hop_targets(lengths, onward, self.config.target_hops)
         target[:, :, :-1].masked_fill_(~first_visits(nodes[:, :-1]).to(target.device), torch.inf)
         visited, goal = (distance[:, :, :-1], target[:, :, :-1]), (distance[:, :, -1], target[:, :, -1])
-        scale = float(self.embedding.scale)
-        return distance_loss(*visited, "relative", scale) + distance_loss(*goal, "relative", scale)
+        unit = self.embedding.unit
+        return distance_loss(*visited, "relative", unit) + distance_loss(*goal, "relative", unit)
 
     @torch.no_grad()
     def _walk(self, number: int) -> None:

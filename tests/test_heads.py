@@ -11,7 +11,7 @@ import plan2vec.heads
 from plan2vec.heads import LpHead, MaxReluHead, MRNHead, make_head
 
 ORDERS = [1.0, 1.2, 2.0, 3.0, 20.0, math.inf]
-CASES = [("lp", order) for order in ORDERS] + [("max-relu", 2.0), ("mrn", 2.0)]
+CASES = [("lp", order) for order in ORDERS] + [("max-relu", 2.0), ("mrn", 2.0), ("squared", 2.0)]
 all_heads = pytest.mark.parametrize(("name", "norm_order"), CASES)
 
 coordinates = st.floats(-100, 100).map(lambda number: round(number, 3))  # repeats and ties are likely
@@ -33,13 +33,15 @@ def random_vectors(seed, *shape):
 @all_heads
 @settings(max_examples=60, deadline=None)
 @given(points=vectors(3))
-def test_distances_are_not_negative_zero_to_oneself_and_keep_the_triangle_inequality(name, norm_order, points):
+def test_distances_are_not_negative_zero_to_oneself_and_keep_the_inequality_they_promise(name, norm_order, points):
     head = make_head(name, norm_order, points.shape[1])
     a, b, c = points
     assert head(a, b) >= 0
     assert head(a, a) == 0
-    assert head(a, c) <= head(a, b) + head(b, c) + 1e-9
-    assert torch.isclose(head(3 * a, 3 * b), 3 * head(a, b))
+    root = 1 / head.degree  # what is squared keeps it as a root
+    assert head(a, c) ** root <= head(a, b) ** root + head(b, c) ** root + 1e-9
+    assert (root == 1) == (head.guarantee != "semimetric")
+    assert torch.isclose(head(3 * a, 3 * b), 3**head.degree * head(a, b))
 
 
 @all_heads
@@ -48,7 +50,7 @@ def test_distances_are_not_negative_zero_to_oneself_and_keep_the_triangle_inequa
 def test_a_head_that_claims_symmetry_is_symmetric_and_parts_all_that_differ(name, norm_order, points):
     head = make_head(name, norm_order, points.shape[1])
     a, b = points
-    assert head.symmetric == (head.guarantee == "metric")
+    assert head.symmetric == (head.guarantee != "quasimetric")
     if head.symmetric:
         assert head(a, b) == head(b, a)
         assert (head(a, b) > 0) == (not torch.equal(a, b))
@@ -96,6 +98,12 @@ def test_tiny_differences_of_large_vectors_do_not_vanish(norm_order):
     assert head(a, b).item() == pytest.approx(2.0**-10, rel=1e-5)
     many = head.pairwise(a.expand(40, 4), b.expand(40, 4))  # from 25 rows on torch.cdist would use inner products
     assert torch.allclose(many, torch.tensor(2.0**-10), rtol=1e-5, atol=0)
+
+
+def test_the_squared_head_fits_every_path_exactly_where_each_edge_is_a_coordinate():
+    points = torch.tril(torch.ones(5, 4), diagonal=-1)  # point k has gone k edges
+    edges_between = (torch.arange(5.0)[:, None] - torch.arange(5.0)).abs()
+    assert torch.allclose(make_head("squared", 2.0, 4).pairwise(points, points), edges_between)
 
 
 # ---------------------------------------------------------------------------------------------------- shapes and pairs
@@ -149,7 +157,7 @@ def test_the_gradient_where_some_coordinates_are_equal_or_tied_is_finite(name, n
     for distance in (head, head.pairwise):
         first = torch.tensor([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1e-30]]).requires_grad_()
         distance(first, torch.zeros(2, 4)).sum().backward()
-        assert first.grad.isfinite().all() and first.grad.abs().max() <= 2
+        assert first.grad.isfinite().all() and first.grad.abs().max() <= 2 * head.degree
 
 
 @all_heads
@@ -180,7 +188,7 @@ def test_descent_on_vectors_reaches_given_distances(name, norm_order):
 
 
 def test_refusals_say_what_was_expected_and_what_came():
-    with pytest.raises(ValueError, match='"lp", "max-relu" or "mrn", but is \'cosine\''):
+    with pytest.raises(ValueError, match='"lp", "max-relu", "mrn" or "squared", but is \'cosine\''):
         make_head("cosine", 2.0, 8)
     with pytest.raises(ValueError, match=r"at least 1 .* but is 0\.5"):
         make_head("lp", 0.5, 8)
