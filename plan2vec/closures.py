@@ -29,6 +29,7 @@ SHORT_DETOUR = "short detour"
 SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
 SAME = 0.5  # frames nearer than this many steps look alike (N in N T N)
 SURE, LIKELY = 0.3, 0.9  # quantiles of the recorded steps: up to there a closure needs no support, or only a stretch beside it
+RETURNS = 0.5  # share of frames that equal another to the last pixel beyond which a place that one comes back to looks just as before
 STRETCH = 4  # frames before or after both ends of a likely closure that must be near each other too
 
 
@@ -55,22 +56,26 @@ class Closures:
 
 
 def choose_closures(
-    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, num_frames: int, radius: float | None, max_gap: int,
+    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, kind: np.ndarray, radius: float | None, max_gap: int,
     config: ClosureConfig,
 ) -> Closures:  # fmt: skip
-    """Believed closures among the candidates, which are pairs of `num_frames` of the frames.
+    """Believed closures among the candidates.
 
-    `steps` are the local distances of recorded one-frame steps that moved.
+    `steps` are the local distances of recorded one-frame steps that moved. `kind` (n,) is the first of the frames equal to a
+    frame to the last pixel, its own number where it differs from all before, and -1 where a frame is not to be joined. How
+    dense a recording is is counted over frames that differ: a camera that shows the same image twice is not denser for it.
     """
     min_gap = max(2, config.min_gap)  # a recorded step is never a closure too
     apart = (sequence[candidates.first] != sequence[candidates.second]) | (candidates.second - candidates.first >= min_gap)
     candidates = candidates.select(apart)
+    is_new = kind == np.arange(len(kind))
+    distinct, num_frames = candidates.select(is_new[candidates.first] & is_new[candidates.second]), np.count_nonzero(is_new)
     start = float(np.quantile(steps, 0.95)) if radius is None else radius
     limit = max(start, config.max_radius * max_gap) if radius is None else radius
-    grown, reason = _grow(candidates, num_frames, start, limit, config.min_degree)
+    grown, reason = _grow(distinct, num_frames, start, limit, config.min_degree)
     if radius is not None:
         reason = "as given"
-    tests, tests_reason = choose_tests(candidates.select(candidates.distance <= grown), num_frames, config)
+    tests, tests_reason = choose_tests(distinct.select(distinct.distance <= grown), num_frames, config)
     believed, share = _believe(candidates, grown, sequence, tests)
     while radius is None and share > config.max_unsupported and grown > start * 1.001:
         grown = max(start, grown * 0.95)
@@ -78,9 +83,10 @@ def choose_closures(
         believed, share = _believe(candidates, grown, sequence, tests)
     if SHORT_DETOUR in tests:
         num_before = len(believed)
+        believed = believed.select(may_show_one_place(believed, kind))
         believed = believed.select(has_short_detour(believed, sequence, steps, config.max_detour))
         share += (1 - share) * (1 - len(believed) / max(1, num_before))
-    degree = 2 * len(believed) / num_frames
+    degree = 2 * len(believed) / np.count_nonzero(kind >= 0)
     return Closures(
         believed, grown,
         f"radius {grown:.2f} steps ({reason}); {len(believed):,} closures, {degree:.1f} a frame; "
@@ -139,6 +145,16 @@ def has_transition_support(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray
     return _product_at((alike @ stays_or_steps).tocsr(), alike, pairs) > 0
 
 
+def may_show_one_place(pairs: NearPairs, kind: np.ndarray) -> np.ndarray:
+    """(m,) bool: false where each frame of a pair has come back to the last pixel, as most frames do, but not as the other."""
+    joined = kind >= 0
+    has_twin = np.zeros(len(kind), bool)
+    has_twin[joined] = (np.bincount(kind[joined]) > 1)[kind[joined]]
+    if has_twin[joined].mean() <= RETURNS:
+        return np.ones(len(pairs), bool)
+    return ~(has_twin[pairs.first] & has_twin[pairs.second]) | (kind[pairs.first] == kind[pairs.second])
+
+
 def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, max_detour: float) -> np.ndarray:
     """(m,) bool: the ends are near each other already by recorded steps and surer closures, or lie in different parts.
 
@@ -148,8 +164,8 @@ def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, 
     beside it supports, never does.
     """
     sure, likely = np.quantile(steps, (SURE, LIKELY))
-    believed = (pairs.distance <= sure) | ((pairs.distance <= likely) & runs_alongside(pairs, sequence))
     everywhere = np.ones(len(sequence), bool)
+    believed = (pairs.distance <= sure) | ((pairs.distance <= likely) & runs_alongside(pairs, sequence))
     for _ in range(MAX_ZIP_ROUNDS):
         graph = build_graph(sequence, pairs.select(believed), None, False, everywhere)
         asked = np.flatnonzero(~believed)

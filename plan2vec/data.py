@@ -108,14 +108,16 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
     return still
 
 
-def equal_frames(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) numbers of the frames that differ from all before them, and (n,) which of those, 0 to m - 1, each frame equals."""
+def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Of all frames, or of those with these numbers: (m,) the ones that differ from all before, and (n,) which of them, 0 to m - 1,
+    each equals."""
+    numbers = np.arange(len(frames)) if numbers is None else numbers
     known: dict[bytes, int] = {}
-    which = np.empty(len(frames), np.int64)
-    for part in chunks(frames, len(frames)):
-        for number, frame in enumerate(frames[part], part.start):
-            which[number] = known.setdefault(blake2b(np.ascontiguousarray(frame).tobytes(), digest_size=16).digest(), len(known))
-    return np.unique(which, return_index=True)[1], which
+    which = np.empty(len(numbers), np.int64)
+    for part in chunks(frames, len(numbers)):
+        for place, frame in enumerate(frames[numbers[part]], part.start):
+            which[place] = known.setdefault(blake2b(np.ascontiguousarray(frame).tobytes(), digest_size=16).digest(), len(known))
+    return numbers[np.unique(which, return_index=True)[1]], which
 
 
 def still_stretches(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:

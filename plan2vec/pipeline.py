@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.closures import choose_closures
 from plan2vec.config import Config, follow_view
-from plan2vec.data import Sequences, split_sequences, still_stretches
+from plan2vec.data import Sequences, equal_frames, split_sequences, still_stretches
 from plan2vec.embedding import Embedding, train_embedding
 from plan2vec.encoder import FrameTensors, choose_device, encode
 from plan2vec.graph import build_graph
@@ -105,10 +105,19 @@ def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, devic
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), config.closures.max_radius * config.max_gap)
     candidates = candidate_pairs(metric, images, np.flatnonzero(apart), reach, config.closures.max_neighbors)
-    num_frames = int(np.count_nonzero(apart))
-    closures = choose_closures(candidates, steps, sequences.sequence, num_frames, config.radius, config.max_gap, config.closures)
+    kind = first_equal(sequences.frames, apart)
+    closures = choose_closures(candidates, steps, sequences.sequence, kind, config.radius, config.max_gap, config.closures)
     graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable, stretch)
     return BuiltGraph(graph, closures.radius, closures.reason)
+
+
+def first_equal(frames: np.ndarray, joined: np.ndarray) -> np.ndarray:
+    """(n,) the first of the joined frames that equals a joined one to the last pixel; -1 for the others."""
+    numbers = np.flatnonzero(joined)
+    first, which = equal_frames(frames, numbers)
+    kind = np.full(len(frames), -1)
+    kind[numbers] = first[which]
+    return kind
 
 
 def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, max_neighbors: int) -> NearPairs:

@@ -74,7 +74,7 @@ def step_lengths(position, sequence):
 
 def choose(position, sequence, candidates, radius=None, max_gap=1, **settings):
     steps = step_lengths(position, sequence)
-    return choose_closures(candidates, steps, sequence, len(sequence), radius, max_gap, ClosureConfig(**settings))
+    return choose_closures(candidates, steps, sequence, np.arange(len(sequence)), radius, max_gap, ClosureConfig(**settings))
 
 
 DENSE_POSITION, DENSE_SEQUENCE = walk(100, 10, size=6)
@@ -133,7 +133,7 @@ def test_two_common_neighbours_alone_remove_random_worm_holes_too():
     square = np.repeat([0, 1], 2)  # 0 - 1 and 2 - 3 were recorded: 0 and 3 have the common neighbours 1 and 2, 0 and 2 only one more
     pairs = pairs_of([(0, 2, 0.9), (0, 3, 0.9), (1, 3, 0.9)])
     assert common_neighbors(pairs, square).tolist() == [1, 2, 1]
-    chosen = choose_closures(pairs, np.ones(2), square, 4, 1.0, 1, ClosureConfig(support="common"))
+    chosen = choose_closures(pairs, np.ones(2), square, np.arange(4), 1.0, 1, ClosureConfig(support="common"))
     assert as_set(chosen.pairs) == {(0, 3)} and "66.67% of the candidates failed" in chosen.reason
 
 
@@ -213,6 +213,27 @@ def test_the_only_closures_between_two_parts_are_believed():
     assert has_short_detour(pairs, np.repeat([0, 1], 20), HALF_STEPS, 4.0).all()
 
 
+def test_where_places_come_back_to_the_last_pixel_a_look_alike_far_away_is_another_place():
+    """A line of 20 places recorded twice, the same images; a false pair looks nearer than any recorded step."""
+    sequence, kind = np.repeat([0, 1], 20), np.tile(np.arange(20), 2)
+    equal = [(i, 20 + i, 0.0) for i in range(20)]
+    pairs = pairs_of([*equal, (3, 15, 0.1)])
+    steps = np.linspace(0.5, 1, 101)
+    exact = choose_closures(pairs, steps, sequence, kind, 1.0, 1, ClosureConfig(support="detour"))
+    assert as_set(exact.pairs) == {(i, j) for i, j, _ in equal}
+    unlike = choose_closures(pairs, steps, sequence, np.arange(40), 1.0, 1, ClosureConfig(support="detour"))
+    assert (3, 15) in as_set(unlike.pairs)  # where no image comes back, the nearest look-alikes are all there is to begin with
+
+
+def test_images_that_come_back_do_not_make_a_recording_dense():
+    rng = np.random.default_rng(0)
+    position = np.tile(rng.uniform(0, 1000, (50, 2)), (10, 1))  # ten visits of 50 places far apart
+    candidates = near_pairs(position.astype(np.float32), 2.0, 200, CPU)
+    for kind, tests in ((np.tile(np.arange(50), 10), "short detour"), (np.arange(500), "common neighbours")):
+        chosen = choose_closures(candidates, np.ones(10), np.arange(500), kind, 2.0, 1, ClosureConfig(min_gap=0))
+        assert tests in chosen.reason
+
+
 # ---------------------------------------------------------------------------------------------------- radius
 
 
@@ -261,8 +282,8 @@ def test_growth_stops_where_candidates_fail_their_tests():
 def test_the_density_is_that_of_the_frames_that_take_part():
     padded = np.concatenate((DENSE_SEQUENCE, np.arange(100, 10_000)))  # held-out frames beside them
     steps = step_lengths(DENSE_POSITION, DENSE_SEQUENCE)
-    alone = choose_closures(DENSE, steps, DENSE_SEQUENCE, 1000, None, 1, ClosureConfig())
-    beside = choose_closures(DENSE, steps, padded, 1000, None, 1, ClosureConfig())
+    alone = choose_closures(DENSE, steps, DENSE_SEQUENCE, np.arange(1000), None, 1, ClosureConfig())
+    beside = choose_closures(DENSE, steps, padded, np.where(np.arange(len(padded)) < 1000, np.arange(len(padded)), -1), None, 1, ClosureConfig())
     assert alone.radius == beside.radius and alone.reason == beside.reason and as_set(alone.pairs) == as_set(beside.pairs)
 
 
