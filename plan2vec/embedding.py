@@ -36,8 +36,6 @@ class EmbeddingConfig:
     targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
     depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
-    order_weight: float = 0.0  # of the order of two neighbours of a frame, between which a greedy walker chooses; for sparse graphs
-    order_margin: float = 0.25  # share of the true difference by which D must tell them apart
     shift: int = 0  # augmentation, as of the local metric: pixels
     brightness: float = 0.0  # share
     noise: float = 0.0  # share of white
@@ -155,7 +153,6 @@ class Teacher(nn.Module):
         self.embedding = embedding
         self.graph, self.images, self.config, self.seed, self.allowed = graph, images, config, seed, allowed
         self.reachable = joined_nodes(graph)
-        self.crossings = np.flatnonzero(np.diff(graph.indptr) >= 2)  # where a walker has a choice
         self.rounds: dict[int, Round] = {}  # holds the current one only
         if config.targets != "full":  # the target network of equation 7: vectors as they were when the round began
             self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
@@ -165,8 +162,7 @@ class Teacher(nn.Module):
         config, rng = self.config, rng_at(self.seed, 11, update)
         current = self.round_at(update * config.num_rounds // config.num_updates)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
-        ordered = config.order_weight > 0 and len(self.crossings) > 0
-        nodes = self.rivals(rng) if ordered else rng.choice(current.known_nodes(rows), config.nodes_per_update)
+        nodes = rng.choice(current.known_nodes(rows), config.nodes_per_update)
         drawn, which = np.unique(np.concatenate((nodes, current.goals[rows])), return_inverse=True)  # each is encoded once
         images = augment(self.images(drawn), config, rng)
         vectors = self.embedding(images)[torch.from_numpy(which).to(images.device)]
@@ -174,22 +170,12 @@ class Teacher(nn.Module):
             vectors = vectors * self.presence(update)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
         target = torch.from_numpy(current.targets[np.ix_(rows, nodes)].T).to(distance.device)
-        loss = distance_loss(distance, target, config.loss, self.unit)
-        weight = config.order_weight * order_share(update / config.num_updates)
-        return loss + weight * order_loss(distance, target, config.order_margin) if ordered else loss
+        return distance_loss(distance, target, config.loss, self.unit)
 
     @cached_property
     def unit(self) -> float:
         """The embedding's, read once: to ask a GPU for it stops the update until all before it are done."""
         return self.embedding.unit
-
-    def rivals(self, rng: np.random.Generator) -> np.ndarray:
-        """Nodes of an update, first half and second half: two different neighbours of one node each."""
-        crossing = rng.choice(self.crossings, self.config.nodes_per_update // 2)
-        begin, degree = self.graph.indptr[crossing], np.diff(self.graph.indptr)[crossing]
-        one = rng.integers(degree)
-        other = (one + 1 + rng.integers(degree - 1)) % degree
-        return self.graph.indices[begin + np.stack((one, other))].ravel().astype(np.int64)
 
     def presence(self, update: int) -> Tensor:
         """[dim + fading] factors of the coordinates: 1, and of the last ones what is left of them."""
@@ -250,23 +236,6 @@ class Teacher(nn.Module):
                 hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
                 targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)
         return targets
-
-
-def order_share(progress: float) -> float:
-    """How much of the order's weight counts: first the distances, then the order; from a random start the order alone leads astray."""
-    return min(1.0, max(0.0, (progress - 0.3) / 0.2))
-
-
-def order_loss(distance: Tensor, target: Tensor, margin: float) -> Tensor:
-    """A greedy walker needs the order of D, not its value: mean steps that D lacks to put the nearer of two rivals first.
-
-    The first half of the rows [nodes, goals] are rivals of the second; their difference must be `margin` of the true one.
-    """
-    (one, other), (true_one, true_other) = distance.chunk(2), target.chunk(2)
-    known = true_one.isfinite() & true_other.isfinite()
-    true = torch.where(known, true_one - true_other, 0)
-    lacking = (margin * true.abs() - (one - other) * true.sign()).relu() * known
-    return lacking.sum() / known.sum().clamp(min=1)
 
 
 def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:

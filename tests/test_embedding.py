@@ -14,7 +14,6 @@ from plan2vec.embedding import (
     build_embedding,
     distance_loss,
     mean_length,
-    order_loss,
     train_embedding,
 )
 from plan2vec.encoder import FrameTensors
@@ -252,40 +251,14 @@ def test_vectors_are_the_scale_times_the_network():
     assert torch.allclose(embedding(images), 4 * once)
 
 
-# ---------------------------------------------------------------------------------------------------- order of neighbours, tasks, folds
+# ---------------------------------------------------------------------------------------------------- heads, tasks, folds
 
 
-def greedy_share(graph, distance):
-    """Share of (node, goal), no neighbours, at which the neighbour of least D is truly nearer to the goal."""
-    exact, right = distances_from(graph, np.arange(graph.shape[0])), []
-    for node, goal in np.argwhere(exact > 1):
-        neighbors = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]
-        right.append(exact[neighbors[distance[neighbors, goal].argmin()], goal] < exact[node, goal])
-    return float(np.mean(right))
-
-
-def test_the_order_of_two_rivals_costs_the_steps_that_it_lacks():
-    distance = torch.tensor([[1.0, 5.0], [3.0, 3.0]])  # two rivals, two goals
-    target = torch.tensor([[2.0, 2.0], [4.0, 6.0]])  # the first is nearer, by 2 steps and by 4
-    assert order_loss(distance, target, margin=0.25).item() == pytest.approx((0 + (0.25 * 4 + 2)) / 2)
-    assert order_loss(distance, torch.full((2, 2), torch.inf), margin=0.25).item() == 0
-
-
-def test_rivals_are_two_different_neighbours_of_one_node():
-    config = EmbeddingConfig(nodes_per_update=200, order_weight=1.0)
-    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 4, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0)
-    one, other = np.split(teacher.rivals(np.random.default_rng(0)), 2)
-    assert len(one) == 100 and set((one - other) % 40) == {2, 38}  # on a ring the neighbours of a node are two apart
-
-
-def test_with_their_order_taught_a_walker_tells_neighbours_apart_on_a_crowded_map():
+def test_the_squared_head_fits_two_loops_where_l2_of_as_many_dimensions_does_not():
     edges = {(i, (i + 1) % 16): 1.0 for i in range(16)} | {(i, i + 1): 1.0 for i in range(15, 23)} | {(4, 23): 1.0}
     graph, frames = graph_of(24, both_ways(edges)), np.eye(24, dtype=np.float32)
-    without, taught = (
-        greedy_share(graph, learned_distances(fitted(frames, graph, dataclasses.replace(QUICK, order_weight=weight), dim=3), frames))
-        for weight in (0.0, 10.0)
-    )
-    assert without < 1 and taught > without
+    lp, squared = (relative_error(fitted(frames, graph, QUICK, dim=8, head=head), frames, graph) for head in ("lp", "squared"))
+    assert squared < 0.5 * lp
 
 
 def test_tasks_that_are_not_allowed_are_not_learned_from():

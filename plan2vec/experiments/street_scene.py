@@ -69,19 +69,19 @@ RULES = {"success": Rule(50, None), "success_near": Rule(15, 20)}  # by metric: 
 
 
 def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
-    """Settings for streets, found on the real network (docs/streets.md): l2 needs 32 dimensions and the order of neighbours there."""
+    """Settings for streets, found on the real network (docs/streets.md): roots of path lengths fit into l2, path lengths do not."""
     return Config(
-        dim=32, encoder=encoder, view="moving", seed=seed,
+        dim=64, head="squared", encoder=encoder, view="moving", seed=seed,
         local_metric=LocalMetricConfig(num_updates=METRIC_UPDATES[domain], batch_size=128),
         closures=ClosureConfig(min_degree=8.0),  # a view's visits and those of its two neighbours
         embedding=EmbeddingConfig(num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000, goals_per_update=256,
-                                  nodes_per_update=256, order_weight=10.0),
+                                  nodes_per_update=256),
     )  # fmt: skip
 
 
 def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
-    """For maps to look at: distances alone, because two dimensions cannot keep the order of neighbours everywhere; and no folds."""
-    return replace(config, dim=dim, norm_order=norm_order, embedding=replace(config.embedding, order_weight=0.0, loss="absolute", fading=6))
+    """For maps to look at: an l^p distance, and no folds."""
+    return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=replace(config.embedding, loss="absolute", fading=6))
 
 
 def as_noisy(config: Config) -> Config:
