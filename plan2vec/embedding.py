@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.augmentation import augment
+from plan2vec.classical_scaling import landmark_vectors
 from plan2vec.device_search import distances_from_on
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
 from plan2vec.heads import Head, make_head
@@ -39,6 +40,7 @@ class EmbeddingConfig:
     shift: int = 0  # augmentation, as of the local metric: pixels
     brightness: float = 0.0  # share
     noise: float = 0.0  # share of white
+    guide: float = 0.0  # share of the updates, at first, in which vectors of classical scaling show the way; so a flat map does not fold
     fading: int = 0  # coordinates beyond `dim` that fade away in the first half of the training, so that a flat map does not fold
 
 
@@ -170,12 +172,28 @@ class Teacher(nn.Module):
             vectors = vectors * self.presence(update)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
         target = torch.from_numpy(current.targets[np.ix_(rows, nodes)].T).to(distance.device)
-        return distance_loss(distance, target, config.loss, self.unit)
+        loss = distance_loss(distance, target, config.loss, self.unit)
+        led = 1 - update / (config.guide * config.num_updates) if config.guide else 0.0
+        return (1 - led) * loss + led * self.guide_loss(vectors, drawn[which]) if led > 0 else loss
 
     @cached_property
     def unit(self) -> float:
         """The embedding's, read once: to ask a GPU for it stops the update until all before it are done."""
         return self.embedding.unit
+
+    @cached_property
+    def guide(self) -> Tensor:
+        """[n, dim] vectors of classical scaling; NaN where a node has none."""
+        first = self.round_at(0)
+        head = self.embedding.head
+        return torch.from_numpy(landmark_vectors(first.targets, first.goals, head.dim, head.degree)).to(self.images.device)
+
+    def guide_loss(self, vectors: Tensor, numbers: np.ndarray) -> Tensor:
+        """Mean squared distance of vectors [b, dim] from their guides, where they have one, in units of the network's output."""
+        guide = self.guide[torch.from_numpy(numbers).to(vectors.device)]
+        known = guide.isfinite().all(dim=1)
+        apart = torch.where(known[:, None], vectors - guide.nan_to_num(), 0) / self.embedding.scale
+        return apart.square().sum() / known.sum().clamp(min=1)
 
     def presence(self, update: int) -> Tensor:
         """[dim + fading] factors of the coordinates: 1, and of the last ones what is left of them."""

@@ -50,9 +50,14 @@ TWO_FRAMES = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
 
 
 @torch.no_grad()
+def learned_vectors(embedding, frames):
+    """[n, dim]."""
+    return embedding.eval()(FrameTensors(frames, CPU)(np.arange(len(frames))))
+
+
 def learned_distances(embedding, frames):
     """(n, n) D from each frame to each."""
-    vectors = embedding.eval()(FrameTensors(frames, CPU)(np.arange(len(frames))))
+    vectors = learned_vectors(embedding, frames)
     return embedding.head.pairwise(vectors, vectors).numpy()
 
 
@@ -259,6 +264,25 @@ def test_the_squared_head_fits_two_loops_where_l2_of_as_many_dimensions_does_not
     graph, frames = graph_of(24, both_ways(edges)), np.eye(24, dtype=np.float32)
     lp, squared = (relative_error(fitted(frames, graph, QUICK, dim=8, head=head), frames, graph) for head in ("lp", "squared"))
     assert squared < 0.5 * lp
+
+
+def test_guided_all_the_way_at_first_a_map_begins_where_classical_scaling_puts_it():
+    config = dataclasses.replace(QUICK, guide=1.0, goals_per_round=40)
+    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 2, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0)
+    guide = teacher.guide.numpy()
+    assert np.linalg.norm(guide, axis=1) == pytest.approx(np.linalg.norm(guide[0]), rel=1e-4)  # a ring is a circle
+    assert np.linalg.norm(guide[20] - guide[0]) == pytest.approx(2 * np.linalg.norm(guide[0]), rel=1e-4)
+    vectors = torch.from_numpy(guide[:5]).requires_grad_()
+    assert teacher.guide_loss(vectors, np.arange(5)).item() == 0 and teacher.guide_loss(vectors + 3, np.arange(5)).item() > 0
+
+
+def test_a_guided_flat_map_of_a_ring_does_not_fold():
+    """From random beginnings some seeds end with the ring laid over itself; the guide opens it for all of them."""
+    config = dataclasses.replace(QUICK, guide=0.5, loss="sammon")
+    for seed in range(3):
+        vectors = learned_vectors(fitted(RING_FRAMES, RING, config, dim=2, seed=seed), RING_FRAMES).numpy()
+        angle = np.unwrap(np.arctan2(*(vectors - vectors.mean(axis=0)).T))
+        assert abs(angle[-1] - angle[0]) == pytest.approx(2 * np.pi * 39 / 40, rel=0.1) and (np.diff(angle) * np.diff(angle)[0] > 0).all()
 
 
 def test_tasks_that_are_not_allowed_are_not_learned_from():
