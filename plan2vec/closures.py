@@ -69,7 +69,7 @@ def choose_closures(
     apart = (sequence[candidates.first] != sequence[candidates.second]) | (candidates.second - candidates.first >= min_gap)
     candidates = candidates.select(apart)
     is_new = kind == np.arange(len(kind))
-    distinct, num_frames = candidates.select(is_new[candidates.first] & is_new[candidates.second]), np.count_nonzero(is_new)
+    distinct, num_frames = candidates.select(is_new[candidates.first] & is_new[candidates.second]), int(np.count_nonzero(is_new))
     start = float(np.quantile(steps, 0.95)) if radius is None else radius
     limit = max(start, config.max_radius * max_gap) if radius is None else radius
     grown, reason = _grow(distinct, num_frames, start, limit, config.min_degree)

@@ -156,6 +156,7 @@ class Teacher(nn.Module):
         self.graph, self.images, self.config, self.seed, self.allowed = graph, images, config, seed, allowed
         self.reachable = joined_nodes(graph)
         self.rounds: dict[int, Round] = {}  # holds the current one only
+        self.targets = torch.empty(0)  # of the current one, where the network is: to copy blocks of them there would stop every update
         if config.targets != "full":  # the target network of equation 7: vectors as they were when the round began
             self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
             self.register_buffer("reference_round", torch.tensor(-1))
@@ -171,7 +172,8 @@ class Teacher(nn.Module):
         if config.fading:
             vectors = vectors * self.presence(update)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
-        target = torch.from_numpy(current.targets[np.ix_(rows, nodes)].T).to(distance.device)
+        row, node = (torch.from_numpy(numbers).to(distance.device) for numbers in (rows, nodes))
+        target = self.targets[row, node[:, None]]
         loss = distance_loss(distance, target, config.loss, self.unit)
         led = 1 - update / (config.guide * config.num_updates) if config.guide else 0.0
         return (1 - led) * loss + led * self.guide_loss(vectors, drawn[which]) if led > 0 else loss
@@ -207,6 +209,7 @@ class Teacher(nn.Module):
             if self.allowed is not None:
                 found = Round(found.goals, np.where(self.allowed[found.goals], found.targets, np.float32(np.inf)))
             self.rounds = {number: found}
+            self.targets = torch.from_numpy(found.targets).to(self.images.device)
         return self.rounds[number]
 
     def search(self, number: int) -> Round:

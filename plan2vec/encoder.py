@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-ENCODERS = ("small", "medium", "panorama", "maze-global", "resnet18", "mlp")
+ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")
 
 
 class FrameTensors:
@@ -93,8 +93,6 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
         return resnet18(channels, dim)
     if name == "maze-global":
         return _with_linear_end(maze_global_trunk(channels), frame_shape, (dim,), name)
-    if name == "panorama":
-        return _with_linear_end(panorama_trunk(channels), frame_shape, (256, dim), name)
     trunk = small_trunk(channels, height, width) if name == "small" else medium_trunk(channels, height, width)
     return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (256, dim), name)
 
@@ -164,31 +162,6 @@ def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
         layers += [nn.Conv2d(wide, wide, 3, 2, 1), nn.GroupNorm(8, wide), nn.ReLU()]
         height, width = height // 2, width // 2
     return nn.Sequential(*layers, nn.Flatten())
-
-
-class _RoundConv(nn.Module):
-    """A convolution on a panorama, whose left and right edge meet; [b, c, h, w] -> [b, out, h / stride, w / stride]."""
-
-    def __init__(self, channels: int, out: int, kernel: int, stride: int):
-        super().__init__()
-        self.edge = (kernel - stride) // 2, (kernel - stride + 1) // 2
-        self.body = nn.Sequential(nn.Conv2d(channels, out, kernel, stride), nn.GroupNorm(8, out), nn.ReLU())
-
-    def forward(self, images: Tensor) -> Tensor:
-        around = nn.functional.pad(images, (*self.edge, 0, 0), mode="circular")
-        return self.body(nn.functional.pad(around, (0, 0, *self.edge)))
-
-
-class _AroundPool(nn.Module):
-    """Mean and maximum over all directions: [b, c, h, w] -> [b, 2 * c * h]. What is seen counts, not where it faces."""
-
-    def forward(self, features: Tensor) -> Tensor:
-        return torch.cat((features.mean(-1), features.amax(-1)), dim=1).flatten(1)
-
-
-def panorama_trunk(channels: int) -> nn.Module:
-    """For views all around: turning the camera (by 1/8 of a circle or its multiples, exactly) changes nothing."""
-    return nn.Sequential(_RoundConv(channels, 32, 8, 4), _RoundConv(32, 64, 4, 2), _RoundConv(64, 128, 3, 1), _AroundPool())
 
 
 def maze_global_trunk(channels: int) -> nn.Module:

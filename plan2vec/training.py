@@ -78,7 +78,8 @@ def train(
     module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str, journal: Journal
 ) -> None:
     """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there is one."""
-    optimizer = torch.optim.Adam([p for p in module.parameters() if p.requires_grad], lr=learning_rate)
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=parameters[0].is_cuda)
     checkpoint = journal.checkpoint(stage)
     first = _load_checkpoint(checkpoint, module, optimizer) if checkpoint and checkpoint.exists() else 0
     last_saved = time.monotonic()

@@ -283,7 +283,8 @@ def test_the_density_is_that_of_the_frames_that_take_part():
     padded = np.concatenate((DENSE_SEQUENCE, np.arange(100, 10_000)))  # held-out frames beside them
     steps = step_lengths(DENSE_POSITION, DENSE_SEQUENCE)
     alone = choose_closures(DENSE, steps, DENSE_SEQUENCE, np.arange(1000), None, 1, ClosureConfig())
-    beside = choose_closures(DENSE, steps, padded, np.where(np.arange(len(padded)) < 1000, np.arange(len(padded)), -1), None, 1, ClosureConfig())
+    kind = np.concatenate((np.arange(1000), np.full(len(padded) - 1000, -1)))
+    beside = choose_closures(DENSE, steps, padded, kind, None, 1, ClosureConfig())
     assert alone.radius == beside.radius and alone.reason == beside.reason and as_set(alone.pairs) == as_set(beside.pairs)
 
 

@@ -221,7 +221,7 @@ def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_
 
 
 def test_an_unknown_network_is_refused():
-    with pytest.raises(ValueError, match="one of small, medium, panorama, maze-global, resnet18, mlp or module:factory, but is 'large'"):
+    with pytest.raises(ValueError, match="one of small, medium, maze-global, resnet18, mlp or module:factory, but is 'large'"):
         make_network("large", (64, 64, 1), 8)
 
 
@@ -308,12 +308,3 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch):
     for name in ("cuda", "mps"):
         with pytest.raises(ValueError, match=f"device {name} was asked for but this machine has none; use --device auto"):
             choose_device(name)
-
-
-def test_turning_the_camera_changes_nothing_for_the_panorama_encoder():
-    torch.manual_seed(0)
-    network = make_network("panorama", (64, 64, 1), 6).eval()
-    images = torch.rand(3, 1, 64, 64)
-    turned = images.roll(16, dims=-1)  # a quarter of the circle
-    assert torch.allclose(network(images), network(turned), atol=1e-5)
-    assert not torch.allclose(network(images), network(images.flip(-2)), atol=1e-3)  # upside down is another view

@@ -12,6 +12,7 @@ over path of all pairs of views; bias: the same with its sign (below 0: underest
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -82,7 +83,10 @@ def opposite_quarters(position: np.ndarray) -> np.ndarray:
 
 
 def block_config(scene: StreetScene, block: str) -> Config:
-    return as_flat(scene.config, 2, PAPER_SETTINGS[scene.domain].norm_order) if block == "2-d" else scene.config
+    if block != "2-d":
+        return scene.config
+    flat = as_flat(scene.config, 2, PAPER_SETTINGS[scene.domain].norm_order)  # a guide would have to know the tasks left out
+    return replace(flat, embedding=replace(flat.embedding, guide=0.0, fading=6, loss="absolute"))
 
 
 def taught(scene: StreetScene, config: Config, allowed: np.ndarray | None, start: int) -> Map:

@@ -48,8 +48,9 @@ from plan2vec.training import Journal, rng_at
 DOMAINS = ("street-tiny", "street-small", "street-medium", "street-large")
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
-NUM_UPDATES = {"street-tiny": 1500, "street-small": 3000, "street-medium": 4000, "street-large": 8000}  # of the map
+NUM_UPDATES = {"street-tiny": 1500, "street-small": 3000, "street-medium": 4000, "street-large": 5000}  # of the map
 METRIC_UPDATES = {"street-tiny": 300, "street-small": 500, "street-medium": 700, "street-large": 1000}  # of the local metric
+BLOCK = {"street-tiny": 128, "street-small": 256, "street-medium": 512, "street-large": 512}  # goals, and nodes, of an update of the map
 WALKS = 70  # stage number of the walks' random numbers
 PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
@@ -74,24 +75,24 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
         dim=64, head="squared", encoder=encoder, view="moving", seed=seed,
         local_metric=LocalMetricConfig(num_updates=METRIC_UPDATES[domain], batch_size=128),
         closures=ClosureConfig(min_degree=8.0),  # a view's visits and those of its two neighbours
-        embedding=EmbeddingConfig(num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000, goals_per_update=256,
-                                  nodes_per_update=256),
+        embedding=EmbeddingConfig(num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000,
+                                  goals_per_update=BLOCK[domain], nodes_per_update=BLOCK[domain]),
     )  # fmt: skip
 
 
 def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
     """For maps to look at: an l^p distance, and no folds."""
-    return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=replace(config.embedding, loss="absolute", fading=6))
+    return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=replace(config.embedding, loss="sammon", guide=0.4))
 
 
 def as_noisy(config: Config) -> Config:
-    """For visits that differ: an encoder that does not mind where the camera faces, and frames changed at random as visits are.
+    """For visits that differ: frames changed at random as visits are.
 
     Otherwise the networks tell visits apart, not views: other visits of a view are far pairs to the local metric.
     """
-    changes: dict[str, Any] = {"shift": 3, "brightness": 0.3, "noise": 0.05}
-    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates, **changes)
-    return replace(config, encoder="panorama", local_metric=metric, embedding=replace(config.embedding, **changes))
+    changes: dict[str, Any] = {"brightness": 0.3, "noise": 0.05}
+    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates, shift=3, **changes)
+    return replace(config, local_metric=metric, embedding=replace(config.embedding, shift=1, **changes))
 
 
 class StreetTruth:

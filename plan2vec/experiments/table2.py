@@ -9,7 +9,7 @@ of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks a s
 0.05 to a random one, no memory; success within two steps (20 m) of the goal. Rule `50 hops`: goals within 50 hops, at most twice the
 hops of the shortest path + 10. Rule `15 hops` (the authors' code): goals within 15 hops, at most 20 hops. Blocks:
 `views`   a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
-`visits`  no two visits are alike (noise, exposure, heading); each is a node of its own; panorama encoder, frames changed at random.
+`visits`  no two visits are alike (noise, exposure, heading); each is a node of its own; frames changed at random in training.
 `unseen`  the map is fitted to three passes of such visits; start and goal are images of the fourth. `seen`: of the first three.
 `small`   `views` with the small encoder in both networks, as for a CPU.
 `paper`   the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
