@@ -82,7 +82,8 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
 
 def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
     """For maps to look at: an l^p distance, and no folds."""
-    return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=replace(config.embedding, loss="sammon", guide=0.4))
+    embedding = replace(config.embedding, num_updates=min(2000, config.embedding.num_updates), loss="sammon", guide=0.4)
+    return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=embedding)
 
 
 def as_noisy(config: Config) -> Config:
