@@ -50,7 +50,6 @@ class Config:
             not self.embedding.guide or self.embedding.targets == "full", "embedding.targets", "full where embedding.guide is above 0",
             self.embedding.targets,
         )  # fmt: skip
-        _require(not self.embedding.fading or self.head == "lp", "head", "lp where embedding.fading is above 0", self.head)
         for stage in (self.local_metric, self.embedding, self.value_iteration):
             _require(stage.num_updates >= 1, "num-updates", "at least 1", stage.num_updates)
         for name in ("num_rounds", "rollouts", "hops", "lookahead", "target_hops", "replay_rounds", "rollouts_per_update"):

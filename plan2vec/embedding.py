@@ -41,7 +41,6 @@ class EmbeddingConfig:
     brightness: float = 0.0  # share
     noise: float = 0.0  # share of white
     guide: float = 0.0  # share of the updates, at first, in which vectors of classical scaling show the way; so a flat map does not fold
-    fading: int = 0  # coordinates beyond `dim` that fade away in the first half of the training, so that a flat map does not fold
 
 
 class Embedding(nn.Module):
@@ -95,28 +94,19 @@ class Round:
 
 def train_embedding(
     frames: np.ndarray, graph: csr_array, encoder: str, dim: int, head: str, norm_order: float, config: EmbeddingConfig, seed: int,
-    device: torch.device, journal: Journal = Journal(), allowed: np.ndarray | None = None,
+    device: torch.device, journal: Journal = Journal(), allowed: np.ndarray | None = None, guide: np.ndarray | None = None,
 ) -> Embedding:  # fmt: skip
     """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph.
 
     `allowed` (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from; None: every task.
+    `guide` (n, dim): vectors that show the way at first (`config.guide`); None: those of classical scaling.
     """
     torch.manual_seed(seed)
-    embedding = build_embedding(frames, encoder, dim + config.fading, head, norm_order).to(device)
+    embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
     images = FrameTensors(frames, device)
-    teacher = Teacher(embedding, graph, images, config, seed, allowed)
+    teacher = Teacher(embedding, graph, images, config, seed, allowed, guide)
     embedding.set_unit(config.target_scale or mean_length(graph, seed))
     train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
-    return keep_coordinates(embedding, dim, norm_order) if config.fading else embedding
-
-
-def keep_coordinates(embedding: Embedding, dim: int, norm_order: float) -> Embedding:
-    """The embedding with the first `dim` outputs of its network alone; the others have faded away."""
-    last = [module for module in embedding.encoder.modules() if isinstance(module, nn.Linear)][-1]
-    if last.out_features != embedding.head.dim:
-        raise ValueError("embedding.fading needs an encoder whose last layer is linear; set it to 0 or use another encoder")
-    last.weight, last.bias, last.out_features = nn.Parameter(last.weight[:dim].detach()), nn.Parameter(last.bias[:dim].detach()), dim
-    embedding.head = make_head("lp", norm_order, dim)
     return embedding
 
 
@@ -124,7 +114,7 @@ def fine_tune_embedding(
     embedding: Embedding, frames: np.ndarray, graph: csr_array, config: EmbeddingConfig, seed: int, journal: Journal = Journal()
 ) -> Embedding:
     """A copy of a learned embedding, taught the distances of a graph that has changed; its scale and standardization stay."""
-    tuned, config = deepcopy(embedding), replace(config, fading=0)
+    tuned, config = deepcopy(embedding), replace(config, guide=0.0)  # it stands where it should already
     teacher = Teacher(tuned, graph, FrameTensors(frames, tuned.scale.device), config, seed)
     train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "fine_tuning", journal)
     return tuned
@@ -149,11 +139,12 @@ class Teacher(nn.Module):
 
     def __init__(
         self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
-        allowed: np.ndarray | None = None,
+        allowed: np.ndarray | None = None, guide: np.ndarray | None = None,
     ):  # fmt: skip
         super().__init__()
         self.embedding = embedding
-        self.graph, self.images, self.config, self.seed, self.allowed = graph, images, config, seed, allowed
+        self.graph, self.images, self.config, self.seed = graph, images, config, seed
+        self.allowed, self.given_guide = allowed, guide
         self.reachable = joined_nodes(graph)
         self.rounds: dict[int, Round] = {}  # holds the current one only
         self.targets = torch.empty(0)  # of the current one, where the network is: to copy blocks of them there would stop every update
@@ -169,8 +160,6 @@ class Teacher(nn.Module):
         drawn, which = np.unique(np.concatenate((nodes, current.goals[rows])), return_inverse=True)  # each is encoded once
         images = augment(self.images(drawn), config, rng)
         vectors = self.embedding(images)[torch.from_numpy(which).to(images.device)]
-        if config.fading:
-            vectors = vectors * self.presence(update)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
         row, node = (torch.from_numpy(numbers).to(distance.device) for numbers in (rows, nodes))
         target = self.targets[row, node[:, None]]
@@ -185,10 +174,12 @@ class Teacher(nn.Module):
 
     @cached_property
     def guide(self) -> Tensor:
-        """[n, dim] vectors of classical scaling; NaN where a node has none."""
-        first = self.round_at(0)
-        head = self.embedding.head
-        return torch.from_numpy(landmark_vectors(first.targets, first.goals, head.dim, head.degree)).to(self.images.device)
+        """[n, dim] the vectors given, or those of classical scaling; NaN where a node has none."""
+        head, vectors = self.embedding.head, self.given_guide
+        if vectors is None:
+            first = self.round_at(0)
+            vectors = landmark_vectors(first.targets, first.goals, head.dim, head.degree)
+        return torch.from_numpy(vectors).to(self.images.device)
 
     def guide_loss(self, vectors: Tensor, numbers: np.ndarray) -> Tensor:
         """Mean squared distance of vectors [b, dim] from their guides, where they have one, in units of the network's output."""
@@ -197,19 +188,13 @@ class Teacher(nn.Module):
         apart = torch.where(known[:, None], vectors - guide.nan_to_num(), 0) / self.embedding.scale
         return apart.square().sum() / known.sum().clamp(min=1)
 
-    def presence(self, update: int) -> Tensor:
-        """[dim + fading] factors of the coordinates: 1, and of the last ones what is left of them."""
-        factor = torch.ones(self.embedding.head.dim, device=self.images.device)
-        factor[-self.config.fading :] = max(0.0, 1 - 2 * update / self.config.num_updates)
-        return factor
-
     def round_at(self, number: int) -> Round:
         if number not in self.rounds:
             found = self.search(number)
             if self.allowed is not None:
                 found = Round(found.goals, np.where(self.allowed[found.goals], found.targets, np.float32(np.inf)))
             self.rounds = {number: found}
-            self.targets = torch.from_numpy(found.targets).to(self.images.device)
+            self.targets = torch.from_numpy(found.targets).to(self.embedding.scale.device)
         return self.rounds[number]
 
     def search(self, number: int) -> Round:

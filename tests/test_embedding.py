@@ -294,11 +294,3 @@ def test_tasks_that_are_not_allowed_are_not_learned_from():
     targets = current.targets[np.argsort(current.goals)]
     assert np.isinf(targets[0, 5]) and np.isinf(targets[5, 0]) and targets[0, 4] == 4
     assert np.isfinite(targets).sum() == 40 * 40 - 2
-
-
-def test_coordinates_fade_away_and_leave_a_map_of_the_asked_dimension_that_does_not_fold():
-    frames = np.eye(40, dtype=np.float32)
-    config = dataclasses.replace(QUICK, num_updates=400, loss="absolute", fading=4)
-    embedding = fitted(frames, LINE, config, dim=1)
-    assert embedding.head.dim == 1 and embedding.encoder(torch.from_numpy(frames)).shape == (40, 1)
-    assert relative_error(embedding, frames, LINE) < 0.1

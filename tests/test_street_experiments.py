@@ -134,3 +134,12 @@ def test_the_truth_knows_ways_along_the_streets():
     truth = StreetTruth(generate_city("street-tiny", seed=0))
     straight = np.linalg.norm(truth.streets.xy[:, None] - truth.streets.xy, axis=-1)
     assert (truth.metres >= straight - 1e-3).all() and truth.hops.max() > 15
+
+
+def test_points_fitted_to_known_distances_put_unknown_ones_right_where_no_start_folds():
+    place = np.random.default_rng(0).uniform(0, 30, (60, 2))
+    path = np.linalg.norm(place[:, None] - place, axis=-1)
+    unknown = street_generalization.opposite_quarters(place)
+    points = street_generalization.fit_points(np.where(unknown, np.inf, path), 2.0, 0, CPU, is_smoke=False)
+    found = np.linalg.norm(points[:, None] - points, axis=-1)
+    assert np.abs(found - path)[unknown].mean() < 0.05 * path[unknown].mean()
