@@ -48,7 +48,6 @@ from plan2vec.training import Journal, rng_at
 DOMAINS = ("street-tiny", "street-small", "street-medium", "street-large")
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
-DIM = {"street-tiny": 64, "street-small": 64, "street-medium": 64, "street-large": 128}  # of the map
 NUM_UPDATES = {"street-tiny": 1500, "street-small": 3000, "street-medium": 4000, "street-large": 5000}  # of the map
 METRIC_UPDATES = {"street-tiny": 300, "street-small": 500, "street-medium": 700, "street-large": 1000}  # of the local metric
 BLOCK = {"street-tiny": 128, "street-small": 256, "street-medium": 512, "street-large": 512}  # goals, and nodes, of an update of the map
@@ -73,7 +72,7 @@ RULES = {"success": Rule(50, None), "success_near": Rule(15, 20)}  # by metric: 
 def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     """Settings for streets, found on the real network (docs/streets.md): roots of path lengths fit into l2, path lengths do not."""
     return Config(
-        dim=DIM[domain], head="squared", encoder=encoder, view="moving", seed=seed,
+        dim=64, head="squared", encoder=encoder, view="moving", seed=seed,
         local_metric=LocalMetricConfig(num_updates=METRIC_UPDATES[domain], batch_size=128),
         closures=ClosureConfig(min_degree=8.0),  # a view's visits and those of its two neighbours
         embedding=EmbeddingConfig(num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000,
