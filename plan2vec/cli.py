@@ -53,7 +53,6 @@ from plan2vec.readers import ReadWarning, find_format, read
 from plan2vec.report import write_report
 from plan2vec.review import draw_suspects, judge_by_name, map_follows, suspects
 from plan2vec.run import read_data, require_finished
-from plan2vec.search import connected_parts
 from plan2vec.strike import read_judged
 from plan2vec.version import __version__
 
@@ -295,7 +294,7 @@ def asked_frame(model: Model, text: str) -> str | np.ndarray:
 
 def plan_answer(model: Model, made: Plan) -> dict:
     """The plan as a plain map; `parts` says which parts of the graph start and goal lie in."""
-    _, part = connected_parts(model.graph)
+    _, part = model.parts
     answer = dataclasses.asdict(made) | {"hops": made.hops}
     del answer["touched"]
     answer["parts"] = [int(part[number]) if number >= 0 else None for number in (made.start, made.goal)]

@@ -8,13 +8,14 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
+from plan2vec.balls import neighbor_lists
 from plan2vec.data import Sequences, SuccessRule, split_sequences, transitions
 from plan2vec.domains import find_domain
 from plan2vec.graph import closure_entries, edge_rows, places
 from plan2vec.local_metric import recorded_pairs
 from plan2vec.model import Model
 from plan2vec.pipeline import join_frames, training_frames
-from plan2vec.planner import Distance, Plan, make_plan, neighbor_lists, walk_many
+from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search import connected_parts, distances_from, tree_depths
 from plan2vec.training import rng_at
 from plan2vec.version import __version__
@@ -148,11 +149,11 @@ def costed(episodes: Episodes) -> np.ndarray:
 
 def cost_plans(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, list[Plan]]:
     chosen = costed(episodes)
-    tasks = list(zip(episodes.starts[chosen].tolist(), episodes.goals[chosen].tolist(), strict=True))
+    starts, goals = episodes.starts[chosen], episodes.goals[chosen]
     return {
-        "dijkstra": [dijkstra_cost(graph, start, goal) for start, goal in tasks],
-        "astar": [make_plan(graph, distance, start, goal, "astar") for start, goal in tasks],
-        "greedy": [make_plan(graph, distance, start, goal, "greedy") for start, goal in tasks],
+        "dijkstra": [dijkstra_cost(graph, start, goal) for start, goal in zip(starts.tolist(), goals.tolist(), strict=True)],
+        "astar": make_plans(graph, distance, starts, goals, "astar"),
+        "greedy": make_plans(graph, distance, starts, goals, "greedy"),
     }
 
 

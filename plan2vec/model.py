@@ -16,7 +16,7 @@ from plan2vec.graph import places
 from plan2vec.heads import Head
 from plan2vec.local_metric import NEAR, LocalMetric, local_vectors, pair_distances
 from plan2vec.neighbors import nearest
-from plan2vec.planner import Plan, make_plan
+from plan2vec.planner import Plan, make_plans
 from plan2vec.run import (
     BuiltGraph,
     Run,
@@ -61,7 +61,6 @@ class Model:
         self.graph, self.radius, self.closure_report = graph, radius, closure_report
         self.embedding, self.vectors = embedding, vectors
         self.seconds = seconds  # wall time a stage
-        self._vectors = torch.from_numpy(np.asarray(vectors))
         self._local_vectors: np.ndarray | None = None
 
     @property
@@ -81,6 +80,11 @@ class Model:
         """(n,) the frame that stands for each: the first of those in which nothing moved."""
         return places(self.graph, self.sequences.sequence)
 
+    @cached_property
+    def parts(self) -> tuple[int, np.ndarray]:
+        """The number of parts of the graph, and (n,) the part of each frame, 0 the largest."""
+        return connected_parts(self.graph)
+
     def embed(self, frames: np.ndarray) -> np.ndarray:
         """(n, dim) vectors of frames: uint8 (n, h, w, c), or (n, h, w) when gray, or observations (n, d)."""
         images = FrameTensors(self._arranged(frames), self.device)
@@ -92,8 +96,9 @@ class Model:
 
     def distance_between(self, first: np.ndarray | int, second: np.ndarray | int) -> np.ndarray:
         """(m,) learned distance between recorded frames, by number, from vectors computed once."""
-        a, b = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
-        return self._head_distance(self._vectors[torch.from_numpy(a.astype(np.int64))], self._vectors[torch.from_numpy(b.astype(np.int64))])
+        if np.shape(first) != np.shape(second) or not np.shape(first):
+            first, second = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
+        return self._head_distance(*(torch.from_numpy(self.vectors.take(numbers, axis=0)) for numbers in (first, second)))
 
     def local_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) local metric between recorded frames, by number."""
@@ -128,14 +133,33 @@ class Model:
                 numbers.append(self.frame_number(asked, name))
         if off:
             return Plan(numbers[0], numbers[1], method, None, None, 0, 0, "; ".join(off))
-        start_place, goal_place = self.places[numbers].tolist()  # where one stood still, one frame will do
-        return self._explain(make_plan(self.graph, self.distance_between, start_place, goal_place, method, lookahead, memory))
+        return self.plan_many(np.array(numbers[:1]), np.array(numbers[1:]), method, lookahead, memory)[0]
+
+    def plan_many(
+        self, starts: np.ndarray, goals: np.ndarray, method: str = "greedy", lookahead: int = 3, memory: bool = False
+    ) -> list[Plan]:
+        """Plans from each start to the goal beside it, by frame numbers (m,), (m,): as `plan` makes them, thousands at once."""
+        starts, goals = self._checked_numbers(starts, "starts"), self._checked_numbers(goals, "goals")
+        if len(starts) != len(goals):
+            raise ValueError(f"every start needs one goal, but there are {len(starts)} starts and {len(goals)} goals")
+        starts, goals = self.places[starts], self.places[goals]  # where one stood still, one frame will do
+        return [self._explain(plan) for plan in make_plans(self.graph, self.distance_between, starts, goals, method, lookahead, memory)]
+
+    def _checked_numbers(self, numbers: np.ndarray, name: str) -> np.ndarray:
+        """(m,) int64 frame numbers, or a clear refusal."""
+        checked = np.asarray(numbers)
+        if checked.ndim != 1 or (len(checked) and checked.dtype.kind not in "iu"):
+            raise ValueError(f"{name} must be frame numbers in one dimension, but came as {checked.dtype} of shape {checked.shape}")
+        outside = checked[(checked < 0) | (checked >= len(self.places))]
+        if len(outside):
+            raise ValueError(f"{name} must be frame numbers from 0 to {len(self.places) - 1}, but {outside[0]} came")
+        return checked.astype(np.int64)
 
     def _explain(self, plan: Plan) -> Plan:
         """Say which parts of the graph start and goal lie in where no path can exist."""
         if plan.nodes is not None:
             return plan
-        num_parts, part = connected_parts(self.graph)
+        num_parts, part = self.parts
         if part[plan.start] == part[plan.goal]:
             return plan
         reason = f"no path: start lies in part {part[plan.start]}, goal in part {part[plan.goal]} of {num_parts} (0 is the largest)"

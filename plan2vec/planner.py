@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from plan2vec.search import ball, best_first, path_length
+from plan2vec.balls import Balls, balls, edge_lengths, neighbor_lists
+from plan2vec.search import Path, best_first, best_first_many, checked_nodes
 
 Method = Literal["greedy", "lookahead", "astar", "dijkstra"]
 METHODS: tuple[str, ...] = get_args(Method)
+WALKS_AT_ONCE = 4096  # that look one hop ahead
+NODES_AT_ONCE = 2**26  # frames x walks whose visits are marked: 2 x 64 MB
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (m,) frames, (m,) goals -> (m,) learned steps between them
 
 
@@ -36,57 +38,107 @@ class Plan:
 
 def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3, memory: bool = False) -> Plan:
     """Plan from frame to frame by one of METHODS; `memory` keeps greedy and lookahead from choosing a frame twice."""
+    return make_plans(graph, distance, np.array([start]), np.array([goal]), method, lookahead, memory)[0]
+
+
+def make_plans(
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, lookahead: int = 3, memory: bool = False
+) -> list[Plan]:
+    """Many plans at once, from each start to the goal beside it: the same as one at a time, many times faster."""
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
+    starts, goals = checked_nodes(graph, starts), checked_nodes(graph, goals)
+    tasks = list(zip(starts.tolist(), goals.tolist(), strict=True))
     if method in ("greedy", "lookahead"):
         depth = lookahead if method == "lookahead" else 1
-        return _walk_one(graph, lambda nodes: distance(nodes, np.full(len(nodes), goal)), start, goal, method, depth, memory)
-    heuristic = (lambda nodes: distance(nodes, np.full(len(nodes), goal))) if method == "astar" else None
-    path = best_first(graph, start, goal, heuristic)
-    length = path.length if path.nodes is not None else None
-    reason = "" if path.nodes is not None else "no path leads from start to goal on the graph"
-    return Plan(start, goal, method, path.nodes, length, path.num_expanded, path.num_touched, reason, path.touched)
+        at_once = max(1, min(WALKS_AT_ONCE // max(1, depth) ** 2, NODES_AT_ONCE // graph.shape[0]))  # balls grow as a room's area does
+        parts = [slice(first, first + at_once) for first in range(0, len(starts), at_once)]
+        return [plan for part in parts for plan in _walk_all(graph, distance, starts[part], goals[part], method, depth, memory)]
+    if method == "dijkstra":
+        paths = [best_first(graph, start, goal) for start, goal in tasks]
+    else:
+        paths = best_first_many(graph, starts, goals, distance)
+    return [_plan_of(path, start, goal, method) for path, (start, goal) in zip(paths, tasks, strict=True)]
+
+
+def _plan_of(path: Path, start: int, goal: int, method: str) -> Plan:
+    if path.nodes is None:
+        reason = "no path leads from start to goal on the graph"
+        return Plan(start, goal, method, None, None, path.num_expanded, path.num_touched, reason, path.touched)
+    return Plan(start, goal, method, path.nodes, path.length, path.num_expanded, path.num_touched, "", path.touched)
 
 
 def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
     """Steps of every hop of a path on the graph; they add up to the plan's length."""
-    lengths = []
-    for node, following in pairwise(nodes):
-        row = slice(graph.indptr[node], graph.indptr[node + 1])
-        lengths.append(float(graph.data[row][graph.indices[row] == following].min()))
-    return lengths
+    return edge_lengths(graph, np.array(nodes[:-1], np.int64), np.array(nodes[1:], np.int64)).tolist()
 
 
-def _walk_one(
-    graph: csr_array, to_goal: Callable[[np.ndarray], np.ndarray], start: int, goal: int, method: str, depth: int, memory: bool
-) -> Plan:
+def _walk_all(
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, depth: int, memory: bool
+) -> list[Plan]:
     """Again and again to the frame of the `depth`-hop ball that D puts nearest to the goal (the paper's k-step plan-ahead)."""
-    nodes, visited = [start], {start}
-    touched: set[int] = set()
-    num_expanded = 0
-    while nodes[-1] != goal:
-        around = ball(graph, nodes[-1], depth)
-        num_expanded += around.num_expanded
-        touched.update(around.nodes[len(around.nodes) - around.num_touched :].tolist())  # its first node only if a query returned it
-        choices = np.arange(1, len(around.nodes))
-        if memory:
-            choices = choices[[node not in visited for node in around.nodes[1:].tolist()]]
-        if not len(choices):
-            return _stuck(start, goal, method, num_expanded, touched, f"stuck at frame {nodes[-1]}: every neighbour was visited")
-        place = choices[np.argmin(to_goal(around.nodes[choices]))]
-        if np.any(around.nodes[choices] == goal):
-            place = choices[around.nodes[choices] == goal][0]
-        hops = around.hops_to(int(place))[1:]
-        if hops[-1] in visited:  # without memory the walk would go round forever
-            return _stuck(start, goal, method, num_expanded, touched, f"{method} goes in a circle at frame {hops[-1]}")
-        nodes += hops
-        visited.update(hops if memory else hops[-1:])  # frames passed on the way chose nothing yet
-    return Plan(start, goal, method, nodes, path_length(graph, nodes), num_expanded, len(touched), "", frozenset(touched))
+    everyone, here = np.arange(len(starts)), starts.copy()
+    visited, touched = (np.zeros((len(starts), graph.shape[0]), bool) for _ in range(2))
+    visited[everyone, starts] = True
+    trace, reasons = [(everyone, starts)], [""] * len(starts)  # (walks, the frame each enters), hop after hop; why a walk ended
+    num_expanded = np.zeros(len(starts), np.int64)
+    going = everyone[starts != goals]
+    while len(going):
+        around = balls(graph, here[going], depth)
+        walk, is_start = going[around.owner], around.parents < 0
+        returned = ~is_start | around.start_touched[around.owner]
+        touched[walk[returned], around.nodes[returned]] = True
+        num_expanded[going] += around.num_expanded
+        place = _nearest(around, goals[going], distance, ~is_start & ~visited[walk, around.nodes] if memory else ~is_start)
+        for which in going[place < 0].tolist():
+            reasons[which] = f"stuck at frame {here[which]}: every neighbour was visited"
+        going, place = going[place >= 0], place[place >= 0]
+        circling = visited[going, around.nodes[place]]  # without memory these walks would go round forever
+        for which, frame in zip(going[circling].tolist(), around.nodes[place[circling]].tolist(), strict=True):
+            reasons[which] = f"{method} goes in a circle at frame {frame}"
+        going, place = going[~circling], place[~circling]
+        passed = [(going[which], frames) for which, frames in around.hops_to(place)]
+        for which, frames in passed if memory else passed[-1:]:  # without memory frames passed on the way chose nothing yet
+            visited[which, frames] = True
+        trace += passed
+        here[going] = around.nodes[place]
+        going = going[here[going] != goals[going]]
+    answers = [frozenset(np.flatnonzero(row).tolist()) for row in touched]
+    plans = []
+    for which, (nodes, length) in enumerate(_paths(graph, trace)):
+        task, cost = (int(starts[which]), int(goals[which]), method), (int(num_expanded[which]), len(answers[which]))
+        if reasons[which]:
+            reason = f"{reasons[which]}; try lookahead, astar or dijkstra"
+            plans.append(Plan(*task, None, None, *cost, reason, answers[which]))
+        else:
+            plans.append(Plan(*task, nodes, length, *cost, "", answers[which]))
+    return plans
 
 
-def _stuck(start: int, goal: int, method: str, num_expanded: int, touched: set[int], reason: str) -> Plan:
-    reason += "; try lookahead, astar or dijkstra"
-    return Plan(start, goal, method, None, None, num_expanded, len(touched), reason, frozenset(touched))
+def _paths(graph: csr_array, trace: list[tuple[np.ndarray, np.ndarray]]) -> list[tuple[list[int], float]]:
+    """Of each walk its frames, in their order, and its length in steps."""
+    walk, frame = (np.concatenate(parts) for parts in zip(*trace, strict=True))
+    order = np.argsort(walk, kind="stable")
+    walk, frame = walk[order], frame[order]
+    hop = np.flatnonzero(walk[1:] == walk[:-1])
+    length = np.bincount(walk[hop], edge_lengths(graph, frame[hop], frame[hop + 1]), minlength=walk[-1] + 1)
+    nodes = np.split(frame, np.flatnonzero(np.diff(walk)) + 1)
+    return [(part.tolist(), steps) for part, steps in zip(nodes, length.tolist(), strict=True)]
+
+
+def _nearest(around: Balls, goals: np.ndarray, distance: Distance, allowed: np.ndarray) -> np.ndarray:
+    """(m,) the place of each ball's allowed frame that D puts nearest to the goal, the goal itself before all; -1 where none is allowed."""
+    places = np.flatnonzero(allowed)
+    owner, nodes = around.owner[places], around.nodes[places]
+    score = distance(nodes, goals[owner]).astype(np.float64)
+    score[nodes == goals[owner]] = -1.0
+    best = np.full(len(goals), -1)
+    if len(places):
+        groups = np.flatnonzero(np.diff(owner, prepend=-1))
+        least = np.repeat(np.minimum.reduceat(score, groups), np.diff(groups, append=len(score)))
+        winners = places[score == least][::-1]
+        best[around.owner[winners]] = winners  # reversed, so that the first of equals stays
+    return best
 
 
 @dataclass(frozen=True)
@@ -140,14 +192,6 @@ def _next_nodes(
     following = np.full(len(here), -1)
     following[owner[best]] = neighbor[best]  # reversed, so that the first of equals stays
     return following
-
-
-def neighbor_lists(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All neighbours of the nodes, end to end: (owner, neighbor), where owner is the place in `nodes`."""
-    counts = np.diff(graph.indptr)[nodes]
-    owner = np.repeat(np.arange(len(nodes)), counts)
-    offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return owner, graph.indices[graph.indptr[nodes][owner] + offset].astype(np.int64)
 
 
 def _unvisited(graph: csr_array, trace: np.ndarray) -> np.ndarray:

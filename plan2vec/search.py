@@ -4,7 +4,7 @@ The graph is a `scipy.sparse.csr_array` (n, n): entry (i, j) is the length in st
 An entry stored as zero is an edge of length zero; an entry that is not stored is a missing edge.
 
 One plan          best_first: Dijkstra, A*, weighted A*, greedy best-first and the walk with a queue of one are settings of it.
-One lookahead     ball: everything within a few hops.
+Many plans        best_first_many: the same searches side by side, so that the heuristic is asked once for all of them.
 Training targets  distances_from: exact distances from many sources, in several processes if asked.
 
 Two costs, never mixed: `num_expanded` counts how often the neighbours of a node were asked for (a node expanded again counts
@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,9 +28,12 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 Heuristic = Callable[[np.ndarray], np.ndarray]  # (m,) node numbers -> (m,) estimated distances to the goal, steps
+PairHeuristic = Callable[[np.ndarray, np.ndarray], np.ndarray]  # the same from (m,) nodes to (m,) goals
+Expansions = Generator[np.ndarray, np.ndarray | None, "Path"]  # gives nodes, takes their estimates
 
 SECONDS_PER_EDGE = 1e-8  # scipy's Dijkstra, for every stored edge and source, on one core
 SECONDS_TO_START = 2.0  # child processes that search, on a slow file system
+NODES_AT_ONCE = 2**24  # nodes x searches side by side: 0.5 GB of what is known about them
 SOURCES_AT_ONCE = 64  # rows of float64 distances that scipy holds before they become float32
 
 
@@ -43,24 +46,6 @@ class Path:
     num_expanded: int  # times the neighbours of a node were asked for
     num_touched: int  # distinct nodes returned by these queries
     touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # these nodes
-
-
-@dataclass(frozen=True)
-class Ball:
-    """The m nodes within some number of hops of a start, in the order breadth-first search finds them."""
-
-    nodes: np.ndarray  # (m,) int64 node numbers; the first is the start
-    parents: np.ndarray  # (m,) int64 places in `nodes`: where each was reached from; -1 for the start
-    num_expanded: int  # nodes whose neighbours were asked for
-    num_touched: int  # distinct nodes returned by these queries
-
-    def hops_to(self, place: int) -> list[int]:
-        """Node numbers from the start to `nodes[place]`, both included, by the fewest hops."""
-        hops = []
-        while place >= 0:
-            hops.append(int(self.nodes[place]))
-            place = int(self.parents[place])
-        return hops[::-1]
 
 
 # ---------------------------------------------------------------------------------------------------- one start, one goal
@@ -95,36 +80,78 @@ def best_first(
     With a `queue_size` only that many open nodes are kept; the others are forgotten, and may be found again later.
     The search ends when the goal is taken from the queue, not when it is first seen. Ties go to the smaller estimate, then number.
     """
-    start, goal = (int(node) for node in _checked_nodes(graph, [start, goal]))
     _check_weights(heuristic_weight, cost_weight, queue_size)
-    estimates = _Estimates(heuristic)
-    waiting = _Queue()
-    cost, parent = {start: 0.0}, {start: -1}
-    expanded: set[int] = set()
-    touched: set[int] = set()
-    num_expanded = 0
+    search = _expansions(graph, start, goal, heuristic_weight, cost_weight, queue_size)
+    return _drive([search], [goal], lambda nodes, _: np.zeros(len(nodes)) if heuristic is None else heuristic(nodes))[0]
 
+
+def best_first_many(graph: csr_array, starts: np.ndarray, goals: np.ndarray, heuristic: PairHeuristic) -> list[Path]:
+    """A* from every start to the goal beside it, each as `best_first` finds it.
+
+    The searches go on side by side, an expansion a round, so that the heuristic is asked for all of them at once.
+    """
+    at_once = max(1, NODES_AT_ONCE // graph.shape[0])
+    paths: list[Path] = []
+    for first in range(0, len(starts), at_once):
+        tasks = list(zip(starts[first : first + at_once].tolist(), goals[first : first + at_once].tolist(), strict=True))
+        searches = [_expansions(graph, start, goal, 1.0, 1.0, None) for start, goal in tasks]
+        paths += _drive(searches, [goal for _, goal in tasks], heuristic)
+    return paths
+
+
+def _drive(searches: list[Expansions], goals: list[int], heuristic: PairHeuristic) -> list[Path]:
+    """All searches to their end, a round of estimates at a time."""
+    paths: dict[int, Path] = {}
+    answers: dict[int, np.ndarray | None] = dict.fromkeys(range(len(searches)))
+    while answers:
+        asked: dict[int, np.ndarray] = {}
+        for which, answer in answers.items():
+            try:
+                asked[which] = searches[which].send(answer)
+            except StopIteration as finished:
+                paths[which] = finished.value
+        answers = {}
+        if asked:
+            sizes = [len(nodes) for nodes in asked.values()]
+            estimates = heuristic(np.concatenate(list(asked.values())), np.repeat([goals[which] for which in asked], sizes))
+            answers |= zip(asked, np.split(_checked_estimates(estimates, sum(sizes)), np.cumsum(sizes[:-1])), strict=True)
+    return [paths[which] for which in range(len(searches))]
+
+
+def _expansions(graph: csr_array, start: int, goal: int, heuristic_weight: float, cost_weight: float, queue_size: int | None) -> Expansions:
+    """The search itself: gives nodes seen for the first time, takes their estimates, and ends with the path."""
+    start, goal = (int(node) for node in checked_nodes(graph, [start, goal]))
+    n = graph.shape[0]
+    cost, parent, estimates = np.full(n, math.inf), np.full(n, -1), np.zeros(n)
+    touched, expanded = np.zeros(n, bool), np.zeros(n, bool)
+    waiting, num_expanded = _Queue(), 0
+    cost[start] = 0.0
     waiting.push(start, 0.0, 0.0)
-    while (node := waiting.pop()) is not None:
-        if node == goal:
-            nodes = _trace(parent, goal)
-            return Path(nodes, path_length(graph, nodes), num_expanded, len(touched), frozenset(touched))
-        neighbors, weights = _edges(graph, node)
+    while (node := waiting.pop()) is not None and node != goal:
+        row = slice(graph.indptr[node], graph.indptr[node + 1])
+        neighbors = graph.indices[row]
         num_expanded += 1
-        expanded.add(node)
-        touched.update(neighbors)
-        estimates.learn(neighbors)
-        for neighbor, weight in zip(neighbors, weights, strict=True):
-            new_cost = cost[node] + weight
-            if new_cost < cost.get(neighbor, math.inf) and (cost_weight > 0 or neighbor not in expanded):
+        expanded[node] = True
+        new = neighbors[~touched[neighbors]]
+        if len(new):
+            touched[new] = True
+            estimates[new] = yield new.astype(np.int64)
+        costs = cost[node] + graph.data[row].astype(np.float64)
+        cheaper = costs < cost[neighbors]
+        if cost_weight == 0:
+            cheaper &= ~expanded[neighbors]
+        improved = neighbors[cheaper]
+        for neighbor, new_cost, estimate in zip(improved.tolist(), costs[cheaper].tolist(), estimates[improved].tolist(), strict=True):
+            if new_cost < cost[neighbor]:  # a row may name a neighbour twice
                 cost[neighbor], parent[neighbor] = new_cost, node
-                estimate = estimates.known[neighbor]
                 waiting.push(neighbor, cost_weight * new_cost + heuristic_weight * estimate, estimate)
         if queue_size is not None:
             for dropped in waiting.keep_best(queue_size):
-                if dropped not in expanded:  # only expanded nodes are anyone's parent
-                    del cost[dropped], parent[dropped]
-    return Path(None, math.inf, num_expanded, len(touched), frozenset(touched))
+                if not expanded[dropped]:  # only expanded nodes are anyone's parent
+                    cost[dropped], parent[dropped] = math.inf, -1
+    nodes = _trace(parent, goal) if node is not None else None
+    answers = frozenset(np.flatnonzero(touched).tolist())
+    return Path(nodes, path_length(graph, nodes) if nodes is not None else math.inf, num_expanded, len(answers), answers)
 
 
 def path_length(graph: csr_array, nodes: Sequence[int]) -> float:
@@ -168,25 +195,14 @@ class _Queue:
         return dropped
 
 
-class _Estimates:
-    """Estimated distances to the goal, asked for once a node; all zero without a heuristic."""
-
-    def __init__(self, heuristic: Heuristic | None) -> None:
-        self.heuristic = heuristic
-        self.known: dict[int, float] = {}
-
-    def learn(self, nodes: list[int]) -> None:
-        new = [node for node in nodes if node not in self.known]
-        if new and self.heuristic is None:
-            self.known.update(dict.fromkeys(new, 0.0))
-        elif new and self.heuristic is not None:
-            estimates = np.asarray(self.heuristic(np.array(new)))
-            if estimates.shape != (len(new),) or np.isnan(estimates).any():
-                raise ValueError(
-                    f"the heuristic must return {len(new)} numbers, one a node, but returned shape {estimates.shape}"
-                    f" with {int(np.isnan(estimates).sum())} NaN"
-                )
-            self.known.update(zip(new, estimates.tolist(), strict=True))
+def _checked_estimates(estimates: np.ndarray, num: int) -> np.ndarray:
+    estimates = np.asarray(estimates)
+    if estimates.shape != (num,) or np.isnan(estimates).any():
+        raise ValueError(
+            f"the heuristic must return {num} numbers, one a node, but returned shape {estimates.shape}"
+            f" with {int(np.isnan(estimates).sum())} NaN"
+        )
+    return estimates
 
 
 def _edges(graph: csr_array, node: int) -> tuple[list[int], list[float]]:
@@ -195,34 +211,11 @@ def _edges(graph: csr_array, node: int) -> tuple[list[int], list[float]]:
     return graph.indices[row].tolist(), graph.data[row].tolist()
 
 
-def _trace(parent: dict[int, int], goal: int) -> list[int]:
+def _trace(parent: np.ndarray, goal: int) -> list[int]:
     nodes = [goal]
     while parent[nodes[-1]] >= 0:
-        nodes.append(parent[nodes[-1]])
+        nodes.append(int(parent[nodes[-1]]))
     return nodes[::-1]
-
-
-# ---------------------------------------------------------------------------------------------------- one start, some hops
-
-
-def ball(graph: csr_array, start: int, depth: int) -> Ball:
-    """Breadth-first search: every node at most `depth` hops from `start`, whatever the edges weigh."""
-    (start,) = (int(node) for node in _checked_nodes(graph, [start]))
-    if depth < 0:
-        raise ValueError(f"depth must be a number of hops, 0 or more, but is {depth}")
-    nodes, parents, found = [start], [-1], {start}
-    touched: set[int] = set()
-    num_expanded = 0
-    for _ in range(depth):
-        for place in range(num_expanded, len(nodes)):  # the nodes found in the round before
-            neighbors, _weights = _edges(graph, nodes[place])
-            touched.update(neighbors)
-            new = [neighbor for neighbor in dict.fromkeys(neighbors) if neighbor not in found]
-            found.update(new)
-            nodes.extend(new)
-            parents.extend([place] * len(new))
-            num_expanded += 1
-    return Ball(np.array(nodes, np.int64), np.array(parents, np.int64), num_expanded, len(touched))
 
 
 # ---------------------------------------------------------------------------------------------------- many sources, all nodes
@@ -247,7 +240,7 @@ def distances_from(
     A child takes about 0.5 s to start: on 10,000 nodes of degree 60 (6 ms a source) two on two cores took 1.0 s instead of 0.7 s for
     128 sources, 2.0 s instead of 3.3 s for 500, 6.3 s instead of 11.9 s for 2,000.
     """
-    sources = _checked_nodes(graph, sources)
+    sources = checked_nodes(graph, sources)
     if num_workers < 1:
         raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
     dtypes: dict[str, type[np.generic]] = {"distances": np.float32, "predecessors": np.int32} if predecessors else {"distances": np.float32}
@@ -271,7 +264,7 @@ def hop_counts(graph: csr_array, sources: np.ndarray) -> np.ndarray:
 
     Where several paths are equally short it is the count of one of them, the one that `distances_from` finds.
     """
-    sources = _checked_nodes(graph, sources)
+    sources = checked_nodes(graph, sources)
     distances, predecessors = distances_from(graph, sources, predecessors=True)
     return tree_depths(distances, predecessors)
 
@@ -371,7 +364,7 @@ def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "w
 # ---------------------------------------------------------------------------------------------------- refusals
 
 
-def _checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray) -> np.ndarray:
+def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray) -> np.ndarray:
     """(m,) int64 node numbers of this graph, or a ValueError."""
     checked = np.asarray(nodes, dtype=np.int64) if len(nodes) == 0 else np.asarray(nodes)
     if checked.ndim != 1 or checked.dtype.kind not in "iu":

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from plan2vec.planner import METHODS, make_plan, neighbor_lists, walk_many
-from plan2vec.search import distances_from, hop_counts, path_length
+from plan2vec.balls import neighbor_lists
+from plan2vec.planner import METHODS, Plan, make_plan, make_plans, walk_many
+from plan2vec.search import best_first, distances_from, hop_counts, path_length
 
 
 def graph_of(num_nodes, edges):
@@ -173,6 +174,92 @@ def test_the_start_is_touched_only_if_a_query_returned_it():
     back = graph_of(3, both_ways({(0, 1): 1.0, (1, 2): 1.0}))
     assert make_plan(back, lookup(2, 1, 0), 0, 2, "greedy").num_touched == 3
     assert make_plan(back, lookup(2, 1, 0), 0, 1, "greedy").num_touched == 1
+
+
+# ---------------------------------------------------------------------------------------------------- many plans
+
+
+def naive_ball(graph, start, depth):
+    """Nodes and the places they were reached from, by a loop; expanded nodes and all that their queries returned."""
+    nodes, parents, expanded, touched = [start], [-1], [], set()
+    for _ in range(depth):
+        for place in range(len(expanded), len(nodes)):
+            expanded.append(nodes[place])
+            for neighbor in graph.indices[graph.indptr[nodes[place]] : graph.indptr[nodes[place] + 1]].tolist():
+                touched.add(neighbor)
+                if neighbor not in nodes:
+                    nodes.append(neighbor)
+                    parents.append(place)
+    return nodes, parents, len(expanded), touched
+
+
+def naive_plan(graph, table, start, goal, method, depth, memory):
+    """One walk or search at a time, as the text of the paper says it."""
+    if method == "astar":
+        path = best_first(graph, start, goal, lambda nodes: table[nodes, goal])
+        return Plan(start, goal, method, path.nodes, path.length if path.nodes else None, path.num_expanded, path.num_touched)
+    walk, visited, touched, num_expanded = [start], {start}, set(), 0
+    while walk[-1] != goal:
+        nodes, parents, asked, answers = naive_ball(graph, walk[-1], depth)
+        num_expanded, touched = num_expanded + asked, touched | answers
+        choices = [place for place in range(1, len(nodes)) if not (memory and nodes[place] in visited)]
+        if not choices:
+            return Plan(start, goal, method, None, None, num_expanded, len(touched))
+        place = min(choices, key=lambda place: -1 if nodes[place] == goal else table[nodes[place], goal])
+        hops = []
+        while place > 0:
+            hops.insert(0, nodes[place])
+            place = parents[place]
+        if hops[-1] in visited:
+            return Plan(start, goal, method, None, None, num_expanded, len(touched))
+        walk += hops
+        visited.update(hops if memory else hops[-1:])
+    return Plan(start, goal, method, walk, path_length(graph, walk), num_expanded, len(touched))
+
+
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize(("method", "depth"), [("greedy", 1), ("lookahead", 2), ("lookahead", 3), ("astar", 1)])
+def test_many_plans_equal_plans_one_at_a_time(monkeypatch, method, depth, memory):
+    monkeypatch.setattr("plan2vec.planner.WALKS_AT_ONCE", 100)
+    num_found = num_lost = 0
+    for seed in range(6):
+        graph, rng = random_world(seed)
+        table = np.round(exact_distance(graph)(*np.indices((40, 40))) + rng.uniform(0, 9, (40, 40)), 1)  # rounded: ties
+        starts, goals = rng.integers(0, 40, (2, 60))
+        plans = make_plans(graph, lambda a, b, table=table: table[a, b], starts, goals, method, depth, memory)
+        for plan, start, goal in zip(plans, starts.tolist(), goals.tolist(), strict=True):
+            expected = naive_plan(graph, table, start, goal, method, depth, memory)
+            assert (plan.start, plan.goal, plan.nodes, plan.length) == (start, goal, expected.nodes, expected.length)
+            assert (plan.num_expanded, plan.num_touched) == (expected.num_expanded, expected.num_touched)
+            assert len(plan.touched) == plan.num_touched
+            num_found, num_lost = num_found + (plan.nodes is not None), num_lost + (plan.nodes is None)
+    assert num_found > 50 and (num_lost > 0 or memory or method == "astar" or depth == 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_plans_many_tasks_as_it_plans_each(islands, method):
+    starts, goals = np.random.default_rng(0).integers(96, size=(2, 30))
+    plans = islands.plan_many(starts, goals, method)
+    assert plans == [islands.plan(int(start), int(goal), method) for start, goal in zip(starts, goals, strict=True)]
+    apart = [islands.parts[1][a] != islands.parts[1][b] for a, b in zip(starts, goals, strict=True)]
+    assert any(apart) and all("start lies in part" in plan.reason for plan, parted in zip(plans, apart, strict=True) if parted)
+    assert islands.plan_many(np.array([], int), np.array([], int), method) == []
+
+
+def test_a_model_refuses_tasks_that_name_no_frames(islands):
+    for starts, goals, words in (
+        (np.array([96]), np.array([0]), "starts must be frame numbers from 0 to 95, but 96 came"),
+        (np.array([0]), np.array([0.5]), "goals must be frame numbers in one dimension, but came as float64"),
+        (np.array([0, 1]), np.array([0]), "2 starts and 1 goals"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            islands.plan_many(starts, goals)
+
+
+def test_frames_that_are_not_on_the_graph_are_refused():
+    for method in METHODS:
+        with pytest.raises(ValueError, match=r"lie in 0\.\.3 .*but 4 came"):
+            make_plans(grid(2, 2), exact_distance(grid(2, 2)), np.array([0, 4]), np.array([1, 1]), method)
 
 
 # ---------------------------------------------------------------------------------------------------- many walks

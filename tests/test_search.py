@@ -14,7 +14,17 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 import plan2vec.search
-from plan2vec.search import ball, best_first, connected_parts, distances_from, hop_counts, path_length, run_side_by_side, shortest_path
+from plan2vec.balls import balls
+from plan2vec.search import (
+    best_first,
+    best_first_many,
+    connected_parts,
+    distances_from,
+    hop_counts,
+    path_length,
+    run_side_by_side,
+    shortest_path,
+)
 
 REPOSITORY = FilePath(plan2vec.search.__file__).parent.parent
 
@@ -222,6 +232,22 @@ def test_the_heuristic_is_asked_once_for_each_node_touched():
     assert sorted(asked) == [1, 2, 3] and path.num_touched == 3
 
 
+def test_searches_side_by_side_equal_searches_one_at_a_time(monkeypatch):
+    num_found = 0
+    for at_once in (1, 100, 10**6):
+        monkeypatch.setattr("plan2vec.search.NODES_AT_ONCE", at_once)
+        for _edges, graph, _start, _goal in random_tasks(60, seed=16, continuous=True):
+            rng = np.random.default_rng(graph.nnz)
+            starts, goals = rng.integers(graph.shape[0], size=(2, 9))
+            table = rng.uniform(0, 3, (graph.shape[0],) * 2)
+            many = best_first_many(graph, starts, goals, lambda a, b, table=table: table[a, b])
+            for path, start, goal in zip(many, starts.tolist(), goals.tolist(), strict=True):
+                alone = best_first(graph, start, goal, lambda nodes, table=table, goal=goal: table[nodes, goal])
+                assert path == alone and path.touched == alone.touched
+                num_found += path.nodes is not None and len(path.nodes) > 2
+    assert num_found > 200
+
+
 def test_a_start_that_is_the_goal_is_a_path_of_one_node_for_free():
     graph = graph_of(2, {(0, 1): 1})
     for start in (0, 1):
@@ -253,25 +279,47 @@ def test_refusals_say_what_was_expected_and_what_came():
     with pytest.raises(ValueError, match="num_workers must be 1 or more, but is 0"):
         distances_from(graph, [0], num_workers=0)
     with pytest.raises(ValueError, match="depth .* is -1"):
-        ball(graph, 0, -1)
+        balls(graph, np.array([0]), -1)
 
 
 # ---------------------------------------------------------------------------------------------------- one start, some hops
 
 
+def ways_of(found, starts):
+    """[start, ..., node] of every node of the balls."""
+    ways = [[starts[owner]] for owner in found.owner]
+    for which, nodes in found.hops_to(np.arange(len(found.nodes))):
+        for place, node in zip(which.tolist(), nodes.tolist(), strict=True):
+            ways[place].append(node)
+    return ways
+
+
 @pytest.mark.parametrize("depth", [0, 1, 2, 5])
 def test_a_ball_holds_the_nodes_within_its_hops_nearest_first(depth):
     for edges, graph, start, _goal in random_tasks(200, seed=10):
-        found = ball(graph, start, depth)
+        found = balls(graph, np.array([start]), depth)
         hops = networkx.single_source_shortest_path_length(networkx_of(graph), start, cutoff=depth)
-        ways = [found.hops_to(place) for place in range(len(found.nodes))]
+        ways = ways_of(found, starts=[start])
         assert {way[-1]: len(way) - 1 for way in ways} == hops and len(ways) == len(hops)
         assert all(way[0] == start and all(edge in edges for edge in pairwise(way)) for way in ways)
         assert [way[-1] for way in ways] == found.nodes.tolist()
         assert sorted(map(len, ways)) == list(map(len, ways))
         expanded = {node for node, distance in hops.items() if distance < depth}
-        assert found.num_expanded == len(expanded)
-        assert found.num_touched == len({j for i, j in edges if i in expanded})
+        assert found.num_expanded.tolist() == [len(expanded)]
+        assert len(found.nodes) - 1 + found.start_touched[0] == len({j for i, j in edges if i in expanded})
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_many_balls_are_one_ball_after_another(depth):
+    for _edges, graph, _start, _goal in random_tasks(50, seed=15):
+        starts = np.random.default_rng(0).integers(graph.shape[0], size=7)
+        found, alone = balls(graph, starts, depth), [balls(graph, starts[k : k + 1], depth) for k in range(7)]
+        assert np.array_equal(found.nodes, np.concatenate([one.nodes for one in alone]))
+        assert np.array_equal(found.owner, np.repeat(np.arange(7), [len(one.nodes) for one in alone]))
+        ways = [way for one, start in zip(alone, starts.tolist(), strict=True) for way in ways_of(one, [start])]
+        assert ways_of(found, starts.tolist()) == ways
+        assert found.num_expanded.tolist() == [int(one.num_expanded[0]) for one in alone]
+        assert found.start_touched.tolist() == [bool(one.start_touched[0]) for one in alone]
 
 
 # ---------------------------------------------------------------------------------------------------- many sources, all nodes

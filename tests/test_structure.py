@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
     "version", "files", "staging", "preparation", "data", "heads", "neighbors", "encoder", "augmentation", "classical_scaling", "training",
-    "search",
+    "search", "balls",
     "device_search", "local_metric", "graph", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
     "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "grow", "estimator", "estimate", "figures",
     "film", "inspection", "film_video", "review", "gallery", "report", "explorer", "bench", "experiments", "arguments", "cli",

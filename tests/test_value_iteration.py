@@ -21,6 +21,7 @@ from test_embedding import (
     relative_error,
 )
 
+from plan2vec.balls import balls
 from plan2vec.config import Config, from_json, to_json
 from plan2vec.data import Sequences
 from plan2vec.embedding import EmbeddingConfig
@@ -28,7 +29,7 @@ from plan2vec.encoder import FrameTensors
 from plan2vec.local_metric import LocalMetricConfig
 from plan2vec.model import load
 from plan2vec.pipeline import fit
-from plan2vec.search import ball, connected_parts, distances_from
+from plan2vec.search import connected_parts, distances_from
 from plan2vec.training import Journal
 from plan2vec.value_iteration import (
     Tasks,
@@ -160,7 +161,7 @@ def test_the_lookahead_graph_joins_exactly_the_frames_within_so_many_hops(hops):
     exact = distances_from(graph, np.arange(30)) if hops > 1 else graph.toarray()
     for node in range(30):
         row = slice(reach.indptr[node], reach.indptr[node + 1])
-        assert sorted(reach.indices[row].tolist()) == sorted(ball(graph, node, hops).nodes[1:].tolist())
+        assert sorted(reach.indices[row].tolist()) == sorted(balls(graph, np.array([node]), hops).nodes[1:].tolist())
         assert np.allclose(reach.data[row], exact[node, reach.indices[row]])
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
+from plan2vec.balls import neighbor_lists
 from plan2vec.baselines import VectorJudge
 from plan2vec.baselines.sptm import train_sptm
 from plan2vec.domains import maze
@@ -31,7 +32,7 @@ from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
 from plan2vec.experiments.settings import Settings, timed
 from plan2vec.experiments.table1 import train_baseline
 from plan2vec.graph import closure_entries, edge_rows
-from plan2vec.planner import make_plan, neighbor_lists, walk_many
+from plan2vec.planner import make_plan, walk_many
 from plan2vec.training import rng_at
 
 NAME, TITLE = "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes"

@@ -1,0 +1,83 @@
+"""Neighbours of many frames at once, and everything within a few hops of them, by arrays: what planners look at before they choose."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True)
+class Balls:
+    """The nodes within some hops of each of m starts: k in all, ball after ball, each in the order breadth-first search finds them."""
+
+    owner: np.ndarray  # (k,) which start, ascending
+    nodes: np.ndarray  # (k,) int64 node numbers; the first of a ball is its start
+    parents: np.ndarray  # (k,) places in these arrays: where each was reached from; -1 for starts
+    num_expanded: np.ndarray  # (m,) nodes whose neighbours were asked for
+    start_touched: np.ndarray  # (m,) bool: one of these queries returned the start itself; it always returned all others
+
+    def hops_to(self, places: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The ways by the fewest hops to `nodes[places]`, hop after hop: (which of the places, the nodes entered); starts are left out."""
+        hops, which = [], np.arange(len(places))
+        while len(places):
+            ahead = self.parents[places] >= 0
+            which, places = which[ahead], places[ahead]
+            hops.append((which, self.nodes[places]))
+            places = self.parents[places]
+        return hops[::-1]
+
+
+def neighbor_entries(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The stored edges that leave the nodes, end to end: (owner, entry), where owner is the place in `nodes`, entry that in graph.data."""
+    begin = graph.indptr[nodes].astype(np.int64)
+    counts = graph.indptr[nodes + 1] - begin
+    owner = np.repeat(np.arange(len(nodes)), counts)
+    return owner, np.arange(len(owner)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
+
+
+def neighbor_lists(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All neighbours of the nodes, end to end: (owner, neighbor)."""
+    owner, entry = neighbor_entries(graph, nodes)
+    return owner, graph.indices[entry].astype(np.int64)
+
+
+def edge_lengths(graph: csr_array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) float64 steps of the edges from `first` (m,) to `second` (m,); inf where there is none."""
+    owner, entry = neighbor_entries(graph, first)
+    taken = graph.indices[entry] == second[owner]
+    length = np.full(len(first), np.inf)
+    np.minimum.at(length, owner[taken], graph.data[entry[taken]])
+    return length
+
+
+def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
+    """Breadth-first search from all starts at once: every node at most `depth` hops away, whatever the edges weigh."""
+    if depth < 0:
+        raise ValueError(f"depth must be a number of hops, 0 or more, but is {depth}")
+    starts = np.asarray(starts, np.int64)
+    n, m = graph.shape[0], len(starts)
+    owners, nodes, parents = [np.arange(m)], [starts], [np.full(m, -1)]
+    key = owners[0] * n + starts  # of every node found, ball by ball
+    start_touched, num_expanded, num_before = np.zeros(m, bool), np.zeros(m, np.int64), 0
+    for _ in range(depth):
+        asked, neighbor = neighbor_lists(graph, nodes[-1])
+        owner = owners[-1][asked]
+        num_expanded += np.bincount(owners[-1], minlength=m)
+        start_touched[owner[neighbor == starts[owner]]] = True
+        known, place = np.unique(np.concatenate((key, owner * n + neighbor)), return_index=True)
+        found = np.sort(place[place >= len(key)]) - len(key)  # first occurrences of nodes that no level before had
+        parents.append(num_before + asked[found])
+        num_before += len(nodes[-1])
+        owners.append(owner[found])
+        nodes.append(neighbor[found])
+        key = known
+    return _by_owner(np.concatenate(owners), np.concatenate(nodes), np.concatenate(parents), num_expanded, start_touched)
+
+
+def _by_owner(owner: np.ndarray, nodes: np.ndarray, parents: np.ndarray, num_expanded: np.ndarray, start_touched: np.ndarray) -> Balls:
+    """Level after level becomes ball after ball."""
+    order = np.argsort(owner, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    parents = parents[order]
+    return Balls(owner[order], nodes[order], np.where(parents >= 0, place[parents], -1), num_expanded, start_touched)
