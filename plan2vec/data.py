@@ -9,14 +9,18 @@ A frame travels through the whole program as its number. `frames` may be an arra
 
 import mmap
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 
 from plan2vec.preparation import ReadOptions
 
 CHUNK_BYTES = 1 << 24  # of frames looked at together, so that memory stays bounded however many there are
+PARTS_OF_CHUNK = 16  # that threads share
 STILL_SHARE = 0.1  # a frame that differs from another by less than this share of the median step's change shows the same
 VISIBLE_CHANGE = 8  # gray levels of 255 by which a pixel must change to count, above a camera's noise
 MOVING_SHARE = 0.25  # share of the pixels that a median step changes beyond which the camera itself moves
@@ -60,6 +64,11 @@ class Sequences:
     def frame_shape(self) -> tuple[int, ...]:
         """(height, width, channels) of an image, (d,) of a vector."""
         return tuple(self.frames.shape[1:])
+
+    @cached_property
+    def stretch(self) -> np.ndarray:
+        """(n,) `still_stretches`, computed once: it reads every frame."""
+        return still_stretches(self.frames, self.sequence)
 
     def without_truth(self) -> "Sequences":
         """What training may see: everything but positions."""
@@ -127,24 +136,38 @@ def still_stretches(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
     stretch (so that slow motion ends it) by less than a tenth of what the median recorded step changes; vectors where equal.
     """
     start = transitions(sequence)
-    change = _mean_change(frames, start, start + 1)
+    change = _change_ahead(frames)[start]
     moved = change[change > 0]
     limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
     first = np.arange(len(sequence))
     for number in start[change <= limit] + 1:  # in order, so the stretch of the frame before is known
-        head = first[number - 1 : number]
-        if _mean_change(frames, head, np.array([number]))[0] <= limit:
-            first[number] = head[0]
+        head = first[number - 1]
+        if _mean_change(frames[head : head + 1], frames[number : number + 1])[0] <= limit:
+            first[number] = head
     return first
 
 
-def _mean_change(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(m,) mean absolute difference of frame pairs."""
-    change = np.empty(len(first), np.float32)
-    for part in np.array_split(np.arange(len(first)), max(1, len(first) // 1024)):
-        a, b = frames[first[part]].astype(np.float32), frames[second[part]].astype(np.float32)
-        change[part] = np.abs(a - b).mean(axis=tuple(range(1, a.ndim)))
+def _change_ahead(frames: np.ndarray) -> np.ndarray:
+    """(n - 1,) mean absolute difference of each frame and the next. Frames are read in order, in as many threads as there are cores."""
+    change = np.empty(len(frames) - 1, np.float32)
+
+    def compare(part: slice) -> None:
+        some = frames[part.start : part.stop + 1]
+        change[part] = _mean_change(some[:-1], some[1:])
+
+    with ThreadPoolExecutor() as threads:
+        for chunk in chunks(frames, len(change)):
+            limits = np.linspace(chunk.start, chunk.stop, PARTS_OF_CHUNK + 1).astype(int)
+            list(threads.map(compare, (slice(first, last) for first, last in pairwise(limits.tolist()))))
     return change
+
+
+def _mean_change(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) mean absolute difference of frame pairs."""
+    if first.dtype == np.uint8:
+        change = (np.maximum(first, second) - np.minimum(first, second)).reshape(len(first), -1)
+        return change.sum(axis=1, dtype=np.uint32).astype(np.float32) / np.float32(change.shape[1])
+    return np.abs(first - second).mean(axis=tuple(range(1, first.ndim)))
 
 
 def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:

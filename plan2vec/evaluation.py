@@ -246,8 +246,9 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, 20))[1]
         card["holdout"] = None  # where no step was held out, in a short recording
-        if len(recorded_pairs(sequences.frames, sequences.sequence, held_out, 1).first[0]):
-            graph = join_frames(sequences.without_truth(), model.local_metric, config, model.device, held_out).graph
+        recorded = sequences.without_truth()
+        if len(recorded_pairs(sequences.frames, sequences.sequence, held_out, 1, recorded.stretch).first[0]):
+            graph = join_frames(recorded, model.local_metric, config, model.device, held_out).graph
             card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
     return card | {

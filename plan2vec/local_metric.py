@@ -93,14 +93,17 @@ class Pairs:
         return len(self.first)
 
 
-def recorded_pairs(frames: np.ndarray, sequence: np.ndarray, usable: np.ndarray, max_gap: int) -> Pairs:
-    """Neighbour pairs of the usable frames; pairs between which nothing moved are left out."""
-    first, stretch = [], still_stretches(frames, sequence)
+def recorded_pairs(frames: np.ndarray, sequence: np.ndarray, usable: np.ndarray, max_gap: int, stretch: np.ndarray | None = None) -> Pairs:
+    """Neighbour pairs of the usable frames; pairs between which nothing moved are left out. `stretch`: `still_stretches`, if known."""
+    stretch = still_stretches(frames, sequence) if stretch is None else stretch
+    first = []
     for gap in range(1, max_gap + 1):
         start = frames_ahead(sequence, gap)
         start = start[usable[start] & usable[start + gap]]
         start = start[stretch[start] != stretch[start + gap]]
-        first.append(start[~is_still(frames, start, start + gap)])
+        if gap > 1:  # there and back again; equal frames one step apart are of one stretch
+            start = start[~is_still(frames, start, start + gap)]
+        first.append(start)
     return Pairs(tuple(first), sequence, np.flatnonzero(usable))
 
 
@@ -116,22 +119,23 @@ def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConf
 
 def train_local_metric(
     frames: np.ndarray, sequence: np.ndarray, encoder: str, max_gap: int, config: LocalMetricConfig, seed: int,
-    device: torch.device, journal: Journal = Journal(), usable: np.ndarray | None = None,
+    device: torch.device, journal: Journal = Journal(), usable: np.ndarray | None = None, stretch: np.ndarray | None = None,
 ) -> tuple[LocalMetric, float | None]:  # fmt: skip
     """The metric, and its accuracy on the 10 % of sequences it never saw (None where those hold no step)."""
     torch.manual_seed(seed)
     usable = np.ones(len(sequence), bool) if usable is None else usable
+    stretch = still_stretches(frames, sequence) if stretch is None else stretch
     kept, held_out = np.zeros(len(sequence), bool), np.zeros(len(sequence), bool)
     kept[usable], held_out[usable] = split_sequences(sequence[usable], 0.1, rng_at(seed, 0))
-    pairs = recorded_pairs(frames, sequence, kept, max_gap)
+    pairs = recorded_pairs(frames, sequence, kept, max_gap, stretch)
     if not len(pairs.first[0]):
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
     metric = build_local_metric(frames, encoder, config).to(device)
     images = FrameTensors(frames, device)
     _train_on(metric, images, pairs, config, "", seed, journal)
-    held_pairs = recorded_pairs(frames, sequence, held_out, max_gap)
+    held_pairs = recorded_pairs(frames, sequence, held_out, max_gap, stretch)
     measured = accuracy(metric, images, held_pairs, rng_at(seed, 3))
-    everything = recorded_pairs(frames, sequence, usable, max_gap)  # one plans on all frames, so the last updates see all of them
+    everything = recorded_pairs(frames, sequence, usable, max_gap, stretch)  # one plans on all frames, so the last updates see all of them
     _train_on(metric, images, everything, config.last_updates(), "_on_all", seed, journal)
     return metric, measured
 

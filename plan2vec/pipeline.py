@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.closures import choose_closures
 from plan2vec.config import Config, follow_view
-from plan2vec.data import Sequences, equal_frames, split_sequences, still_stretches
+from plan2vec.data import Sequences, equal_frames, split_sequences
 from plan2vec.embedding import Embedding, train_embedding
 from plan2vec.encoder import FrameTensors, choose_device, encode
 from plan2vec.graph import build_graph
@@ -61,7 +61,7 @@ def fit(
     metric, accuracy = run.product(
         "local_metric.safetensors",
         lambda: train_local_metric(frames, sequence, config.encoder, config.max_gap, config.local_metric, config.seed, target, journal,
-                                   usable),
+                                   usable, recorded.stretch),
         save_local_metric, lambda path: load_local_metric(path, frames, config, target),
     )  # fmt: skip
     built = run.product("graph.npz", lambda: join_frames(recorded, metric, config, target, usable), save_graph_of(sequence), load_graph)
@@ -99,9 +99,9 @@ def training_frames(sequence: np.ndarray, config: Config) -> np.ndarray:
 def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, device: torch.device, usable: np.ndarray) -> BuiltGraph:
     """Stage 2: the recorded transitions and the loop closures that can be believed, as one graph."""
     images = FrameTensors(sequences.frames, device)
-    stretch = still_stretches(sequences.frames, sequences.sequence)
+    stretch = sequences.stretch
     apart = usable & (stretch == np.arange(len(stretch)))  # a place where one stood still is joined by its first frame only
-    first = recorded_pairs(sequences.frames, sequences.sequence, usable, 1).first[0]
+    first = recorded_pairs(sequences.frames, sequences.sequence, usable, 1, stretch).first[0]
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), config.closures.max_radius * config.max_gap)
     candidates = candidate_pairs(metric, images, np.flatnonzero(apart), reach, config.closures.max_neighbors)
