@@ -41,6 +41,7 @@ class ClosureConfig:
     min_degree: float = 12.0  # on sparse recordings the radius grows until frames have this many neighbours on average
     max_radius: float = 1.7  # it never grows beyond this many `max_gap`s
     max_neighbors: int = 200  # nearest candidates a frame
+    search: Literal["auto", "exact", "approximate"] = "auto"  # how they are found; auto: by usearch in large recordings on a CPU
     support: Literal["auto", "both", "common", "detour", "none"] = "auto"  # tests a closure must pass; auto: by local density
     max_detour: float = 4.0  # steps within which a doubtful closure's ends must be joined by recorded steps and surer closures
     max_unsupported: float = 0.1  # the radius stops growing where more than this share of the candidates fails
@@ -87,10 +88,11 @@ def choose_closures(
         believed = believed.select(has_short_detour(believed, sequence, steps, config.max_detour))
         share += (1 - share) * (1 - len(believed) / max(1, num_before))
     degree = 2 * len(believed) / np.count_nonzero(kind >= 0)
+    found = "" if candidates.recall == 1 else f"; approximate neighbours, recall {candidates.recall:.4f}"
     return Closures(
         believed, grown,
         f"radius {grown:.2f} steps ({reason}); {len(believed):,} closures, {degree:.1f} a frame; "
-        f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), {share:.2%} of the candidates failed",
+        f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), {share:.2%} of the candidates failed{found}",
     )  # fmt: skip
 
 

@@ -1,11 +1,22 @@
-"""Stage 2a: all pairs of frames within a distance of each other, by tiles, without an n x n array."""
+"""Stage 2a: all pairs of frames within a distance of each other, without an n x n array.
 
-from dataclasses import dataclass
+Exact, by tiles, on a GPU and for recordings of moderate size; beyond that approximately, by a graph of small worlds (HNSW, of the
+package usearch), whose recall is measured on frames drawn at random. Memory is O(n k) either way.
+"""
+
+import importlib.util
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
 
-TILE = 2048  # rows and columns of one block of distances
+Search = Literal["auto", "exact", "approximate"]
+TILE = 2048  # most rows of one block of distances
+NUMBERS_AT_ONCE = 2**27  # most distances in one block: 512 MB of float32
+APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
+FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
+NUM_CHECKED = 500  # frames that the recall is measured on
 
 
 @dataclass(frozen=True)
@@ -15,31 +26,79 @@ class NearPairs:
     first: np.ndarray  # (m,) int64
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32, steps
+    recall: float = 1.0  # share of the near pairs that were found, as measured; 1 where the search was exact
 
     def __len__(self) -> int:
         return len(self.first)
 
     def select(self, keep: np.ndarray) -> "NearPairs":
-        return NearPairs(self.first[keep], self.second[keep], self.distance[keep])
+        return NearPairs(self.first[keep], self.second[keep], self.distance[keep], self.recall)
 
 
-def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> NearPairs:
+def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Search = "exact") -> NearPairs:
     """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, so memory is O(n k)."""
+    if not is_approximate(search, len(vectors), device):
+        return _unique_pairs(_exact_pairs(vectors, max_distance, max_neighbors, device), vectors)
+    found = _approximate_pairs(vectors, max_distance, max_neighbors)
+    return replace(_unique_pairs(found, vectors), recall=_measured_recall(found, vectors, max_distance, max_neighbors, device))
+
+
+def is_approximate(search: Search, num_frames: int, device: torch.device) -> bool:
+    """Whether this search will be approximate; refuses one that is asked for where the package is missing."""
+    installed = importlib.util.find_spec("usearch") is not None
+    if search == "approximate" and not installed:
+        raise ValueError("approximate neighbours need usearch; install the extra: pip install 'plan2vec[large]', or search exactly")
+    return search == "approximate" or (search == "auto" and installed and device.type == "cpu" and num_frames > APPROXIMATE_ABOVE)
+
+
+def _exact_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
+    """(2, p) pairs, some of them twice, the other way round, and of frames with themselves."""
     points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)  # small numbers keep the matrix product exact
     squares = points.square().sum(1)
     num_nearest = min(max_neighbors + 1, len(points))
+    size = max(1, min(TILE, NUMBERS_AT_ONCE // max(1, len(points))))
     found = []
-    for first in range(0, len(points), TILE):
-        rows = slice(first, min(first + TILE, len(points)))
-        distance = _tile_distances(points, squares, rows)  # [tile, n]
-        near = distance <= max_distance
+    for first in range(0, len(points), size):
+        rows = slice(first, first + size)
+        square = torch.addmm(squares, points[rows], points.T, alpha=-2)  # [tile, n] squared distances less |row|^2
+        near = square <= (max_distance**2 - squares[rows])[:, None]
         crowded = near.sum(1) > num_nearest
         if crowded.any():
-            limit = distance[crowded].kthvalue(num_nearest, dim=1).values
-            near[crowded] &= distance[crowded] <= limit[:, None]
+            limit = square[crowded].kthvalue(num_nearest, dim=1).values
+            near[crowded] &= square[crowded] <= limit[:, None]
         row, column = torch.nonzero(near, as_tuple=True)
         found.append(torch.stack((row + first, column)).cpu().numpy())
-    return _unique_pairs(np.concatenate(found, axis=1), vectors)
+    return np.concatenate(found, axis=1)
+
+
+def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int) -> np.ndarray:
+    """As `_exact_pairs`. Frames join the index one after another in one thread: so it is the same index every time."""
+    from usearch.index import Index
+
+    index = Index(ndim=vectors.shape[1], metric="l2sq", dtype="f32")
+    index.add(np.arange(len(vectors), dtype=np.uint64), vectors, threads=1)
+    most = min(max_neighbors + 1, len(vectors))
+    asked, num, found = np.arange(len(vectors)), min(FIRST_ASKED, most), []
+    while len(asked):
+        matches = index.search(vectors[asked], num)
+        numbers, squares = np.atleast_2d(matches.keys).astype(np.int64), np.atleast_2d(matches.distances)
+        near = np.less_equal(squares, max_distance**2)
+        full = np.flatnonzero(near.all(axis=1) & (num < most))
+        near[full] = False  # they are asked again
+        row, column = np.nonzero(near)
+        found.append(np.stack((asked[row], numbers[row, column])))
+        asked, num = asked[full], min(2 * num, most)
+    return np.concatenate(found, axis=1)
+
+
+def _measured_recall(found: np.ndarray, vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> float:
+    """Share of the near frames of some frames, drawn at random, that were found."""
+    drawn = np.unique(np.random.default_rng(0).integers(len(vectors), size=NUM_CHECKED))
+    numbers, distances = nearest(vectors, vectors[drawn], max_neighbors + 1, device)
+    row, column = np.nonzero(distances <= max_distance)
+    wanted = drawn[row] * len(vectors) + numbers[row, column]
+    of_drawn = np.isin(found[0], drawn)
+    return float(np.isin(wanted, found[0, of_drawn] * len(vectors) + found[1, of_drawn]).mean())
 
 
 def nearest(vectors: np.ndarray, queries: np.ndarray, num: int, device: torch.device) -> tuple[np.ndarray, np.ndarray]:
@@ -48,11 +107,6 @@ def nearest(vectors: np.ndarray, queries: np.ndarray, num: int, device: torch.de
     exact = torch.cdist(asked, points, compute_mode="donot_use_mm_for_euclid_dist")
     distance, number = exact.topk(min(num, len(points)), dim=1, largest=False)
     return number.cpu().numpy(), distance.cpu().numpy()
-
-
-def _tile_distances(points: torch.Tensor, squares: torch.Tensor, rows: slice) -> torch.Tensor:
-    product = points[rows] @ points.T
-    return (squares[rows, None] + squares[None, :] - 2 * product).clamp_(min=0).sqrt_()
 
 
 def _unique_pairs(found: np.ndarray, vectors: np.ndarray) -> NearPairs:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.closures import choose_closures
+from plan2vec.closures import ClosureConfig, choose_closures
 from plan2vec.config import Config, follow_view
 from plan2vec.data import Sequences, equal_frames, split_sequences
 from plan2vec.embedding import Embedding, train_embedding
@@ -104,7 +104,7 @@ def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, devic
     first = recorded_pairs(sequences.frames, sequences.sequence, usable, 1, stretch).first[0]
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), config.closures.max_radius * config.max_gap)
-    candidates = candidate_pairs(metric, images, np.flatnonzero(apart), reach, config.closures.max_neighbors)
+    candidates = candidate_pairs(metric, images, np.flatnonzero(apart), reach, config.closures)
     kind = first_equal(sequences.frames, apart)
     closures = choose_closures(candidates, steps, sequences.sequence, kind, config.radius, config.max_gap, config.closures)
     graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable, stretch)
@@ -120,18 +120,18 @@ def first_equal(frames: np.ndarray, joined: np.ndarray) -> np.ndarray:
     return kind
 
 
-def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, max_neighbors: int) -> NearPairs:
+def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, config: ClosureConfig) -> NearPairs:
     """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores the nearest by its Siamese companion."""
     vectors = local_vectors(metric, images)[numbers]
     stacked = isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach
-    most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else max_neighbors
-    found = near_pairs(vectors, within, most, images.device)
-    found = NearPairs(numbers[found.first], numbers[found.second], found.distance)
+    most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else config.max_neighbors
+    found = near_pairs(vectors, within, most, images.device, config.search)
+    found = replace(found, first=numbers[found.first], second=numbers[found.second])
     if not stacked:
         return found
     there, back = (pair_distances(metric, images, *ends) for ends in ((found.first, found.second), (found.second, found.first)))
-    scored = NearPairs(found.first, found.second, (there + back) / 2)  # the network is not symmetric by itself
+    scored = replace(found, distance=(there + back) / 2)  # the network is not symmetric by itself
     return scored.select(scored.distance <= reach)
 
 

@@ -109,7 +109,9 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
 
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
     now = {"format_version": FORMAT_VERSION} | to_json(config)
-    there = to_json(Config(view="fixed")) | (read_json(folder / "config.json") if (folder / "config.json").exists() else now)
+    there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
+    for name, usual in to_json(Config(view="fixed")).items():  # settings that an older version did not know have their defaults
+        there[name] = usual | there.get(name, {}) if isinstance(usual, dict) else there.get(name, usual)
     differing = differences(there, now)
     if differing:
         raise ValueError(

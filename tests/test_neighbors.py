@@ -1,11 +1,11 @@
-"""Near pairs against brute force, over tile borders, with a cap, and near zero."""
+"""Near pairs against brute force, over tile borders, with a cap, and near zero; the approximate search against the exact one."""
 
 import numpy as np
 import pytest
 import torch
 
 import plan2vec.neighbors
-from plan2vec.neighbors import near_pairs, nearest
+from plan2vec.neighbors import is_approximate, near_pairs, nearest
 
 CPU = torch.device("cpu")
 
@@ -91,3 +91,39 @@ def test_a_recorded_vector_is_its_own_nearest_at_distance_zero():
     vectors = points() + 1000
     numbers, distances = nearest(vectors, vectors, 1, CPU)
     assert numbers[:, 0].tolist() == list(range(150)) and (distances == 0).all()
+
+
+def sheet(num, seed=0):
+    """Frames of a place, as a local metric sees them: a flat sheet of 32-d vectors with some noise, about 50 within 1.28 of each."""
+    rng = np.random.default_rng(seed)
+    place = rng.uniform(0, np.sqrt(num * np.pi * 1.28**2 / 50), (num, 2))
+    turned = place @ np.linalg.qr(rng.normal(size=(32, 32)))[0][:2]
+    return (turned + 0.05 * rng.normal(size=(num, 32))).astype(np.float32)
+
+
+@pytest.mark.parametrize(("max_distance", "max_neighbors"), [(1.7, 200), (4.0, 30)])
+def test_the_approximate_search_finds_almost_all_near_pairs_and_nothing_else(max_distance, max_neighbors):
+    vectors = sheet(5000)
+    exact, found = (near_pairs(vectors, max_distance, max_neighbors, CPU, search) for search in ("exact", "approximate"))
+    share = np.isin(exact.first * 5000 + exact.second, found.first * 5000 + found.second).mean()
+    assert share >= 0.95 and len(exact) > 40_000
+    assert (found.distance <= max_distance * 1.0001).all() and len(found) <= max_neighbors * 5000
+    assert found.recall == pytest.approx(share, abs=0.03) and exact.recall == 1
+
+
+def test_the_approximate_search_gives_the_same_pairs_every_time():
+    first, second = (near_pairs(sheet(3000), 1.7, 200, CPU, "approximate") for _ in range(2))
+    assert np.array_equal(first.first, second.first) and np.array_equal(first.second, second.second)
+
+
+def test_only_large_recordings_on_a_cpu_are_searched_approximately():
+    few, many, gpu = 10_000, plan2vec.neighbors.APPROXIMATE_ABOVE + 1, torch.device("cuda")
+    assert [is_approximate("auto", num, CPU) for num in (few, many)] == [False, True]
+    assert not is_approximate("exact", many, CPU) and not is_approximate("auto", many, gpu) and is_approximate("approximate", few, CPU)
+
+
+def test_without_its_package_the_search_is_exact_unless_asked_otherwise(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not is_approximate("auto", 10**6, CPU)
+    with pytest.raises(ValueError, match="install the extra: pip install 'plan2vec\\[large\\]', or search exactly"):
+        near_pairs(points(), 1.0, 200, CPU, "approximate")

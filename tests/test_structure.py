@@ -17,7 +17,21 @@ ORDER = (
     "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "grow", "estimator", "estimate", "figures",
     "film", "inspection", "film_video", "review", "gallery", "report", "explorer", "bench", "experiments", "arguments", "cli",
 )  # fmt: skip
-EXTRAS = ("gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx")
+EXTRAS = (
+    "gymnasium",
+    "pymunk",
+    "sklearn",
+    "dash",
+    "plotly",
+    "av",
+    "h5py",
+    "minari",
+    "pyarrow",
+    "playwright",
+    "hypothesis",
+    "networkx",
+    "usearch",
+)
 
 
 def imports_of(path: Path) -> set[str]:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from plan2vec.data import SuccessRule
-from plan2vec.domains import maze, rope, rope_physics, streets
+from plan2vec.domains import maze, rooms, rope, rope_physics, streets
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ def find_domain(name: str | None) -> Domain | None:
         return Domain(name, streets.SUCCESS, streets.LONGEST_STEP)
     if name == rope.NAME:
         return _rope_domain()
+    if name is not None and rooms.is_rooms(name):
+        return Domain(name, rooms.SUCCESS, rooms.LONGEST_STEP, partial(rooms.geodesic, name), unit="steps")
     return None
 
 

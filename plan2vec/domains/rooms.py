@@ -1,0 +1,239 @@
+"""A world of many rooms, as large as one likes: a square block walks from room to room through doors, a camera in each shows it.
+
+The world is one grid of rooms; a longer recording explores more of it, at the same density, so that work a frame stays the same. What
+a camera shows: the floor's pattern (each room has its own), the doors, the block, and on the frame of the picture two marks that say
+which column and row of the grid the room is in. Doors that lead out of the explored part are shut. Units are steps: a room is 16 steps
+wide. x to the right, y up, the origin at the lower left corner of room (0, 0). Walls are thin; the block slides along them.
+"""
+
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from plan2vec.data import Sequences, SuccessRule
+
+ROOM = 16.0  # width of a room
+DOOR = 4.0  # width of a door
+MOST_ROOMS = 32  # columns and rows of the whole world
+FRAMES_PER_ROOM = 2500  # recorded, on average
+EXTRA_DOORS = 0.6  # share of the walls with a door beyond those that join all rooms
+WORLD_SEED = 0  # the world is the same for every recording
+
+NUM_STEPS = 20  # frames of a walk
+PERSISTENCE = 0.7  # probability to go on in the same direction
+DIRECTIONS = np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y], float)
+LONGEST_STEP = math.sqrt(2)
+FACE = 1e-6  # the block stops this short of a wall
+
+PIXELS, RING, STRIP, SCALE = 64, 8, 3, 3  # of a frame, its wall, the marks on it; pixels a step
+BLOCK_PIXELS = 6  # side of the block
+BLOCK_GRAY, WALL_GRAY, DOOR_GRAY, DARK, LIGHT = 40, 100, 255, 20, 255
+FLOOR_GRAYS, CELLS = (150, 256), 4  # levels of the floor's pattern, and its cells a side
+FRAMES_AT_ONCE = 4096
+
+PREFIX = "rooms-"
+SUCCESS = SuccessRule(radius=2.0, episodes=2000)
+
+
+def is_rooms(domain: str | None) -> bool:
+    return domain is not None and domain.startswith(PREFIX)
+
+
+def world_size(num_frames: int) -> tuple[int, int]:
+    """Columns and rows of rooms that a recording of so many frames explores."""
+    num_rooms = max(1, round(num_frames / FRAMES_PER_ROOM))
+    columns = min(MOST_ROOMS, math.ceil(math.sqrt(num_rooms)))
+    return columns, min(MOST_ROOMS, math.ceil(num_rooms / columns))
+
+
+def simulate(num_frames: int, seed: int = 0, file: Path | None = None) -> Sequences:
+    """Walks of 20 frames, each from a fresh uniform start; with `file` the frames are written there, a few at a time, and memory-mapped."""
+    if num_frames < NUM_STEPS:
+        raise ValueError(f"a recording of rooms needs at least {NUM_STEPS} frames, but is {num_frames}")
+    size, rng = world_size(num_frames), np.random.default_rng(seed)
+    position = walk(size, num_frames // NUM_STEPS, rng).reshape(-1, 2)
+    shape = (len(position), PIXELS, PIXELS, 1)
+    frames: np.ndarray = np.empty(shape, np.uint8) if file is None else np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+    for first in range(0, len(position), FRAMES_AT_ONCE):
+        render(position[first : first + FRAMES_AT_ONCE], frames[first : first + FRAMES_AT_ONCE])
+    if file is not None:
+        frames = np.load(file, mmap_mode="r")
+    name = f"{PREFIX}{size[0]}x{size[1]}"
+    return Sequences(
+        frames, np.repeat(np.arange(len(position) // NUM_STEPS), NUM_STEPS), position=position, domain=name, source=f"simulated {name}"
+    )
+
+
+def walk(size: tuple[int, int], num_walks: int, rng: np.random.Generator) -> np.ndarray:
+    """(num_walks, 20, 2) positions of random walks that tend to go straight on."""
+    position = np.empty((num_walks, NUM_STEPS, 2))
+    position[:, 0] = rng.uniform(FACE, np.array(size) * ROOM - FACE, (num_walks, 2))
+    direction = rng.integers(len(DIRECTIONS), size=num_walks)
+    for i in range(NUM_STEPS - 1):
+        turns = rng.random(num_walks) > PERSISTENCE
+        direction = np.where(turns, rng.integers(len(DIRECTIONS), size=num_walks), direction)
+        position[:, i + 1] = step(size, position[:, i], DIRECTIONS[direction])
+    return position
+
+
+def step(size: tuple[int, int], position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
+    """(n, 2) where blocks come to: first along x, then along y; a wall without a door there stops that half of the move."""
+    moved = position.copy()
+    for axis in (0, 1):
+        room, across = room_of(moved), moved[:, 1 - axis] - room_of(moved)[:, 1 - axis] * ROOM
+        wanted = moved[:, axis] + displacement[:, axis]
+        ahead = np.floor(wanted / ROOM).astype(int)
+        low, high = room[:, axis] * ROOM + FACE, (room[:, axis] + 1) * ROOM - FACE
+        opened = np.zeros(len(moved), bool)
+        for way in (-1, 1):
+            middle = _door_middle(size, room, axis, way)  # NaN where there is none
+            opened |= (ahead - room[:, axis] == way) & (np.abs(across - middle) < DOOR / 2)
+        moved[:, axis] = np.where(opened, wanted, np.clip(wanted, low, high))
+    return moved
+
+
+def room_of(position: np.ndarray) -> np.ndarray:
+    """(n, 2) int: column and row."""
+    return np.floor(position / ROOM).astype(int)
+
+
+@cache
+def _doors() -> tuple[np.ndarray, np.ndarray]:
+    """Of the whole world, (32, 32) each: where the door in the right wall, and in the upper wall, of a room is; NaN: no door.
+
+    Every room has a door to the room on its left or below it, so that any lower left part of the world is connected.
+    """
+    rng = np.random.default_rng(WORLD_SEED)
+    shape = (MOST_ROOMS, MOST_ROOMS)
+    middle = rng.uniform(DOOR, ROOM - DOOR, (2, *shape))
+    has_door = rng.random((2, *shape)) < EXTRA_DOORS
+    to_left = rng.random(shape) < 0.5
+    to_left[0, :], to_left[:, 0] = False, True
+    has_door[0, :-1] |= to_left[1:]
+    has_door[1, :, :-1] |= ~to_left[:, 1:]
+    return np.where(has_door[0], middle[0], np.nan), np.where(has_door[1], middle[1], np.nan)
+
+
+def _door_middle(size: tuple[int, int], room: np.ndarray, axis: int, way: int) -> np.ndarray:
+    """(n,) the door's place along the wall that lies `way` (-1, 1) along `axis` of the rooms (n, 2); NaN: none, or the world's edge."""
+    holder = room.copy()
+    if way < 0:
+        holder[:, axis] -= 1
+    inside = (holder[:, axis] >= 0) & (holder[:, axis] < size[axis] - 1)
+    holder = np.clip(holder, 0, MOST_ROOMS - 1)
+    return np.where(inside, _doors()[axis][holder[:, 0], holder[:, 1]], np.nan)
+
+
+# ---------------------------------------------------------------------------------------------------- pictures
+
+
+def render(position: np.ndarray, frames: np.ndarray) -> None:
+    """Writes (n, 64, 64, 1) uint8 pictures of blocks at `position` (n, 2) into `frames`; edges are blended."""
+    room = room_of(position)
+    frames[:] = _backgrounds()[room[:, 0], room[:, 1]][..., None]
+    local = (position - room * ROOM) * SCALE + RING
+    columns, column_share = _block_pixels(local[:, 0])
+    rows, row_share = _block_pixels(PIXELS - local[:, 1])
+    where = (np.arange(len(position))[:, None, None], rows[:, :, None], columns[:, None, :], 0)
+    behind = frames[where].astype(np.float32)
+    frames[where] = np.rint(behind + row_share[:, :, None] * column_share[:, None, :] * (BLOCK_GRAY - behind)).astype(np.uint8)
+
+
+def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 7) pixels that the block touches along an axis, and (n, 7) the share of each that it covers."""
+    low = middle - BLOCK_PIXELS / 2
+    first = np.floor(low)
+    share = np.ones((len(middle), BLOCK_PIXELS + 1), np.float32)
+    share[:, -1] = low - first
+    share[:, 0] = 1 - share[:, -1]
+    return first.astype(int)[:, None] + np.arange(BLOCK_PIXELS + 1), share
+
+
+@cache
+def _backgrounds() -> np.ndarray:
+    """(32, 32, 64, 64) uint8: every room without the block."""
+    numbers = np.stack(np.meshgrid(np.arange(MOST_ROOMS), np.arange(MOST_ROOMS), indexing="ij"), axis=-1).reshape(-1, 2)
+    pattern = np.random.default_rng(WORLD_SEED + 1).integers(*FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8)
+    cell = (PIXELS - 2 * RING) // CELLS
+    images = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8)
+    images[:, RING:-RING, RING:-RING] = pattern.repeat(cell, axis=1).repeat(cell, axis=2)
+    whole_world = (MOST_ROOMS, MOST_ROOMS)
+    for axis in (0, 1):
+        for way in (-1, 1):
+            for image, middle in zip(images, _door_middle(whole_world, numbers, axis, way).tolist(), strict=True):
+                _draw_door(image, axis, way, middle)
+    for image, (column, row) in zip(images, numbers.tolist(), strict=True):
+        _draw_marks(image, column, row)
+    return images.reshape(MOST_ROOMS, MOST_ROOMS, PIXELS, PIXELS)
+
+
+def _draw_door(image: np.ndarray, axis: int, way: int, middle: float) -> None:
+    if math.isnan(middle):
+        return
+    low, high = (round(RING + SCALE * (middle + side * DOOR / 2)) for side in (-1, 1))
+    if axis == 0:
+        image[PIXELS - high : PIXELS - low, slice(PIXELS - RING, PIXELS) if way > 0 else slice(0, RING)] = DOOR_GRAY
+    else:
+        image[slice(0, RING) if way > 0 else slice(PIXELS - RING, PIXELS), low:high] = DOOR_GRAY
+
+
+def _draw_marks(image: np.ndarray, column: int, row: int) -> None:
+    """A light mark on the dark upper edge tells the column, one on the left edge the row."""
+    wide = PIXELS // MOST_ROOMS
+    image[:STRIP, :] = image[:, :STRIP] = DARK
+    image[:STRIP, wide * column : wide * (column + 1)] = LIGHT
+    image[wide * row : wide * (row + 1), :STRIP] = LIGHT
+
+
+# ---------------------------------------------------------------------------------------------------- true distances
+
+
+def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(n,) steps of the shortest way through the doors; through a door one goes in the middle or a quarter of its width beside it."""
+    size = tuple(int(number) for number in name.removeprefix(PREFIX).split("x"))
+    length = np.linalg.norm(first - second, axis=-1)
+    apart = np.flatnonzero((room_of(first) != room_of(second)).any(axis=-1))
+    for part in np.array_split(apart, 1 + len(apart) // 20_000):
+        length[part] = _through_doors((size[0], size[1]), first[part], second[part])
+    return length
+
+
+def _through_doors(size: tuple[int, int], first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    points, of_room, between = _door_points(size)
+    ends = []
+    for position in (first, second):
+        room = room_of(position)
+        near = of_room[room[:, 0], room[:, 1]]  # (n, 12) points in the walls of the room; -1: none
+        away = np.linalg.norm(points[near] - position[:, None], axis=-1)
+        ends.append((near, np.where(near >= 0, away, np.inf)))
+    (near_first, there), (near_second, back) = ends
+    return (there[:, :, None] + between[near_first[:, :, None], near_second[:, None, :]] + back[:, None, :]).min(axis=(1, 2))
+
+
+@cache
+def _door_points(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(p, 2) points in doors, (columns, rows, 12) the points of each room, and (p, p) steps between the points."""
+    points: list[tuple[float, float]] = []
+    of_room: dict[tuple[int, int], list[int]] = {(i, j): [] for i in range(size[0]) for j in range(size[1])}
+    for axis, doors in enumerate(_doors()):
+        for i, j in np.argwhere(~np.isnan(doors[: size[0], : size[1]])).tolist():
+            beyond = (i + 1, j) if axis == 0 else (i, j + 1)
+            for side in (-1, 0, 1) if beyond in of_room else ():
+                along = doors[i, j] + side * DOOR / 4
+                of_room[i, j].append(len(points))
+                of_room[beyond].append(len(points))
+                points.append(((i + 1) * ROOM, j * ROOM + along) if axis == 0 else (i * ROOM + along, (j + 1) * ROOM))
+    place = np.array(points).reshape(-1, 2)
+    table = np.full((*size, 12), -1)
+    pairs = []
+    for (i, j), members in of_room.items():
+        table[i, j, : len(members)] = members
+        pairs += [(a, b) for a in members for b in members if a != b]
+    row, column = np.array(pairs, int).reshape(-1, 2).T
+    steps = np.linalg.norm(place[row] - place[column], axis=1)
+    graph = csr_array((steps, (row, column)), shape=(len(place),) * 2)
+    return place, table, dijkstra(graph) if len(place) else np.zeros((0, 0))
