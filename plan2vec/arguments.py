@@ -137,9 +137,20 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
-    name: tyro.conf.Positional[Literal["demo", "resume", "explorer", "recordings", "same-map"]]
+    name: tyro.conf.Positional[
+        Literal[
+            "demo", "resume", "explorer", "recordings", "same-map",
+            "encode", "local-metric", "neighbors", "shortest-distances", "embedding", "plan", "fit", "scale", "peers", "all",
+        ]
+    ]  # those from encode on measure speed and take the options below; all: each of these  # fmt: skip
     paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
     seed: int = 0
+    sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own
+    smoke: bool = False  # tiny, in seconds, to see that it runs; no results
+    out: Path | None = None  # folder of rows and figures; default runs/bench, a temporary one with --smoke
+    draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
+    write_docs: bool = False  # join the folder's rows into docs/results and make docs/performance.md and its figures anew
+    device: Device = "auto"
     json: bool = False  # print the rows as one JSON object
 
 

@@ -31,6 +31,7 @@ from plan2vec.arguments import (
     typed_settings,
 )
 from plan2vec.bench import run_benchmark
+from plan2vec.bench.publishing import Request as BenchRequest
 from plan2vec.config import Config, as_moving, differences, follow_view, to_json
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.domains import maze
@@ -97,10 +98,26 @@ def run_command(command: Command, given: frozenset[str]) -> int:
         case Explore():
             explore(command.run, command.host, command.port, not command.no_browser, command.device)
         case Bench():
-            print_answer(run_benchmark(command.name, command.seed, command.paths), command.json)
+            run_bench(command)
         case Reproduce():
             run_experiments(command)
     return 0
+
+
+def run_bench(command: Bench) -> None:
+    values = dataclasses.asdict(command)
+    paths, as_json = values.pop("paths"), values.pop("json")
+    answer = run_benchmark(BenchRequest(**values), paths)
+    if as_json or "tables" not in answer:
+        print_answer(answer, as_json)
+        return
+    print_tables(answer)
+
+
+def print_tables(answer: dict[str, Any]) -> None:
+    for name, lines in answer["tables"].items():
+        print("\n".join([f"## {name}", "", *lines]))
+    say(f"rows, tables and figures: {answer['out']}")
 
 
 def run_experiments(command: Reproduce) -> None:
@@ -110,9 +127,7 @@ def run_experiments(command: Reproduce) -> None:
     if command.json:
         print(json.dumps(answer, allow_nan=False))
         return
-    for name, lines in answer["tables"].items():
-        print("\n".join([f"## {name}", "", *lines]))
-    say(f"rows, tables and figures: {answer['out']}")
+    print_tables(answer)
 
 
 def demo(command: Demo, given: frozenset[str]) -> None:

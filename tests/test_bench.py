@@ -6,8 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from plan2vec.bench import demo, recordings, run_benchmark, same_map
+from plan2vec.bench import demo, measuring, recordings, run_benchmark, same_map
+from plan2vec.bench.measuring import Options, fitted_exponent, peak_memory, seconds_per_update
+from plan2vec.bench.pair_training import train_pairs
+from plan2vec.bench.peer_searches import time_searches
+from plan2vec.bench.publishing import DOCS, SPEED, Request, performance_page, run_speed
+from plan2vec.bench.sheets import joined, lift, places
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.domains.maze import simulate
+from plan2vec.experiments.rows import FIELDS, read_rows, values
 
 QUICK = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=EmbeddingConfig(num_updates=5))
 
@@ -41,9 +48,9 @@ def test_maps_of_different_lengths_are_not_compared(stored):
     with pytest.raises(ValueError, match=r"a\.npz has 60 frames and .*b\.npz 50"):
         same_map.run(0, (stored("a.npz", 60), stored("b.npz", 50)), QUICK, "cpu")
     with pytest.raises(ValueError, match="two recordings of the same frames, but got 0"):
-        run_benchmark("same-map", 0, ())
+        run_benchmark(Request("same-map"))
     with pytest.raises(ValueError, match="came with `bench demo`"):
-        run_benchmark("demo", 0, (stored("a.npz", 20),))
+        run_benchmark(Request("demo"), (stored("a.npz", 20),))
 
 
 def test_exact_distance_walks_best_among_the_methods_of_the_recordings_benchmark(stored, monkeypatch):
@@ -61,3 +68,95 @@ def test_a_ring_is_told_from_a_line():
     line = np.stack((phase, 1e-3 * np.sin(40 * phase)), axis=1)
     assert recordings.circular_correlation(recordings.angles(line), 2 * np.pi * phase) < 0.8
     assert recordings.lap_gap(np.array([0.1, 0.9]), np.array([0.3, 0.1])).tolist() == pytest.approx([0.2, 0.2])
+
+
+@pytest.mark.parametrize("name", [name for name in SPEED if name != "peers"])
+def test_a_benchmark_of_speed_gives_rows_a_table_and_a_figure(name, tmp_path):
+    answer = run_speed(Request(name, seed=2, device="cpu", smoke=True, out=tmp_path))
+    rows = answer["rows"]
+    assert rows and rows == read_rows(tmp_path / f"bench-{name}.jsonl") and all(tuple(row) == FIELDS for row in rows)
+    assert {(row["experiment"], row["seed"]) for row in rows} == {(name, 2)} and all("CPU cores" in row["device"] for row in rows)
+    assert (tmp_path / f"bench-{name}.png").stat().st_size > 1000 and answer["tables"][name][1].startswith("| --- |")
+    timed = [row["value"] for row in rows if "second" in row["metric"] or row["metric"] in ("total", "ms_per_update", "ms_per_hop")]
+    assert (timed and min(timed) > 0) or name == "scale"
+
+
+def test_peers_are_compared_by_success_and_what_is_not_installed_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("plan2vec.bench.peers.PEERS", {"UMAP": ("no_such_package", None), "VAE": SPEED["peers"].PEERS["VAE"]})
+    answer = run_speed(Request("peers", device="cpu", smoke=True, out=tmp_path))
+    success = {row["method"]: row["value"] for row in answer["rows"] if row["metric"] == "success"}
+    assert set(success) == {"plan2vec", "VAE"} and all(0 <= value <= 1 for value in success.values())
+    missing = [row for row in answer["rows"] if row["method"] == "UMAP"]
+    assert [row["value"] for row in missing] == [None] and "no_such_package is not installed" in missing[0]["setting"]["settings"]
+    assert any(row["method"].startswith("one pair a sample") for row in answer["rows"])
+
+
+def test_all_searches_of_the_peers_benchmark_find_paths_and_the_exact_ones_the_shortest():
+    rng = np.random.default_rng(0)
+    position = places(2000, rng)
+    vectors = lift(position, 8, 0.0, rng)
+    distance = lambda first, second: np.linalg.norm(vectors[first] - vectors[second], axis=1)  # noqa: E731
+    answers = time_searches(joined(position), distance, Options())
+    assert len(answers) == 4 and all(numbers["found"] == 1 and numbers["ms_per_plan"] > 0 for numbers in answers.values())
+    ratios = {method: numbers["length_ratio"] for method, numbers in answers.items()}
+    assert all(ratio == pytest.approx(1, abs=1e-4) for method, ratio in ratios.items() if "greedy" not in method)
+    assert 1 <= ratios["plan2vec, greedy"] < 1.2
+
+
+def test_training_pair_by_pair_says_when_the_wanted_error_was_reached():
+    sequences = simulate("open", 10)
+    graph = joined(sequences.position / 0.03)
+    easy, hard = (train_pairs(Options(smoke=True), sequences.frames, graph, "mlp", 2, wanted, 0.1) for wanted in (2.0, 0.0))
+    assert easy.reached and not hard.reached and easy.seconds < hard.seconds and 0 < hard.error < 1
+    assert hard.ms_per_update * hard.num_updates == pytest.approx(1e3 * hard.seconds)
+
+
+def test_time_an_update_leaves_out_what_happens_once(monkeypatch):
+    now = iter([0.0, 7.0, 10.0, 20.0])  # 5 s once, 0.2 s an update, for 10 and then 25 updates
+    monkeypatch.setattr(measuring.time, "perf_counter", lambda: next(now))
+    assert seconds_per_update(Options().device, lambda num_updates: None, 10, 25) == pytest.approx(0.2)
+
+
+def test_the_fitted_exponent_is_the_power_of_growth():
+    sizes = [1e4, 3e4, 1e5, 1e6]
+    assert fitted_exponent(sizes, [3e-5 * size**1.15 for size in sizes]) == pytest.approx(1.15)
+    assert fitted_exponent([10, 10], [1, 2]) is None
+
+
+def test_peak_memory_counts_what_was_held_for_a_moment_only():
+    if measuring.peak_memory() is None:
+        pytest.skip("this system does not say")
+    measuring.forget_peak()
+    before = peak_memory()
+    block = np.ones(2**25)  # 0.27 GB
+    del block
+    assert peak_memory() - before > 0.2
+
+
+def test_made_graphs_have_the_density_they_promise():
+    position = places(3000, np.random.default_rng(0))
+    graph = joined(position)
+    assert 38 < graph.nnz / 3000 < 50 and graph.data.max() <= 1.28
+    vectors = lift(position, 32, 0.0, np.random.default_rng(0))
+    assert np.allclose(
+        np.linalg.norm(vectors[:50] - vectors[50:100], axis=1), np.linalg.norm(position[:50] - position[50:100], axis=1), atol=1e-3
+    )
+
+
+def test_options_of_one_kind_of_benchmark_are_refused_by_the_other(tmp_path):
+    with pytest.raises(ValueError, match="--sizes is for `bench encode.*came with `bench demo`"):
+        run_benchmark(Request("demo", sizes=(10,)))
+    with pytest.raises(ValueError, match="--smoke results are no results"):
+        run_benchmark(Request("plan", smoke=True, write_docs=True))
+    with pytest.raises(ValueError, match="--sizes are for one benchmark"):
+        run_benchmark(Request("all", sizes=(10,), out=tmp_path))
+
+
+def test_the_page_on_performance_is_made_from_the_committed_rows():
+    assert (DOCS / "performance.md").read_text() == performance_page(DOCS)
+
+
+def test_sizes_choose_what_is_measured(tmp_path):
+    rows = run_speed(Request("plan", device="cpu", smoke=True, sizes=(300, 600), out=tmp_path))["rows"]
+    assert {row["setting"]["frames"] for row in rows} == {300, 600}
+    assert (values(rows, metric="success", method="greedy, many") > 0.5).all()

@@ -6,15 +6,15 @@ import pytest
 from plan2vec.domains import find_domain, rooms
 from plan2vec.evaluation import truth_of
 
-RECORDING = rooms.simulate(20_000, seed=3)
-SIZE = rooms.world_size(20_000)
+RECORDING = rooms.simulate(12_000, seed=3)
+SIZE = rooms.world_size(12_000)
 
 
 def test_walks_leave_a_room_through_its_doors_alone():
     position = RECORDING.position
     room = rooms.room_of(position)
     moved = np.flatnonzero((RECORDING.sequence[1:] == RECORDING.sequence[:-1]) & (room[1:] != room[:-1]).any(axis=1))
-    assert len(moved) > 200 and (room >= 0).all() and (room < SIZE).all()
+    assert len(moved) > 100 and (room >= 0).all() and (room < SIZE).all()
     for i in moved:
         visited, here = [room[i]], room[i].copy()
         for axis in (0, 1):  # first along x, then along y
@@ -37,12 +37,30 @@ def test_the_marks_on_a_picture_tell_the_room_and_the_block_its_place():
     room, frames = rooms.room_of(RECORDING.position), RECORDING.frames[..., 0]
     column = np.argmax(frames[:, 0, 1:] == rooms.LIGHT, axis=1) + 1
     row = np.argmax(frames[:, 1:, 0] == rooms.LIGHT, axis=1) + 1
-    known = (room > 0).all(axis=1)  # the corner of the first column and row is shared
+    known = (room > 0).all(axis=1) & ~faded()  # the corner of the first column and row is shared
     assert np.array_equal((column // 2)[known], room[known, 0]) and np.array_equal((row // 2)[known], room[known, 1])
-    dark = (frames[:, rooms.STRIP :, rooms.STRIP :] == rooms.BLOCK_GRAY).astype(float)
+    dark = (frames[~faded(), rooms.STRIP :, rooms.STRIP :] == rooms.BLOCK_GRAY).astype(float)
     middle = (dark.sum(axis=1) * np.arange(rooms.STRIP, 64)).sum(axis=1) / dark.sum(axis=(1, 2)) + 0.5
     local = RECORDING.position[:, 0] - room[:, 0] * rooms.ROOM
-    assert np.abs(middle - (rooms.RING + rooms.SCALE * local)).max() < 1
+    assert np.abs(middle - (rooms.RING + rooms.SCALE * local)[~faded()]).max() < 1
+
+
+def faded():
+    """(n,) bool: another camera has a share of the picture."""
+    return rooms._fading(SIZE, rooms.room_of(RECORDING.position), RECORDING.position)[1] > 0
+
+
+def test_the_picture_changes_as_little_in_a_door_as_elsewhere():
+    room = rooms.room_of(RECORDING.position)
+    recorded = RECORDING.sequence[1:] == RECORDING.sequence[:-1]
+    crossing = recorded & (room[1:] != room[:-1]).any(axis=1)
+    change = np.abs(RECORDING.frames[1:].astype(int) - RECORDING.frames[:-1]).mean(axis=(1, 2, 3))
+    unrelated = np.abs(RECORDING.frames[:200].astype(int) - RECORDING.frames[-200:]).mean(axis=(1, 2, 3))
+    assert 0 < faded().mean() < 0.3 and np.median(change[crossing]) < np.median(unrelated)
+    here = np.array([[rooms.ROOM - 1e-4, float(rooms._doors()[0][0, 0])], [rooms.ROOM + 1e-4, float(rooms._doors()[0][0, 0])]])
+    pictures = np.empty((2, 64, 64, 1), np.uint8)
+    rooms.render(SIZE, here, pictures)
+    assert np.isfinite(here).all() and np.abs(pictures[0].astype(int) - pictures[1]).max() <= 1
 
 
 def test_frames_in_a_file_equal_frames_in_memory(tmp_path):

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plan2vec.baselines import Judge, VectorJudge
+from plan2vec.baselines import VectorJudge
 from plan2vec.encoder import Encoder, FrameTensors, as_images, make_encoder, mlp
 from plan2vec.training import Journal, rng_at, train
 
@@ -86,7 +86,7 @@ class VAE(nn.Module):
 
 def train_vae(
     frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device, journal: Journal = Journal()
-) -> Judge:
+) -> VectorJudge:
     torch.manual_seed(seed)
     vae = VAE(frames, encoder, dim).to(device)
     images = FrameTensors(frames, device)

@@ -2,11 +2,13 @@
 
 The world is one grid of rooms; a longer recording explores more of it, at the same density, so that work a frame stays the same. What
 a camera shows: the floor's pattern (each room has its own), the doors, the block, and on the frame of the picture two marks that say
-which column and row of the grid the room is in. Doors that lead out of the explored part are shut. Units are steps: a room is 16 steps
-wide. x to the right, y up, the origin at the lower left corner of room (0, 0). Walls are thin; the block slides along them.
+which column and row of the grid the room is in. In a doorway the picture fades from one camera to the other. Doors that lead out of
+the explored part are shut. Units are steps: a room is 16 steps wide. x to the right, y up, the origin at the lower left corner of room
+(0, 0). Walls are thin; the block slides along them.
 """
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from scipy.sparse.csgraph import dijkstra
 from plan2vec.data import Sequences, SuccessRule
 
 ROOM = 16.0  # width of a room
-DOOR = 4.0  # width of a door
+DOOR = 5.0  # width of a door
 MOST_ROOMS = 32  # columns and rows of the whole world
 FRAMES_PER_ROOM = 2500  # recorded, on average
 EXTRA_DOORS = 0.6  # share of the walls with a door beyond those that join all rooms
@@ -27,6 +29,7 @@ NUM_STEPS = 20  # frames of a walk
 PERSISTENCE = 0.7  # probability to go on in the same direction
 DIRECTIONS = np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y], float)
 LONGEST_STEP = math.sqrt(2)
+FADE = 1.5  # steps from a door within which the next room's camera has a share of the picture
 FACE = 1e-6  # the block stops this short of a wall
 
 PIXELS, RING, STRIP, SCALE = 64, 8, 3, 3  # of a frame, its wall, the marks on it; pixels a step
@@ -52,20 +55,25 @@ def world_size(num_frames: int) -> tuple[int, int]:
 
 def simulate(num_frames: int, seed: int = 0, file: Path | None = None) -> Sequences:
     """Walks of 20 frames, each from a fresh uniform start; with `file` the frames are written there, a few at a time, and memory-mapped."""
+    walked = simulate_positions(num_frames, seed)
+    position, size = walked.position, world_size(num_frames)
+    assert position is not None
+    shape = (len(position), PIXELS, PIXELS, 1)
+    frames: np.ndarray = np.empty(shape, np.uint8) if file is None else np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+    for first in range(0, len(position), FRAMES_AT_ONCE):
+        render(size, position[first : first + FRAMES_AT_ONCE], frames[first : first + FRAMES_AT_ONCE])
+    return replace(walked, frames=frames if file is None else np.load(file, mmap_mode="r"))
+
+
+def simulate_positions(num_frames: int, seed: int = 0) -> Sequences:
+    """The same walks without pictures: the positions themselves, in steps, stand for the frames."""
     if num_frames < NUM_STEPS:
         raise ValueError(f"a recording of rooms needs at least {NUM_STEPS} frames, but is {num_frames}")
     size, rng = world_size(num_frames), np.random.default_rng(seed)
     position = walk(size, num_frames // NUM_STEPS, rng).reshape(-1, 2)
-    shape = (len(position), PIXELS, PIXELS, 1)
-    frames: np.ndarray = np.empty(shape, np.uint8) if file is None else np.lib.format.open_memmap(file, "w+", np.uint8, shape)
-    for first in range(0, len(position), FRAMES_AT_ONCE):
-        render(position[first : first + FRAMES_AT_ONCE], frames[first : first + FRAMES_AT_ONCE])
-    if file is not None:
-        frames = np.load(file, mmap_mode="r")
     name = f"{PREFIX}{size[0]}x{size[1]}"
-    return Sequences(
-        frames, np.repeat(np.arange(len(position) // NUM_STEPS), NUM_STEPS), position=position, domain=name, source=f"simulated {name}"
-    )
+    sequence = np.repeat(np.arange(len(position) // NUM_STEPS), NUM_STEPS)
+    return Sequences(position.astype(np.float32), sequence, position=position, domain=name, source=f"simulated {name}")
 
 
 def walk(size: tuple[int, int], num_walks: int, rng: np.random.Generator) -> np.ndarray:
@@ -109,7 +117,7 @@ def _doors() -> tuple[np.ndarray, np.ndarray]:
     """
     rng = np.random.default_rng(WORLD_SEED)
     shape = (MOST_ROOMS, MOST_ROOMS)
-    middle = rng.uniform(DOOR, ROOM - DOOR, (2, *shape))
+    middle = rng.uniform(DOOR - 1, ROOM - DOOR + 1, (2, *shape))
     has_door = rng.random((2, *shape)) < EXTRA_DOORS
     to_left = rng.random(shape) < 0.5
     to_left[0, :], to_left[:, 0] = False, True
@@ -131,9 +139,20 @@ def _door_middle(size: tuple[int, int], room: np.ndarray, axis: int, way: int) -
 # ---------------------------------------------------------------------------------------------------- pictures
 
 
-def render(position: np.ndarray, frames: np.ndarray) -> None:
-    """Writes (n, 64, 64, 1) uint8 pictures of blocks at `position` (n, 2) into `frames`; edges are blended."""
+def render(size: tuple[int, int], position: np.ndarray, frames: np.ndarray) -> None:
+    """Writes (n, 64, 64, 1) uint8 pictures of blocks at `position` (n, 2) into `frames`."""
     room = room_of(position)
+    _view(room, position, frames)
+    beyond, share = _fading(size, room, position)
+    faded = np.flatnonzero(share)
+    other = np.empty((len(faded), PIXELS, PIXELS, 1), np.uint8)
+    _view(beyond[faded], position[faded], other)
+    weight = share[faded, None, None, None]
+    frames[faded] = np.rint((1 - weight) * frames[faded] + weight * other).astype(np.uint8)
+
+
+def _view(room: np.ndarray, position: np.ndarray, frames: np.ndarray) -> None:
+    """What the cameras of the rooms (n, 2) show; the block's edge is blended by its share of a pixel."""
     frames[:] = _backgrounds()[room[:, 0], room[:, 1]][..., None]
     local = (position - room * ROOM) * SCALE + RING
     columns, column_share = _block_pixels(local[:, 0])
@@ -141,6 +160,21 @@ def render(position: np.ndarray, frames: np.ndarray) -> None:
     where = (np.arange(len(position))[:, None, None], rows[:, :, None], columns[:, None, :], 0)
     behind = frames[where].astype(np.float32)
     frames[where] = np.rint(behind + row_share[:, :, None] * column_share[:, None, :] * (BLOCK_GRAY - behind)).astype(np.uint8)
+
+
+def _fading(size: tuple[int, int], room: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door itself, none beyond FADE steps."""
+    beyond, share = room.copy(), np.zeros(len(position), np.float32)
+    local = position - room * ROOM
+    for axis in (0, 1):
+        for way in (-1, 1):
+            middle = _door_middle(size, room, axis, way)
+            off = np.maximum(np.abs(local[:, 1 - axis] - middle) - DOOR / 2, 0)  # beside the door
+            away = np.hypot(off, ROOM - local[:, axis] if way > 0 else local[:, axis])
+            nearer = 0.5 - 0.5 * away / FADE > share  # false where there is no door
+            share = np.where(nearer, 0.5 - 0.5 * away / FADE, share).astype(np.float32)
+            beyond[nearer] = room[nearer] + way * np.eye(2, dtype=int)[axis]
+    return beyond, share
 
 
 def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

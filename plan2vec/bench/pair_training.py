@@ -1,0 +1,96 @@
+"""The paper's way to train the map, for comparison: one pair of frames a sample, both encoded for it alone, 32 pairs an update.
+
+Its distances are given to it: shortest distances to as many goals as a fit searches from, found before its clock starts.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from plan2vec.bench.measuring import Options, stopwatch, wait_for
+from plan2vec.device_search import distances_from_on
+from plan2vec.embedding import Embedding, EmbeddingConfig, build_embedding, distance_loss, mean_length
+from plan2vec.encoder import FrameTensors
+from plan2vec.training import Journal, rng_at, train
+
+PAIRS_PER_UPDATE, LEARNING_RATE = 32, 3e-4  # the paper's batch; the rate of `--preset paper`
+NUM_CHECKS = 20  # times that the error is measured while it trains
+NUM_CHECKED = 32  # sources, and frames from each, that it is measured on
+PAIR_STREAM, CHECK_STREAM = 90, 91  # of random numbers
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of it."""
+
+    seconds: float  # until the wanted error, or all that were allowed
+    reached: bool
+    error: float  # the last one measured
+    num_updates: int
+    ms_per_update: float
+
+
+def train_pairs(
+    options: Options, frames: np.ndarray, graph: csr_array, network: str, dim: int, wanted: float, limit: float
+) -> Trained:  # fmt: skip
+    """Train for about `limit` seconds; says when the error fell to `wanted` first. Measuring the error is not timed."""
+    torch.manual_seed(options.seed)
+    embedding = build_embedding(frames, network, dim, "lp", 2.0).to(options.device)
+    embedding.scale.fill_(mean_length(graph, options.seed))
+    images = FrameTensors(frames, options.device)
+    goals = rng_at(options.seed, PAIR_STREAM).choice(len(frames), min(EmbeddingConfig().goals_per_round * 2, len(frames)), replace=False)
+    targets, unit = distances_from_on(options.device, graph, goals), float(embedding.scale)
+    check = Check(options, embedding, images, graph)
+    marks: list[tuple[float, float]] = []  # (seconds of training, error)
+    clock = [0.0, time.perf_counter()]
+
+    def loss_at(update: int) -> Tensor:
+        if update % check_every == 0 and update:
+            wait_for(options.device)
+            clock[0] += time.perf_counter() - clock[1]
+            marks.append((clock[0], check.error()))
+            embedding.train()
+            clock[1] = time.perf_counter()
+        rng = rng_at(options.seed, PAIR_STREAM, update)
+        row, node = rng.integers(len(goals), size=PAIRS_PER_UPDATE), rng.integers(len(frames), size=PAIRS_PER_UPDATE)
+        distance = embedding.head(embedding(images(node)), embedding(images(goals[row])))
+        target = torch.from_numpy(targets[row, node]).to(options.device)
+        return distance_loss(distance, target, "sammon", unit)
+
+    check_every = 10**9
+    tried = options.choose(10, 2)
+    with stopwatch(options.device) as watch:
+        train(embedding, loss_at, tried, LEARNING_RATE, "pairs", Journal())
+    num_updates = max(NUM_CHECKS, int(limit / watch.seconds * tried))
+    check_every = max(1, num_updates // NUM_CHECKS)
+    clock[:] = [0.0, time.perf_counter()]
+    train(embedding, loss_at, num_updates, LEARNING_RATE, "pairs", Journal())
+    wait_for(options.device)
+    marks.append((clock[0] + time.perf_counter() - clock[1], check.error()))
+    reached = [seconds for seconds, error in marks if error <= wanted]
+    per_update = 1e3 * marks[-1][0] / num_updates
+    return Trained(reached[0] if reached else marks[-1][0], bool(reached), marks[-1][1], num_updates, per_update)
+
+
+class Check:
+    """The mean relative error on the same pairs every time."""
+
+    def __init__(self, options: Options, embedding: Embedding, images: FrameTensors, graph: csr_array):
+        rng = rng_at(options.seed, CHECK_STREAM)
+        self.embedding, self.images = embedding, images
+        self.sources = rng.choice(len(images), min(NUM_CHECKED, len(images)), replace=False)
+        self.ends = rng.integers(len(images), size=(len(self.sources), NUM_CHECKED))
+        lengths = distances_from_on(options.device, graph, self.sources)
+        self.exact = np.take_along_axis(lengths, self.ends, axis=1)
+
+    @torch.no_grad()
+    def error(self) -> float:
+        self.embedding.eval()
+        first, second = self.embedding(self.images(self.sources)), self.embedding(self.images(self.ends.ravel()))
+        learned = self.embedding.head(first[:, None], second.unflatten(0, self.ends.shape)).cpu().numpy()
+        known = np.isfinite(self.exact) & (self.exact > 0)
+        return float((np.abs(learned - self.exact)[known] / self.exact[known]).mean())

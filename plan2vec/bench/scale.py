@@ -1,0 +1,61 @@
+"""Claim: the time of a fit grows about as the number of frames does, up to a million on one GPU, and the map stays right.
+
+Command: plan2vec bench scale        Cost: on a GPU minutes; on two CPU cores use --sizes 10000 30000 100000 (an hour)
+Expected: 1,000,000 frames of 64 x 64 on one H200 in 5 minutes or less, memory_gb 16 or less, spearman_true and success_graph 0.95 or
+more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
+
+One world of many rooms (plan2vec/domains/rooms.py): a longer recording explores more of it at the same density, 2,500 frames a room, so
+1,000,000 frames are 20 x 20 rooms. Frames are written to a file as they are drawn and memory-mapped. Settings are the defaults, but
+for updates and goals, which grow with the world: `num_updates` in the rows.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from plan2vec.bench.fit import BRIEF, COLUMNS, fit_rows
+from plan2vec.bench.measuring import Options, fitted_exponent, number_table, size_figure, stopwatch
+from plan2vec.config import Config
+from plan2vec.domains import rooms
+from plan2vec.experiments.rows import Row, select, values
+
+NAME, TITLE = "scale", "From ten thousand frames to a million"
+SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+
+
+def run(options: Options) -> Iterator[list[Row]]:
+    made: list[tuple[int, float]] = []
+    for size in options.choose_sizes(SIZES, (100, 200)):
+        with tempfile.TemporaryDirectory() as folder:
+            with stopwatch(options.device) as watch:
+                sequences = rooms.simulate(size, options.seed, Path(folder) / "frames.npy")
+            rows = fit_rows(options, NAME, "rooms", sequences, BRIEF if options.smoke else settings(size, options.seed))
+        made.append((size, float(values(rows, metric="total")[0])))
+        yield rows + options.rows(NAME, "rooms", "plan2vec", {"simulate": watch.seconds}, watch.seconds, frames=sequences.num_frames)
+    exponent = fitted_exponent(*zip(*made, strict=True))
+    yield options.rows(NAME, "rooms", "all sizes", {"exponent": exponent}, sum(seconds for _, seconds in made), largest=made[-1][0])
+
+
+def settings(size: int, seed: int) -> Config:
+    """The defaults, with more to learn where there is more of the world: both stages' updates grow as its width does."""
+    config = Config(seed=seed)
+    columns, rows = rooms.world_size(size)
+    width = max(1.0, (columns * rows) ** 0.5 / 2)  # of the smallest world of this benchmark
+    local, embedding = config.local_metric, config.embedding
+    return replace(
+        config,
+        local_metric=replace(local, num_updates=round(local.num_updates * width**0.5)),
+        embedding=replace(embedding, num_updates=round(embedding.num_updates * width), num_rounds=round(embedding.num_rounds * width)),
+    )
+
+
+def table(rows: list[Row]) -> list[str]:
+    lines = number_table(select(rows, method="plan2vec"), ("simulate", *COLUMNS), ("frames",))
+    return lines + number_table(select(rows, method="all sizes"), ("exponent",), ("largest",))
+
+
+def draw(rows: list[Row]) -> Figure:
+    return size_figure(select(rows, method="plan2vec"), ("total", "memory_gb"))
