@@ -4,6 +4,7 @@ In the paper: D(x, x') = |phi(x) - phi(x')|_p, Algorithm 1, regressed towards th
 and 7). Here one batch supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
 """
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,7 +20,7 @@ from plan2vec.classical_scaling import landmark_vectors
 from plan2vec.device_search import distances_from_on
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
 from plan2vec.heads import Head, make_head
-from plan2vec.search import best_first, distances_from
+from plan2vec.search import best_first, choose_workers, distances_from
 from plan2vec.training import Journal, rng_at, train
 
 
@@ -148,6 +149,7 @@ class Teacher(nn.Module):
         self.reachable = joined_nodes(graph)
         self.rounds: dict[int, Round] = {}  # holds the current one only
         self.targets = torch.empty(0)  # of the current one, where the network is: to copy blocks of them there would stop every update
+        self.begun: dict[int, Future[Round]] = {}  # the next one, where it is searched beside training
         if config.targets != "full":  # the target network of equation 7: vectors as they were when the round began
             self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
             self.register_buffer("reference_round", torch.tensor(-1))
@@ -190,23 +192,36 @@ class Teacher(nn.Module):
 
     def round_at(self, number: int) -> Round:
         if number not in self.rounds:
-            found = self.search(number)
+            found = self.begun.pop(number).result() if number in self.begun else self.search(number)
+            self._begin(number + 1)
             if self.allowed is not None:
                 found = Round(found.goals, np.where(self.allowed[found.goals], found.targets, np.float32(np.inf)))
             self.rounds = {number: found}
             self.targets = torch.from_numpy(found.targets).to(self.embedding.scale.device)
         return self.rounds[number]
 
+    def _begin(self, number: int) -> None:
+        """Search for a round beside training, where that takes child processes anyway: this one has only to wait for them."""
+        worth_it = self.images.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
+        if worth_it and number < self.config.num_rounds and self.config.targets == "full":
+            waiting = ThreadPoolExecutor(1)
+            self.begun = {number: waiting.submit(self.search, number)}
+            waiting.shutdown(wait=False)
+
+    @cached_property
+    def backward(self) -> csr_array:
+        """The graph to search from a goal, so that rows hold distances *to* it."""
+        return self.graph.T.tocsr()
+
     def search(self, number: int) -> Round:
         """Plan towards new random goals."""
         rng = rng_at(self.seed, 12, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
-        backward = self.graph.T.tocsr()  # searched from the goal, so that rows hold distances *to* it
         if self.config.targets == "full":
-            return Round(goals, distances_from_on(self.embedding.scale.device, backward, goals))
+            return Round(goals, distances_from_on(self.embedding.scale.device, self.backward, goals))
         self._refresh_reference(number)
         if self.config.targets == "bootstrapped":
-            return Round(goals, self._bootstrapped(backward, goals))
+            return Round(goals, self._bootstrapped(self.backward, goals))
         return Round(goals, self._led_by_itself(goals, rng))
 
     def _refresh_reference(self, number: int) -> None:

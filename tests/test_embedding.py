@@ -208,6 +208,19 @@ def test_a_new_round_has_new_goals_and_the_same_round_the_same():
 # ---------------------------------------------------------------------------------------------------- what counts
 
 
+def test_rounds_searched_beside_training_equal_those_that_training_waits_for(monkeypatch):
+    alone = teacher_of(RING_FRAMES, RING, num_rounds=3)
+    expected = [alone.round_at(number) for number in range(3)]
+    assert not alone.begun  # a small graph is not worth child processes
+    monkeypatch.setattr("plan2vec.embedding.choose_workers", lambda graph, num_sources: 2)
+    monkeypatch.setattr("plan2vec.device_search.choose_workers", lambda graph, num_sources: 2)
+    beside = teacher_of(RING_FRAMES, RING, num_rounds=3)
+    for number, wanted in enumerate(expected):
+        found = beside.round_at(number)
+        assert np.array_equal(found.goals, wanted.goals) and np.array_equal(found.targets, wanted.targets)
+        assert list(beside.begun) == ([number + 1] if number < 2 else [])
+
+
 def test_the_loss_is_the_mean_relative_error_of_known_pairs_over_at_least_one_step():
     distance = torch.tensor([[1.0, 4.0], [0.5, 9.0]])
     target = torch.tensor([[2.0, torch.inf], [0.0, 6.0]])
