@@ -64,14 +64,25 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
         owner = owners[-1][asked]
         num_expanded += np.bincount(owners[-1], minlength=m)
         start_touched[owner[neighbor == starts[owner]]] = True
-        known, place = np.unique(np.concatenate((key, owner * n + neighbor)), return_index=True)
-        found = np.sort(place[place >= len(key)]) - len(key)  # first occurrences of nodes that no level before had
+        key, found = _first_occurrences(key, owner * n + neighbor)
         parents.append(num_before + asked[found])
         num_before += len(nodes[-1])
         owners.append(owner[found])
         nodes.append(neighbor[found])
-        key = known
     return _by_owner(np.concatenate(owners), np.concatenate(nodes), np.concatenate(parents), num_expanded, start_touched)
+
+
+def _first_occurrences(known: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All keys, and the places of those in `keys` that stand there first and are not known."""
+    if len(keys) == 0:
+        return known, np.empty(0, np.int64)
+    everything = np.concatenate((known, keys))
+    order = np.argsort(everything, kind="stable")
+    in_order = everything[order]
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = in_order[1:] != in_order[:-1]
+    place = order[is_first]
+    return in_order[is_first], np.sort(place[place >= len(known)]) - len(known)
 
 
 def _by_owner(owner: np.ndarray, nodes: np.ndarray, parents: np.ndarray, num_expanded: np.ndarray, start_touched: np.ndarray) -> Balls:

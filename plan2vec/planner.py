@@ -134,9 +134,10 @@ def _nearest(around: Balls, goals: np.ndarray, distance: Distance, allowed: np.n
     score[nodes == goals[owner]] = -1.0
     best = np.full(len(goals), -1)
     if len(places):
-        groups = np.flatnonzero(np.diff(owner, prepend=-1))
-        least = np.repeat(np.minimum.reduceat(score, groups), np.diff(groups, append=len(score)))
-        winners = places[score == least][::-1]
+        is_first = np.ones(len(owner), bool)
+        is_first[1:] = owner[1:] != owner[:-1]
+        least = np.minimum.reduceat(score, np.flatnonzero(is_first))
+        winners = places[score == least[np.cumsum(is_first) - 1]][::-1]
         best[around.owner[winners]] = winners  # reversed, so that the first of equals stays
     return best
 
