@@ -16,7 +16,7 @@ from plan2vec.local_metric import recorded_pairs
 from plan2vec.model import Model
 from plan2vec.pipeline import join_frames, training_frames
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
-from plan2vec.search import connected_parts, distances_from, tree_depths
+from plan2vec.search import choose_workers, connected_parts, distances_from, tree_depths
 from plan2vec.training import rng_at
 from plan2vec.version import __version__
 
@@ -81,7 +81,7 @@ def graph_numbers(graph: csr_array) -> dict[str, object]:
 def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int) -> dict[str, object]:
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
-    lengths = distances_from(graph, sources)
+    lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
     ends = rng.integers(num_frames, size=(len(sources), 400))
     exact = np.take_along_axis(lengths, ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())
@@ -103,7 +103,7 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     num_goals = min(NUM_GOALS, num, len(place))
     drawn = rng.choice(place, num_goals, replace=False)
     backward = graph.T.tocsr()
-    length, onward = distances_from(backward, drawn, predecessors=True)
+    length, onward = distances_from(backward, drawn, choose_workers(graph, num_goals), predecessors=True)
     hops = tree_depths(length, onward)
     goal = np.arange(num) % num_goals
     starts = rng.choice(place, num)
