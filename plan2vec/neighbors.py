@@ -13,7 +13,7 @@ import torch
 
 Search = Literal["auto", "exact", "approximate"]
 TILE = 2048  # most rows of one block of distances
-NUMBERS_AT_ONCE = 2**27  # most distances in one block: 512 MB of float32
+NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 2 GB and 256 MB of float32
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
 FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
 NUM_CHECKED = 500  # frames that the recall is measured on
@@ -56,7 +56,7 @@ def _exact_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, d
     points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)  # small numbers keep the matrix product exact
     squares = points.square().sum(1)
     num_nearest = min(max_neighbors + 1, len(points))
-    size = max(1, min(TILE, NUMBERS_AT_ONCE // max(1, len(points))))
+    size = max(1, min(TILE, NUMBERS_AT_ONCE.get(device.type, NUMBERS_AT_ONCE["cpu"]) // max(1, len(points))))
     found = []
     for first in range(0, len(points), size):
         rows = slice(first, first + size)
