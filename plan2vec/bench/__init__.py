@@ -23,7 +23,7 @@ def run_benchmark(request: Request, paths: tuple[Path, ...] = ()) -> dict:
         raise ValueError(f"--paths are for `bench {' and '.join(OF_RECORDINGS)}`, but came with `bench {name}`; leave them out")
     if name in SPEED or name == "all":
         return run_speed(request)
-    for option in ("sizes", "smoke", "out", "draw_only", "write_docs"):
+    for option in ("sizes", "smoke", "out", "draw_only", "write_docs", "device"):
         if getattr(request, option) != getattr(UNUSUAL, option):
             raise ValueError(f"--{option.replace('_', '-')} is for `bench {', '.join(SPEED)}`, but came with `bench {name}`; leave it out")
     return OF_RECORDINGS[name](request.seed, paths) if name in OF_RECORDINGS else BENCHMARKS[name](request.seed)
