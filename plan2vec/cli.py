@@ -7,6 +7,7 @@ import math
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from plan2vec import processes
 from plan2vec.arguments import (
     Add,
     Bench,
@@ -53,7 +55,7 @@ from plan2vec.preparation import ReadOptions, image_frame
 from plan2vec.readers import ReadWarning, find_format, read
 from plan2vec.report import write_report
 from plan2vec.review import draw_suspects, judge_by_name, map_follows, suspects
-from plan2vec.run import read_data, require_finished
+from plan2vec.run import prepare_folder, read_data, require_finished
 from plan2vec.strike import read_judged
 from plan2vec.version import __version__
 
@@ -66,6 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         return run_command(parse(arguments), typed_settings(arguments))
+    except processes.OtherProcessError:
+        return 2
     except KeyboardInterrupt:
         return refuse("interrupted; the same command continues where it was", 130)
     except (ValueError, OSError) as error:
@@ -78,6 +82,8 @@ def refuse(text: str, code: int) -> int:
 
 
 def run_command(command: Command, given: frozenset[str]) -> int:
+    if processes.asked_size() > 1 and not isinstance(command, (Fit, Demo)):
+        raise ValueError("only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun")
     match command:
         case Demo():
             demo(command, given)
@@ -131,10 +137,14 @@ def run_experiments(command: Reproduce) -> None:
 
 
 def demo(command: Demo, given: frozenset[str]) -> None:
-    sequences = maze.simulate(command.room, command.num_rollouts, seed=command.config.seed)
     out = command.out or Path("runs") / demo_name(command)
-    say(f"{sequences.source}: {sequences.num_frames:,} frames, run folder {out}")
-    fit_and_report(sequences, choose_view(command.config, sequences, given), out, command.device, command.json)
+
+    def simulate() -> tuple[Sequences, Config]:
+        sequences = maze.simulate(command.room, command.num_rollouts, seed=command.config.seed)
+        say(f"{sequences.source}: {sequences.num_frames:,} frames, run folder {out}")
+        return sequences, choose_view(command.config, sequences, given)
+
+    fit_and_report(simulate, out, command.device, command.json)
 
 
 def demo_name(command: Demo) -> str:
@@ -176,13 +186,15 @@ def inspect(command: Inspect) -> None:
 
 
 def fit_recordings(command: Fit, given: frozenset[str]) -> None:
-    sequences, _ = read_recordings(command.recordings, command.reading)
-    num_sequences = len(np.unique(sequences.sequence))
-    say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num_sequences:,} sequences")
-    if num_sequences == 1:
-        say("warning: one sequence only; loop closures inside it are all that can join distant times")
-    config = choose_view(command.config, sequences, given)
-    fit_and_report(sequences, config, command.out, command.device, command.json, command.checkpoint_seconds)
+    def read_all() -> tuple[Sequences, Config]:
+        sequences, _ = read_recordings(command.recordings, command.reading)
+        num_sequences = len(np.unique(sequences.sequence))
+        say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num_sequences:,} sequences")
+        if num_sequences == 1:
+            say("warning: one sequence only; loop closures inside it are all that can join distant times")
+        return sequences, choose_view(command.config, sequences, given)
+
+    fit_and_report(read_all, command.out, command.device, command.json, command.checkpoint_seconds)
 
 
 def choose_view(config: Config, sequences: Sequences, given: frozenset[str]) -> Config:
@@ -194,13 +206,34 @@ def choose_view(config: Config, sequences: Sequences, given: frozenset[str]) -> 
     return chosen
 
 
-def fit_and_report(sequences: Sequences, config: Config, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
-    """What `fit` and `demo` share: estimate, fit, scorecard, report."""
+Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the settings to fit it with
+
+
+def fit_and_report(get: Recordings, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
+    """What `fit` and `demo` share: recordings, estimate, fit, scorecard, report."""
+    with processes.together(device):
+        sequences, config = announced(get, out, device) if processes.size() == 1 else shared_recordings(get, out, device)
+        model = fit(sequences, config, out, device, True, checkpoint_seconds)
+        processes.first_does(lambda: print_answer(write_run_report(model), as_json))
+
+
+def announced(get: Recordings, out: Path, device: str) -> tuple[Sequences, Config]:
+    sequences, config = get()
     if not (out / "vectors.npy").exists():
         say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
-    model = fit(sequences, config, out, device, True, checkpoint_seconds)
-    card = write_run_report(model)
-    print_answer(card, as_json)
+    return sequences, config
+
+
+def shared_recordings(get: Recordings, out: Path, device: str) -> tuple[Sequences, Config]:
+    """Recordings that the first of several processes gets and writes into the run folder, from where all of them read."""
+
+    def write() -> Config:
+        sequences, config = announced(get, out, device)
+        prepare_folder(out, sequences, follow_view(config, sequences))
+        return config
+
+    config = processes.first_does(write)
+    return read_data(out), config
 
 
 def write_run_report(model: Model) -> dict:

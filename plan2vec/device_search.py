@@ -10,16 +10,21 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
+from plan2vec.processes import concatenated, size
 from plan2vec.search import choose_workers, distances_from
 
 NUMBERS_AT_ONCE = 2**28  # edges x sources relaxed in one operation: 1 GB of float32
 
 
 def distances_from_on(device: torch.device, graph: csr_array, sources: np.ndarray) -> np.ndarray:
-    """`search.distances_from` where it is fastest: relaxed on a GPU, else Dijkstra in as many processes as pay."""
-    if device.type == "cuda":
-        return relaxed_distances(graph, sources, device)
-    return distances_from(graph, sources, choose_workers(graph, len(sources)))
+    """`search.distances_from` where it is fastest: relaxed on a GPU, else Dijkstra in as many processes as pay; sources are shared."""
+
+    def search(some: np.ndarray) -> np.ndarray:
+        if device.type == "cuda":
+            return relaxed_distances(graph, some, device)
+        return distances_from(graph, some, choose_workers(graph, len(some)))
+
+    return concatenated(np.array_split(sources, min(size(), len(sources))), search)
 
 
 @torch.no_grad()

@@ -20,6 +20,7 @@ from plan2vec.classical_scaling import landmark_vectors
 from plan2vec.device_search import distances_from_on
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
 from plan2vec.heads import Head, make_head
+from plan2vec.processes import concatenated, in_shares, size
 from plan2vec.search import best_first, choose_workers, distances_from
 from plan2vec.training import Journal, rng_at, train
 
@@ -160,8 +161,8 @@ class Teacher(nn.Module):
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         nodes = rng.choice(current.known_nodes(rows), config.nodes_per_update)
         drawn, which = np.unique(np.concatenate((nodes, current.goals[rows])), return_inverse=True)  # each is encoded once
-        images = augment(self.images(drawn), config, rng)
-        vectors = self.embedding(images)[torch.from_numpy(which).to(images.device)]
+        encoded = in_shares(len(drawn), lambda part: self.embedding(augment(self.images(drawn[part]), config, rng, part, len(drawn))))
+        vectors = encoded[torch.from_numpy(which).to(encoded.device)]
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
         row, node = (torch.from_numpy(numbers).to(distance.device) for numbers in (rows, nodes))
         target = self.targets[row, node[:, None]]
@@ -221,7 +222,7 @@ class Teacher(nn.Module):
             return Round(goals, distances_from_on(self.embedding.scale.device, self.backward, goals))
         self._refresh_reference(number)
         if self.config.targets == "bootstrapped":
-            return Round(goals, self._bootstrapped(self.backward, goals))
+            return Round(goals, concatenated(np.array_split(goals, size()), partial(self._bootstrapped, self.backward)))
         return Round(goals, self._led_by_itself(goals, rng))
 
     def _refresh_reference(self, number: int) -> None:

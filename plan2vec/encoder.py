@@ -5,12 +5,13 @@
 
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from plan2vec.processes import concatenated
 
 ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")
 
@@ -33,10 +34,9 @@ class FrameTensors:
             return as_images(self.resident[torch.from_numpy(numbers).to(self.device)])
         return as_images(torch.from_numpy(self.frames[numbers]).to(self.device))
 
-    def batches(self, size: int = 1024) -> Iterator[Tensor]:
-        """All frames in order, `size` at a time."""
-        for first in range(0, len(self), size):
-            yield self(np.arange(first, min(first + size, len(self))))
+    def batches(self, size: int = 1024) -> list[np.ndarray]:
+        """The numbers of all frames in order, `size` at a time."""
+        return [np.arange(first, min(first + size, len(self))) for first in range(0, len(self), size)]
 
 
 def as_images(frames: Tensor) -> Tensor:
@@ -256,7 +256,7 @@ def resnet18(channels: int, dim: int) -> nn.Module:
 def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
     """(n, dim) float32 vectors of all frames, in evaluation mode."""
     encoder.eval()
-    return np.concatenate([encoder(images).float().cpu().numpy() for images in frames.batches()])
+    return concatenated(frames.batches(), lambda numbers: encoder(frames(numbers)).float().cpu().numpy())
 
 
 def choose_device(name: str) -> torch.device:

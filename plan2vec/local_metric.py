@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from plan2vec.augmentation import augment
 from plan2vec.data import frames_ahead, is_still, split_sequences, still_stretches
 from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder, make_stacked
+from plan2vec.processes import concatenated, in_shares
 from plan2vec.training import Journal, rng_at, train
 
 NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
@@ -161,7 +162,7 @@ def siamese_loss(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
     """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by construction."""
     first, gap = draw_neighbors(pairs, config.batch_size, rng)
     numbers = np.concatenate((first, first + gap))
-    vectors = metric.embed(augment(images(numbers), config, rng))
+    vectors = in_shares(len(numbers), lambda part: metric.embed(augment(images(numbers[part]), config, rng, part, len(numbers))))
     distance = all_distances(vectors)  # [2b, 2b]
     near = safe_norm(vectors[: len(first)] - vectors[len(first) :])
     far = all_far(pairs, numbers, distance.device)
@@ -179,7 +180,7 @@ def stacked_loss(metric: StackedMetric, images: FrameTensors, pairs: Pairs, conf
     far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
     a = np.concatenate((first, first, far_first))
     b = np.concatenate((first, first + gap, far_second))
-    d = metric(augment(images(a), config, rng), augment(images(b), config, rng))
+    d = in_shares(len(a), lambda part: metric(*(augment(images(side[part]), config, rng, part, len(a)) for side in (a, b))))
     same, near, far = d.split((len(first), len(first), num_far))
     if config.loss == "nce":
         negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
@@ -265,8 +266,8 @@ def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray,
     """(m,) local distances of frame pairs, in steps, never negative."""
     metric.eval()
     parts = np.array_split(np.arange(len(first)), max(1, len(first) // 2048))
-    distance = [metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy() for part in parts]
-    return np.concatenate(distance).astype(np.float32)
+    distance = concatenated(parts, lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy())
+    return distance.astype(np.float32)
 
 
 def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:

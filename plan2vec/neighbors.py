@@ -11,6 +11,8 @@ from typing import Literal
 import numpy as np
 import torch
 
+from plan2vec.processes import concatenated
+
 Search = Literal["auto", "exact", "approximate"]
 TILE = 2048  # most rows of one block of distances
 NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 2 GB and 256 MB of float32
@@ -57,8 +59,8 @@ def _exact_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, d
     squares = points.square().sum(1)
     num_nearest = min(max_neighbors + 1, len(points))
     size = max(1, min(TILE, NUMBERS_AT_ONCE.get(device.type, NUMBERS_AT_ONCE["cpu"]) // max(1, len(points))))
-    found = []
-    for first in range(0, len(points), size):
+
+    def search(first: int) -> np.ndarray:
         rows = slice(first, first + size)
         square = torch.addmm(squares, points[rows], points.T, alpha=-2)  # [tile, n] squared distances less |row|^2
         near = square <= (max_distance**2 - squares[rows])[:, None]
@@ -67,8 +69,9 @@ def _exact_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, d
             limit = square[crowded].kthvalue(num_nearest, dim=1).values
             near[crowded] &= square[crowded] <= limit[:, None]
         row, column = torch.nonzero(near, as_tuple=True)
-        found.append(torch.stack((row + first, column)).cpu().numpy())
-    return np.concatenate(found, axis=1)
+        return torch.stack((row + first, column), dim=1).cpu().numpy()
+
+    return concatenated(range(0, len(points), size), search).T
 
 
 def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int) -> np.ndarray:

@@ -21,6 +21,7 @@ from plan2vec.graph import build_graph
 from plan2vec.local_metric import LocalMetric, StackedMetric, local_vectors, pair_distances, recorded_pairs, train_local_metric
 from plan2vec.model import Model
 from plan2vec.neighbors import NearPairs, near_pairs
+from plan2vec.processes import is_first
 from plan2vec.run import (
     BuiltGraph,
     load_embedding,
@@ -51,7 +52,7 @@ def fit(
 ) -> Model:
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues."""
     folder, target = (Path(out) if out is not None else None), choose_device(device)
-    journal = Journal(folder, show_progress, checkpoint_seconds)
+    journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
     config = follow_view(config, sequences)
     run, sequences = open_run(folder, sequences, config, journal)
     recorded = sequences.without_truth()  # no stage below ever sees a position

@@ -25,6 +25,7 @@ from safetensors.torch import save_file
 from scipy.sparse import csr_array
 from torch import nn
 
+from plan2vec import processes
 from plan2vec.config import FORMAT_VERSION, Config, differences, from_json, to_json
 from plan2vec.data import Sequences, chunks
 from plan2vec.embedding import Embedding, build_embedding
@@ -60,17 +61,21 @@ class Run:
 
     def product(self, name: str, make: Callable[[], T], save: Callable[[Path, T], None], load: Callable[[Path], T]) -> T:
         """The product called `name`: read if it is there, else made, timed and written."""
-        if self.folder and (self.folder / name).exists():
-            return load(self.folder / name)
+        path = self.folder / name if self.folder else None
+        if path and processes.first_does(path.exists):
+            return load(path)
         began = time.perf_counter()
         product = make()
+        processes.first_does(lambda: self._keep(name, product, save, began))
+        return product if path is None or processes.is_first() else load(path)  # one file for all, however machines round
+
+    def _keep(self, name: str, product: T, save: Callable[[Path, T], None], began: float) -> None:
         stage = name.split(".")[0]
         if self.folder:
             self.write(name, product, save)
             self._forget_checkpoint(stage)
         self.times[stage] = round(time.perf_counter() - began, 3)
         self.journal.record(stage=stage, finished=True, seconds=self.times[stage])
-        return product
 
     def write(self, name: str, product: T, save: Callable[[Path, T], None]) -> None:
         if self.folder:
@@ -95,6 +100,12 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
     """
     if folder is None:
         return Run(None, journal), sequences
+    processes.first_does(lambda: prepare_folder(folder, sequences, config))
+    return Run(folder, journal), read_data(folder)
+
+
+def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
+    """Data and configuration into a new folder; an old one must hold the same."""
     settle(folder)
     remove_leftovers(folder)
     if (folder / "data.json").exists():
@@ -104,7 +115,6 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
     if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
         _write_data(folder, sequences)
         write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
-    return Run(folder, journal), read_data(folder)
 
 
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:

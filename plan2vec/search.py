@@ -254,7 +254,7 @@ def distances_from(
 
 def choose_workers(graph: csr_array, num_sources: int) -> int:
     """Processes that `distances_from` should use: all cores where the time saved outweighs starting them, else one."""
-    cores = os.cpu_count() or 1
+    cores = max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))  # shared with those that torchrun started
     alone = num_sources * graph.nnz * SECONDS_PER_EDGE
     return min(cores, num_sources) if alone * (1 - 1 / cores) > SECONDS_TO_START else 1
 

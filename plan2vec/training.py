@@ -1,7 +1,8 @@
 """The only gradient loop: schedule, progress, log, checkpoints.
 
 The batch of an update must be a function of the update's number alone (`rng_at`). Then a checkpoint needs no random
-state, and a killed run that continues gives the same bytes as one that was never killed.
+state, and a killed run that continues gives the same bytes as one that was never killed. Several processes (`processes.py`)
+cut the same batch into shares (`in_shares` in the losses), so their number changes the result by rounding only, and may change too.
 """
 
 import copy
@@ -23,7 +24,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from plan2vec.batch_norm import share_statistics
 from plan2vec.files import replacing
+from plan2vec.processes import agree, average_gradients, first_does
 
 NUM_LOG_LINES = 100  # lines in metrics.jsonl a stage
 M = TypeVar("M", bound=nn.Module)
@@ -81,7 +84,9 @@ def train(
     parameters = [p for p in module.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=parameters[0].is_cuda)
     checkpoint = journal.checkpoint(stage)
-    first = _load_checkpoint(checkpoint, module, optimizer) if checkpoint and checkpoint.exists() else 0
+    share_statistics(module)
+    first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
+    agree(module)
     last_saved = time.monotonic()
     log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
@@ -92,6 +97,7 @@ def train(
             optimizer.zero_grad(set_to_none=True)
             loss = loss_at(update)
             loss.backward()
+            average_gradients(module)
             optimizer.step()
             if update % log_every == 0:
                 journal.record(stage=stage, update=update, loss=round(loss.item(), 6))
@@ -100,6 +106,7 @@ def train(
                 _save_checkpoint(checkpoint, module, optimizer, update + 1)
                 last_saved = time.monotonic()
         advance(num_updates)
+    agree(module)
     module.eval()
 
 
@@ -131,11 +138,20 @@ def _save_checkpoint(path: Path, module: nn.Module, optimizer: torch.optim.Optim
         save_file(tensors, temporary, metadata={"update": str(update)})
 
 
-def _load_checkpoint(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    device = next(module.parameters()).device
+def _read_checkpoint(path: Path | None) -> tuple[dict[str, Tensor], int]:
+    """The tensors of a checkpoint and the update it continues with; of none: nothing and the first."""
+    if path is None or not path.exists():
+        return {}, 0
     with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
-        update = int(file.metadata()["update"])
+        return {name: file.get_tensor(name) for name in file.keys()}, int(file.metadata()["update"])
+
+
+def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """Module and optimizer as they were; returns the update to go on with."""
+    tensors, update = checkpoint
+    if not tensors:
+        return update
+    device = next(module.parameters()).device
     module.load_state_dict({name.removeprefix("module."): t.to(device) for name, t in tensors.items() if name.startswith("module.")})
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():

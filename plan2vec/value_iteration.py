@@ -22,6 +22,7 @@ from plan2vec.embedding import Embedding, build_embedding, distance_loss, joined
 from plan2vec.encoder import FrameTensors, encode
 from plan2vec.graph import edge_rows, select_edges
 from plan2vec.planner import walk_many
+from plan2vec.processes import in_shares
 from plan2vec.search import connected_parts
 from plan2vec.training import Journal, frozen_copy, move_towards, rng_at, train
 
@@ -91,10 +92,9 @@ class Walker(nn.Module):
         """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and of all visited nodes with the goal, alike."""
         distinct, inverse = np.unique(nodes.numpy(), return_inverse=True)
         place = torch.from_numpy(inverse.reshape(nodes.shape)).to(lengths.device)
-        images = self.images(distinct)
-        vectors = self.embedding(images)[place]  # [w, T + 2, dim]
+        encoded = in_shares(len(distinct), lambda part: self._encode(distinct[part]))
+        vectors, slow = encoded[:, 0][place], encoded[:, 1].detach()[place]  # [w, T + 2, dim]
         with torch.no_grad():
-            slow = self.target(images)[place]
             onward = self.embedding.head(slow[:, :-1, None], slow[:, None])  # [w, T + 1, T + 2]
         distance = self.embedding.head(vectors[:, :-2, None], vectors[:, None])  # [w, T, T + 2]
         target = hop_targets(lengths, onward, self.config.target_hops)
@@ -102,6 +102,13 @@ class Walker(nn.Module):
         visited, goal = (distance[:, :, :-1], target[:, :, :-1]), (distance[:, :, -1], target[:, :, -1])
         unit = self.embedding.unit
         return distance_loss(*visited, "relative", unit) + distance_loss(*goal, "relative", unit)
+
+    def _encode(self, numbers: np.ndarray) -> Tensor:
+        """[b, 2, dim] vectors of frames: by D, and by D_target."""
+        images = self.images(numbers)
+        with torch.no_grad():
+            slow = self.target(images)
+        return torch.stack((self.embedding(images), slow), dim=1)
 
     @torch.no_grad()
     def _walk(self, number: int) -> None:

@@ -9,13 +9,15 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import UnidentifiedImageError
 
 from plan2vec.data import Sequences
-from plan2vec.preparation import BROKEN_PICTURE, frame_shape, open_picture, parse_crop, to_frame
+from plan2vec.preparation import BROKEN_PICTURE, Box, frame_shape, open_picture, parse_crop, to_frame
+from plan2vec.processes import num_helpers, spread
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.reading import FrameStore, Reading, build, first_line, kept_frames, name_some, shown
 
@@ -102,18 +104,9 @@ def _decode(files: list[Path], size: tuple[int, int], shape: tuple[int, int, int
     store, box = FrameStore(shape), parse_crop(reading.options.crop)
     at_least = None if box else (shape[1], shape[0])
     readable, problems, num_resized = [], [], 0
-
-    def prepare(file: Path):
-        picture, own_size, problem = _open(file, at_least)
-        if picture is None:
-            return None, own_size, problem
-        try:
-            return to_frame(picture, shape, box), own_size, None
-        except BROKEN_PICTURE as error:
-            return None, own_size, first_line(error)
-
+    prepare = partial(_prepare, at_least=at_least, shape=shape, box=box)
     with reading.journal.bar("images", len(files)) as advance:
-        for place, (frame, own_size, problem) in enumerate(in_parallel(prepare, files)):
+        for place, (frame, own_size, problem) in enumerate(in_all_processes(prepare, files)):
             if frame is None:
                 problems.append((shown(files[place].name), problem))
             else:
@@ -124,6 +117,31 @@ def _decode(files: list[Path], size: tuple[int, int], shape: tuple[int, int, int
                 advance(place)
         advance(len(files))
     return store.finish(), readable, problems, num_resized
+
+
+def _prepare(file: Path, at_least: tuple[int, int] | None, shape: tuple[int, int, int], box: Box | None):
+    """(frame, size of the picture, None), or (None, its size if known, what is wrong)."""
+    picture, own_size, problem = _open(file, at_least)
+    if picture is None:
+        return None, own_size, problem
+    try:
+        return to_frame(picture, shape, box), own_size, None
+    except BROKEN_PICTURE as error:
+        return None, own_size, first_line(error)
+
+
+def in_all_processes(function, items: list) -> Iterator[tuple]:
+    """`in_parallel` of every process that waits for this one, each with a part; the function must be one that can be pickled."""
+    at_once = BATCH * num_helpers()
+    if at_once == BATCH:
+        yield from in_parallel(function, items)
+        return
+    for first in range(0, len(items), at_once):
+        yield from spread(partial(_listed, function), items[first : first + at_once])
+
+
+def _listed(function, items: list) -> list[tuple]:
+    return list(in_parallel(function, items))
 
 
 def in_parallel(function, items: list) -> Iterator[tuple]:
