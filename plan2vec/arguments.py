@@ -139,7 +139,7 @@ class Bench:
 
     name: tyro.conf.Positional[
         Literal[
-            "demo", "resume", "explorer", "recordings", "same-map",
+            "demo", "resume", "explorer", "ranks", "recordings", "same-map",
             "encode", "local-metric", "neighbors", "shortest-distances", "embedding", "plan", "fit", "scale", "peers", "all",
         ]
     ]  # those from encode on measure speed and take the options below; all: each of these  # fmt: skip

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from plan2vec.bench import demo, measuring, recordings, run_benchmark, same_map
+from plan2vec.bench import demo, measuring, ranks, recordings, run_benchmark, same_map
 from plan2vec.bench.measuring import Options, fitted_exponent, peak_memory, seconds_per_update
 from plan2vec.bench.pair_training import train_pairs
 from plan2vec.bench.peer_searches import time_searches
@@ -25,6 +25,16 @@ def test_the_demo_benchmark_gives_a_row_for_every_case_seed_and_metric(monkeypat
     assert len(answer["rows"]) == 2 * 2 * len(demo.METRICS)
     assert {row["setting"]["dim"] for row in answer["rows"]} == {2, 8} and {row["seed"] for row in answer["rows"]} == {3, 4}
     assert len(answer["table"]) == 2 + 2 and all(line.count("|") == len(demo.METRICS) + 3 for line in answer["table"])
+
+
+def test_the_ranks_benchmark_gives_the_largest_difference_and_the_time_ratio():
+    card = dict.fromkeys(ranks.METRICS, 0.9) | {"num_frames": 100, "device": "cpu", "seconds": dict.fromkeys(ranks.STAGES, 2.0)}
+    other = card | {"success": 0.92, "spearman_true": None} | {"seconds": {**dict.fromkeys(ranks.STAGES, 1.0), "graph": 2.0}}
+    answer = ranks.compare({1: card | {"spearman_true": None}, 2: other}, seed=3)
+    assert answer["largest_difference"] == pytest.approx(0.02) == answer["differences"]["success"]
+    assert answer["time_ratio"] == pytest.approx(8 / 5) and answer["time_ratios"]["graph"] == 1
+    assert len(answer["rows"]) == 2 * (len(ranks.METRICS) + len(ranks.STAGES))
+    assert {row["setting"]["ranks"] for row in answer["rows"]} == {1, 2}
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ table(rows), draw(rows)
 from collections.abc import Callable
 from pathlib import Path
 
-from plan2vec.bench import demo, explorer, recordings, resume, same_map
+from plan2vec.bench import demo, explorer, ranks, recordings, resume, same_map
 from plan2vec.bench.publishing import SPEED, Request, run_speed
 
-BENCHMARKS: dict[str, Callable[[int], dict]] = {"demo": demo.run, "resume": resume.run, "explorer": explorer.run}
+BENCHMARKS: dict[str, Callable[[int], dict]] = {"demo": demo.run, "resume": resume.run, "explorer": explorer.run, "ranks": ranks.run}
 OF_RECORDINGS: dict[str, Callable[[int, tuple[Path, ...]], dict]] = {"recordings": recordings.run, "same-map": same_map.run}
 UNUSUAL = Request("")  # of a benchmark that takes a seed alone nothing else may be asked
 
