@@ -11,6 +11,7 @@ Alone, which is the default, all of this is a plain call. Inside `first_does` a 
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 PATIENCE = timedelta(hours=4)  # for a process that is busy; one that ended is noticed at once
 START = timedelta(minutes=5)  # for all processes to have started
+LINGER = 2.0  # seconds that the first process gives the others to end, when the run fails
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def together(device: str) -> Iterator[None]:
             dist.barrier()
         dist.destroy_process_group()
     except (ValueError, OSError) as error:
-        if _is_said():
+        if _leave(_world.get()):
             raise OtherProcessError from error
         raise
     except KeyboardInterrupt:
@@ -94,13 +96,19 @@ def together(device: str) -> Iterator[None]:
         _world.reset(token)
 
 
-def _is_said() -> bool:
-    """Whether another process has told the user already why the run ends."""
-    store = _world.get().store
+def _leave(world: World) -> bool:
+    """Ends the work of all processes; whether another one has told the user already why."""
+    assert world.store is not None
     try:
-        return store is not None and store.add("errors", 1) > 1
+        is_said = world.store.add("errors", 1) > 1
     except RuntimeError:
         return True  # the first process held the store, and has ended
+    if not torch.cuda.is_available():  # nccl would wait for the others; they notice when this process ends
+        dist.destroy_process_group()
+    limit = time.monotonic() + LINGER
+    while world.rank == 0 and world.store.add("errors", 0) < world.size and time.monotonic() < limit:
+        time.sleep(0.02)  # for the others to read the store, which may end with this process
+    return is_said
 
 
 def _join(device: str) -> World:
@@ -314,6 +322,8 @@ def average_gradients(module: nn.Module) -> None:
 def agree(module: nn.Module) -> None:
     """Parameters and buffers of the first process, in all of them."""
     if size() > 1:
-        with _in_step():
-            for tensor in module.state_dict().values():
-                dist.broadcast(tensor, src=0)
+        for tensor in module.state_dict().values():
+            whole = tensor.contiguous()
+            with _in_step():
+                dist.broadcast(whole, src=0)
+            tensor.copy_(whole)

@@ -326,22 +326,25 @@ def test_other_commands_are_refused_in_several_processes(tmp_path):
     assert codes == [2, 2] and "without torchrun" in errors
 
 
-def test_an_error_of_one_process_ends_the_others_at_once_with_its_line_alone(tmp_path):
-    def work(rank):
-        try:
-            with processes.together("cpu"):
-                if rank == 1:
-                    raise ValueError("the disk of machine 1 is full")
-                processes.concatenated(range(4), lambda number: np.array([number]))
-        except processes.OtherProcessError:
-            sys.exit(2)
-        except ValueError as error:
-            print(error, file=sys.stderr)
-            sys.exit(2)
+def fail():
+    raise ValueError("the disk of machine 1 is full")
 
+
+@pytest.mark.parametrize(
+    ("end", "code", "line"),
+    [
+        (fail, 2, "plan2vec: the disk of machine 1 is full"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), -9, "another process of this run"),
+    ],
+)
+def test_a_process_that_ends_ends_the_others_at_once_with_one_line(tmp_path, monkeypatch, end, code, line):
+    monkeypatch.setattr(cli, "fit", lambda *_: end() if not processes.is_first() else processes.concatenated([0, 1], np.atleast_1d))
+    np.savez(tmp_path / "line.npz", observations=np.arange(12.0)[:, None])
     began = time.monotonic()
-    assert finish(start(2, work, tmp_path)) == [2, 2] and time.monotonic() - began < 30
-    assert (tmp_path / "err-0").read_text() + (tmp_path / "err-1").read_text() == "the disk of machine 1 is full\n"
+    codes, _, errors = run_cli(["fit", tmp_path / "line.npz", "--out", tmp_path / "run", "--device", "cpu"], tmp_path)
+    assert codes == [2, code] and time.monotonic() - began < 30
+    refusals = [text for text in errors.splitlines() if text.startswith("plan2vec:")]
+    assert len(refusals) == 1 and line in refusals[0]
 
 
 def test_variables_that_torchrun_would_not_set_are_refused(monkeypatch):

@@ -40,7 +40,7 @@ def fit_in(num_processes: int, folder: Path, seed: int, options: tuple[str, ...]
     command = (sys.executable, "-m", *torchrun, "plan2vec", "fit", *files, "--seed", str(seed), "--device", "cpu", "--json", *options)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False)
     if done.returncode != 0:
-        raise ValueError(f"a fit in {num_processes} processes ended with exit code {done.returncode}; its own line stands above")
+        raise ValueError(f"a fit in {num_processes} process(es) ended with exit code {done.returncode}; its own line stands above")
     return json.loads(done.stdout)
 
 
