@@ -83,7 +83,7 @@ def refuse(text: str, code: int) -> int:
 
 def run_command(command: Command, given: frozenset[str]) -> int:
     if processes.asked_size() > 1 and not isinstance(command, (Fit, Demo)):
-        raise ValueError("only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun")
+        processes.refuse("only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun")
     match command:
         case Demo():
             demo(command, given)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -117,12 +117,12 @@ def _join(device: str) -> World:
     if missing:
         raise ValueError(f"WORLD_SIZE is {asked_size()} but {', '.join(missing)} not set; start with torchrun, or unset WORLD_SIZE")
     if device == "mps":
-        raise ValueError("several processes need --device cpu or cuda, but it is mps")
+        refuse("several processes need --device cpu or cuda, but it is mps")
     on_gpu = device != "cpu" and torch.cuda.is_available()
     if on_gpu:
         if num_here() > torch.cuda.device_count():
             num_gpus = torch.cuda.device_count()
-            raise ValueError(f"{num_here()} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
+            refuse(f"{num_here()} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
         torch.cuda.set_device(_environment("LOCAL_RANK", 0))
     try:
         store, rank, number = next(iter(dist.rendezvous("env://", timeout=START)))
@@ -130,6 +130,13 @@ def _join(device: str) -> World:
     except RuntimeError as error:
         raise ValueError(f"the {asked_size()} processes of this run do not find each other ({_first_sentence(error)})") from None
     return World(rank, number, store)
+
+
+def refuse(text: str) -> NoReturn:
+    """Of processes that have not joined yet: the first on a machine tells why they end."""
+    if _environment("LOCAL_RANK", 0) > 0:
+        raise OtherProcessError
+    raise ValueError(text)
 
 
 def _environment(name: str, default: int) -> int:
@@ -310,9 +317,9 @@ def total(mine: Tensor) -> Tensor:
 @torch.no_grad()
 def average_gradients(module: nn.Module) -> None:
     """Gradients of an update, the same in every process afterwards."""
-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
-    if size() == 1 or not gradients:
+    if size() == 1:
         return
+    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
     means = _summed(torch.cat([gradient.flatten() for gradient in gradients])) / size()
     for gradient, mean in zip(gradients, means.split([gradient.numel() for gradient in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))

@@ -35,12 +35,12 @@ from plan2vec.search import distances_from
 
 QUICK = Config(
     dim=4, radius=0.5,
-    local_metric=LocalMetricConfig(num_updates=60, batch_size=64),
-    embedding=EmbeddingConfig(num_updates=60, goals_per_update=32, nodes_per_update=65, goals_per_round=64),
+    local_metric=LocalMetricConfig(num_updates=40, batch_size=64),
+    embedding=EmbeddingConfig(num_updates=40, goals_per_update=32, nodes_per_update=65, goals_per_round=64),
 )  # fmt: skip
 OPTIONS = (
-    "--device", "cpu", "--json", "--dim", "4", "--radius", "0.5", "--local-metric.num-updates", "60", "--local-metric.batch-size", "64",
-    "--embedding.num-updates", "60", "--embedding.goals-per-update", "32", "--embedding.nodes-per-update", "65",
+    "--device", "cpu", "--json", "--dim", "4", "--radius", "0.5", "--local-metric.num-updates", "40", "--local-metric.batch-size", "64",
+    "--embedding.num-updates", "40", "--embedding.goals-per-update", "32", "--embedding.nodes-per-update", "65",
     "--embedding.goals-per-round", "64",
 )  # fmt: skip
 
@@ -162,7 +162,7 @@ def test_a_killed_fit_continues_with_another_number_of_processes(sequences, whol
 
     def fit_slowly(rank):
         train_step = torch.optim.Adam.step
-        torch.optim.Adam.step = lambda self: (time.sleep(0.01), train_step(self))[1]
+        torch.optim.Adam.step = lambda self: (time.sleep(0.005), train_step(self))[1]
         with processes.together("cpu"):
             plan2vec.fit(sequences, QUICK, run, device="cpu", checkpoint_seconds=0.0)
 
@@ -323,7 +323,12 @@ def test_recordings_in_which_nothing_can_be_learned_are_refused_by_all_processes
 
 def test_other_commands_are_refused_in_several_processes(tmp_path):
     codes, _, errors = run_cli(["bench", "demo"], tmp_path)
-    assert codes == [2, 2] and "without torchrun" in errors
+    assert codes == [2, 2] and len(errors.splitlines()) == 1 and "without torchrun" in errors
+
+
+def test_a_device_that_several_processes_cannot_use_is_refused_with_one_line(tmp_path):
+    codes, _, errors = run_cli(["demo", "--out", tmp_path / "run", "--device", "mps"], tmp_path)
+    assert codes == [2, 2] and len(errors.splitlines()) == 1 and "need --device cpu or cuda" in errors
 
 
 def fail():
