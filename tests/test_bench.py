@@ -33,7 +33,7 @@ def test_the_ranks_benchmark_gives_the_largest_difference_and_the_time_ratio():
     answer = ranks.compare({1: card | {"spearman_true": None}, 2: other}, seed=3)
     assert answer["largest_difference"] == pytest.approx(0.02) == answer["differences"]["success"]
     assert answer["time_ratio"] == pytest.approx(8 / 5) and answer["time_ratios"]["graph"] == 1
-    assert len(answer["rows"]) == 2 * (len(ranks.METRICS) + len(ranks.STAGES))
+    assert len(answer["rows"]) == 2 * (len(ranks.METRICS) + len(ranks.STAGES)) + 2 + len(ranks.STAGES)
     assert {row["setting"]["ranks"] for row in answer["rows"]} == {1, 2}
 
 

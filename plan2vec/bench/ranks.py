@@ -46,17 +46,20 @@ def fit_in(num_processes: int, folder: Path, seed: int, options: tuple[str, ...]
 
 def compare(cards: Mapping[int, dict[str, Any]], seed: int) -> dict:
     """Rows of the scorecards and stage times by number of processes, their largest difference, and how many times faster several are."""
-    rows = [row for number, card in cards.items() for row in rows_of(number, card, seed)]
-    one, several = cards.values()
+    (_, one), (num_processes, several) = cards.items()
     differences = {metric: abs(one[metric] - several[metric]) for metric in METRICS if one[metric] is not None}
-    return {
-        "largest_difference": max(differences.values()), "differences": differences, "time_ratio": _seconds(one) / _seconds(several),
-        "time_ratios": {stage: one["seconds"][stage] / max(several["seconds"][stage], 1e-3) for stage in STAGES}, "rows": rows,
-    }  # fmt: skip
+    summary = {"largest_difference": max(differences.values()), "time_ratio": _seconds(one) / _seconds(several)}
+    ratios = {stage: one["seconds"][stage] / max(several["seconds"][stage], 1e-3) for stage in STAGES}
+    rows = [row for number, card in cards.items() for row in rows_of(number, card, card_values(card), seed)]
+    rows += rows_of(num_processes, several, summary | {f"time_ratio_{stage}": ratio for stage, ratio in ratios.items()}, seed)
+    return summary | {"differences": differences, "time_ratios": ratios, "rows": rows}
 
 
-def rows_of(num_processes: int, card: dict[str, Any], seed: int) -> list[dict]:
-    values = {metric: card[metric] for metric in METRICS} | {f"seconds_{stage}": card["seconds"][stage] for stage in STAGES}
+def card_values(card: dict[str, Any]) -> dict[str, Any]:
+    return {metric: card[metric] for metric in METRICS} | {f"seconds_{stage}": card["seconds"][stage] for stage in STAGES}
+
+
+def rows_of(num_processes: int, card: dict[str, Any], values: dict[str, Any], seed: int) -> list[dict]:
     return [
         {
             "experiment": "ranks", "domain": "c-maze", "setting": {"ranks": num_processes, "frames": card["num_frames"], "threads": 1},
