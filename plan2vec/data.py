@@ -165,7 +165,7 @@ def _change_ahead(frames: np.ndarray) -> np.ndarray:
 def _mean_change(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) mean absolute difference of frame pairs."""
     if first.dtype == np.uint8:
-        change = (np.maximum(first, second) - np.minimum(first, second)).reshape(len(first), -1)
+        change = (np.maximum(first, second) - np.minimum(first, second)).reshape(len(first), np.prod(first.shape[1:], dtype=int))
         return change.sum(axis=1, dtype=np.uint32).astype(np.float32) / np.float32(change.shape[1])
     return np.abs(first - second).mean(axis=tuple(range(1, first.ndim)))
 

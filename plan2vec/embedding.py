@@ -203,7 +203,7 @@ class Teacher(nn.Module):
 
     def _begin(self, number: int) -> None:
         """Search for a round beside training, where that takes child processes anyway: this one has only to wait for them."""
-        worth_it = self.embedding.scale.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
+        worth_it = size() == 1 and self.embedding.scale.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
         if worth_it and number < self.config.num_rounds and self.config.targets == "full":
             waiting = ThreadPoolExecutor(1)
             self.begun = {number: waiting.submit(self.search, number)}

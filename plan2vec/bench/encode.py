@@ -29,7 +29,7 @@ def run(options: Options) -> Iterator[list[Row]]:
     images = FrameTensors(frames, options.device)
     for name in options.choose(ENCODERS, ENCODERS[:1]):
         encoder = make_encoder(name, frames, 8).to(options.device).eval()
-        bare = best_of(3, options.device, partial(forward, encoder, list(images.batches())))
+        bare = best_of(3, options.device, partial(forward, encoder, [images(numbers) for numbers in images.batches()]))
         seconds = best_of(3, options.device, partial(encode, encoder, images))
         numbers = {
             "frames_per_second": len(frames) / seconds, "bare_frames_per_second": len(frames) / bare, "share_of_bare": bare / seconds
