@@ -322,6 +322,7 @@ def test_every_format_has_its_place(tmp_path):
     from plan2vec.readers import FORMATS
 
     assert [known.NAME for known in FORMATS] == [
+        "OGBench data set",
         ".npz or .npy arrays", "pickle of arrays", "HDF5", "Minari", "LeRobot", "processed StreetLearn folder", "video", "folder of images",
     ]  # fmt: skip
     assert not any(known.recognizes(Path(tmp_path / "nothing")) for known in FORMATS)

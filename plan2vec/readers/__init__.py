@@ -13,7 +13,7 @@ from PIL import Image
 
 from plan2vec.data import Sequences
 from plan2vec.preparation import ReadOptions
-from plan2vec.readers import hdf5, images, lerobot, minari, npz, pickled, streetlearn, video
+from plan2vec.readers import hdf5, images, lerobot, minari, npz, ogbench, pickled, streetlearn, video
 from plan2vec.readers.reading import Reading, first_line, shown
 from plan2vec.training import Journal
 
@@ -29,7 +29,7 @@ class Format(Protocol):
     def read(self, path: Path, reading: Reading) -> Sequences: ...
 
 
-FORMATS: tuple[Format, ...] = (npz, pickled, hdf5, minari, lerobot, streetlearn, video, images)
+FORMATS: tuple[Format, ...] = (ogbench, npz, pickled, hdf5, minari, lerobot, streetlearn, video, images)
 
 
 class ReadWarning(UserWarning):

@@ -12,6 +12,7 @@ import os
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,17 +36,21 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> Sequences:
     """Recordings of one file; nothing pickled is opened unless the user trusts it."""
+    return to_sequences(reading, shown(path), load_plainly(path, reading, _load_npy if path.suffix.lower() == ".npy" else _load_npz))
+
+
+def load_plainly(path: Path, reading: Reading, load: Callable[[Path, Reading], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What `load` reads from a file of arrays; whatever a damaged file makes it raise becomes one clear ValueError."""
     source = shown(path)
     if problem := why_not_a_file(path):
         raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
     try:
-        arrays = _load_npy(path, reading) if path.suffix.lower() == ".npy" else _load_npz(path, reading)
+        return load(path, reading)
     except UNREADABLE as error:
         if str(error).startswith(source):
             raise
         what = f"{path.suffix.lower()} ({first_line(error)})"
         raise ValueError(f"{source} cannot be read as {what}; is the file complete, and does it hold plain arrays only?") from None
-    return to_sequences(reading, source, arrays)
 
 
 def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
@@ -59,20 +64,25 @@ def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
 
 
 def _load_npz(path: Path, reading: Reading) -> dict[str, np.ndarray]:
+    arrays, names = load_members(path, (*KINDS, "sequence", "domain", *OPTIONAL), reading)
+    if not any(name in arrays for name in KINDS):
+        raise ValueError(f"{shown(path)}: {ONE_OF_KINDS}, but the file holds {names_of(names)}")
+    return arrays
+
+
+def load_members(path: Path, wanted: tuple[str, ...], reading: Reading) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The wanted arrays that an archive holds, and the names of all that it holds."""
     with open(path, "rb") as opened:
         if opened.read(6) == b"\x93NUMPY":
             raise ValueError("a bare array, not an archive of named arrays; rename it to .npy")
         with zipfile.ZipFile(opened) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
-            members = [(name, f"{name}.npy") for name in (*KINDS, "sequence", "domain", *OPTIONAL) if f"{name}.npy" in archive.namelist()]
+            members = [(name, f"{name}.npy") for name in wanted if f"{name}.npy" in archive.namelist()]
             _require_members(archive, shown(path), [member for _, member in members])
             arrays = {}
             for name, member in members:
                 with archive.open(member) as file:
                     arrays[name] = load_array(file, f"{shown(path)}: {name}", reading)
-    if not any(name in arrays for name in KINDS):
-        raise ValueError(f"{shown(path)}: {ONE_OF_KINDS}, but the file holds {names_of(names)}")
-    return arrays
+            return arrays, [name.removesuffix(".npy") for name in archive.namelist()]
 
 
 def _require_members(archive: zipfile.ZipFile, source: str, members: list[str]) -> None:

@@ -1,0 +1,53 @@
+"""OGBench's data sets: one .npz file with `observations`, `actions` and `terminals` (and qpos, qvel, ..., which are ignored).
+
+    frame number   0 1 2 3 4 | 5 6 7 8 9
+    terminals      0 0 0 0 1 | 0 0 0 0 1      the last frame of every episode; the action there led nowhere that is recorded
+
+Observations are vectors (n, d), or images (n, h, w, c) of the visual environments. The state of the simulator is left alone: no
+part of an observation is taken for the truth.
+"""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from plan2vec.data import Sequences
+from plan2vec.readers import npz
+from plan2vec.readers.folders import why_not_a_file
+from plan2vec.readers.named import to_sequences
+from plan2vec.readers.reading import Reading, shown
+
+NAME = "OGBench data set"
+EXPECTED = "an OGBench .npz file"
+FIELDS = ("observations", "actions", "terminals")
+
+
+def recognizes(path: Path) -> bool:
+    if path.suffix.lower() != ".npz" or why_not_a_file(path) is not None:
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {f"{name}.npy" for name in FIELDS} <= set(archive.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False  # what is no archive is npz's to complain about
+
+
+def read(path: Path, reading: Reading) -> Sequences:
+    """Every episode is a sequence."""
+    source = shown(path)
+    arrays = npz.load_plainly(path, reading, lambda file, how: npz.load_members(file, FIELDS, how)[0])
+    observations, actions, terminals = (np.asanyarray(arrays[name]) for name in FIELDS)
+    kind = "frames" if observations.dtype == np.uint8 and observations.ndim > 2 else "observations"
+    sequence = _sequence_of(source, terminals, observations.shape[:1])
+    return to_sequences(reading, source, {kind: observations, "sequence": sequence, "action": actions})
+
+
+def _sequence_of(source: str, terminals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """(n,) number of the episode of each frame."""
+    if not shape or terminals.shape != shape or terminals.dtype.kind not in "biuf" or not np.isin(terminals, (0, 1)).all():
+        raise ValueError(
+            f"{source}: terminals must hold a zero or one for each observation, one at the last of an episode, but came as "
+            f"{terminals.dtype} {terminals.shape} with {shape[0] if shape else 'no'} observations"
+        )
+    return np.cumsum(np.append(0, terminals[:-1])).astype(np.int64)
