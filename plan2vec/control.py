@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from plan2vec.data import Sequences, transitions
+from plan2vec.data import Sequences, is_still, transitions
 from plan2vec.encoder import FrameTensors, make_encoder, mlp, standardization
 from plan2vec.local_metric import local_vectors
 from plan2vec.model import Model
@@ -106,13 +106,15 @@ class Controller(nn.Module):
         return F.mse_loss(predicted, wanted)
 
     @torch.no_grad()
-    def act(self, frames: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """(m, ...), (m, ...) -> (m, a) actions, never beyond the recorded ones."""
+    def act(self, frames: np.ndarray, goals: np.ndarray, futile: np.ndarray | None = None) -> np.ndarray:
+        """(m, ...), (m, ...) -> (m, a) actions, never beyond the recorded ones; `futile` (m, choices) bool: those to avoid."""
         self.eval()
         device = next(self.parameters()).device
         numbers = np.arange(len(frames))
         predicted = self(FrameTensors(frames, device)(numbers), FrameTensors(goals, device)(numbers))
         if self.choices is not None:
+            if futile is not None:
+                predicted -= 1e9 * torch.from_numpy(futile).to(device)
             return self.choices[predicted.argmax(1).cpu().numpy()][:, None]
         return (predicted * self.deviation + self.mean).clamp(self.low, self.high).cpu().numpy()
 
@@ -128,7 +130,7 @@ def train_controller(
     if sequences.action is None:
         raise ValueError(f"{sequences.source}: a controller learns from recorded actions, but none are there; record `action` (n, a)")
     torch.manual_seed(seed)
-    pairs = FuturePairs(sequences.sequence, config.max_ahead)
+    pairs = FuturePairs(sequences.sequence, config.max_ahead).where_moved(sequences.frames)
     sample = np.stack(pairs.draw(4000, rng_at(seed, 30)), axis=1)
     taken = sequences.action[pairs.first]
     num_outputs = len(np.unique(taken)) if is_choice(taken) else taken.shape[1]
@@ -153,6 +155,12 @@ class FuturePairs:
         ends = np.flatnonzero(np.append(np.diff(sequence) != 0, True))
         last = ends[np.searchsorted(ends, self.first)]  # of the frame's sequence
         self.ahead = np.minimum(last - self.first, max_ahead)
+
+    def where_moved(self, frames: np.ndarray) -> "FuturePairs":
+        """Without the frames whose step changed nothing: an action that presses a wall led nowhere, and is not to be imitated."""
+        moved = ~is_still(frames, self.first, self.first + 1)
+        self.first, self.ahead = self.first[moved], self.ahead[moved]
+        return self
 
     def draw(self, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(num,) frames, (num,) goals; every number of steps ahead is equally likely."""
@@ -213,6 +221,9 @@ class Journey:
     length: np.ndarray  # steps along the plan up to each of them
     passed: int = 0  # place in `nodes` that was reached
     waited: int = 0  # actions since that changed
+    seen: np.ndarray | None = None  # the observation that was acted on last
+    taken: np.ndarray | None = None  # the action
+    futile: np.ndarray | None = None  # (choices,) bool: after which nothing changed
 
 
 class Agent:
@@ -245,7 +256,23 @@ class Agent:
         seen = self.goals[running].copy()
         on_way = np.array([node >= 0 for node in waypoints])
         seen[on_way] = self.places.frames[np.array(waypoints)[on_way]]
-        return self.controller.act(observations, seen)
+        actions = self.controller.act(observations, seen, self._futile(running, observations))
+        for number, observation, action in zip(running, observations, actions, strict=True):
+            self.journeys[number].seen, self.journeys[number].taken = observation, action
+        return actions
+
+    def _futile(self, running: np.ndarray, observations: np.ndarray) -> np.ndarray | None:
+        """(r, choices) bool: what was tried since anything changed. A controller that presses a wall would do so for ever."""
+        choices = self.controller.choices
+        if choices is None:
+            return None
+        for number, observation in zip(running, observations, strict=True):
+            journey = self.journeys[number]
+            if journey.futile is None or not np.array_equal(journey.seen, observation):
+                journey.futile = np.zeros(len(choices), bool)
+            else:
+                journey.futile = journey.futile | (choices == journey.taken)
+        return np.stack([self.journeys[number].futile for number in running])
 
     def _waypoint(self, journey: Journey, vector: np.ndarray) -> int:
         """The node to head for now; -1: the goal itself."""

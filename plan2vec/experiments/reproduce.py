@@ -11,6 +11,7 @@ from typing import Any
 from plan2vec.bench.demo import commit, machine_name
 from plan2vec.encoder import choose_device
 from plan2vec.experiments import (
+    acting,
     heads,
     latent_dimension,
     local_metric_accuracy,
@@ -41,6 +42,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     for module in (
         table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension, heads, targets,
         value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost, street_generalization,
+        acting,
     )
 }  # fmt: skip
 ARRAYS = "arrays"  # folder inside the output folder
