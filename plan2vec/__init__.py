@@ -1,6 +1,7 @@
 """plan2vec: recordings in, metric map and planner out. `pipeline.py` is where to start reading."""
 
 import os
+from typing import TYPE_CHECKING
 
 # Torch's threads sleep instead of spinning while they wait: never slower, and several times faster where other programs
 # share the cores. It is read when torch is first imported, so it has no effect in a program that did that before.
@@ -21,3 +22,19 @@ __all__ = [
     "Config", "Grown", "Model", "Plan", "ReadOptions", "Sequences", "SuccessRule", "__version__",
     "add", "evaluate", "fit", "load", "make_sequences", "read",
 ]  # fmt: skip
+
+if TYPE_CHECKING:
+    from plan2vec.reward import DistanceReward as DistanceReward
+
+
+def __getattr__(name: str) -> object:
+    """`plan2vec.DistanceReward` is a Gymnasium wrapper, so it is imported when it is first asked for."""
+    if name != "DistanceReward":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from plan2vec.reward import DistanceReward
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"plan2vec.DistanceReward needs the extra [envs] ({error.name} is missing): pip install 'plan2vec[envs]'"
+        ) from None
+    return DistanceReward

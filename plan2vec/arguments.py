@@ -9,6 +9,7 @@ import tyro
 from plan2vec.config import Config, preset
 from plan2vec.planner import Method
 from plan2vec.preparation import ReadOptions
+from plan2vec.shaping import Mode
 
 DESCRIPTION = "The commands. Answers go to standard output, everything else to standard error; exit code 2 for a user's mistake."
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -123,6 +124,24 @@ class ClosuresCommand:
 
 
 @dataclass(frozen=True)
+class Relabel:
+    """Write the learned distance to a goal as reward into a copy of an offline dataset."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]  # .npz (plan2vec, OGBench), minari:ID or its folder
+    out: Path  # where the copy goes: an .npz file or, for Minari, a folder; must not exist
+    goal: str = (
+        "future"  # future: a later frame of the sequence | random: any frame | as of plan: frame number of the run, or an image file
+    )
+    mode: Mode = "potential"  # potential: decrease of the distance, added to the dataset's reward | distance: minus the distance, alone
+    discount: float = 0.99  # of the agent that will learn from it, a step
+    scale: float = 1.0  # reward that one step of distance is worth
+    seed: int = 0  # of the goals that are drawn
+    device: Device = "auto"
+    json: bool = False  # print the answer as one JSON object
+
+
+@dataclass(frozen=True)
 class Explore:
     """Look at a fitted run in the browser: map, plans, neighbours, suspicious closures."""
 
@@ -178,7 +197,7 @@ class Reproduce:
     json: bool = False  # print the tables as one JSON object
 
 
-Command = Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Explore | Bench | Reproduce
+Command = Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench | Reproduce
 
 
 def parse(arguments: list[str]) -> Command:
@@ -194,6 +213,7 @@ def parse(arguments: list[str]) -> Command:
         | Annotated[Report, subcommand("report")]
         | Annotated[Add, subcommand("add")]
         | Annotated[ClosuresCommand, subcommand("closures")]
+        | Annotated[Relabel, subcommand("relabel")]
         | Annotated[Explore, subcommand("explore")]
         | Annotated[Bench, subcommand("bench")]
         | Annotated[Reproduce, subcommand("reproduce")]

@@ -27,6 +27,7 @@ from plan2vec.arguments import (
     Fit,
     Inspect,
     PlanCommand,
+    Relabel,
     Report,
     Reproduce,
     parse,
@@ -53,9 +54,11 @@ from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
 from plan2vec.preparation import ReadOptions, image_frame
 from plan2vec.readers import ReadWarning, find_format, read
+from plan2vec.relabel import HINDSIGHT, all_frames, relabel, require_place
 from plan2vec.report import write_report
 from plan2vec.review import draw_suspects, judge_by_name, map_follows, suspects
 from plan2vec.run import prepare_folder, read_data, require_finished
+from plan2vec.shaping import Shaping
 from plan2vec.strike import read_judged
 from plan2vec.version import __version__
 
@@ -101,6 +104,8 @@ def run_command(command: Command, given: frozenset[str]) -> int:
             add_recordings(command)
         case ClosuresCommand():
             review_closures(command)
+        case Relabel():
+            relabel_dataset(command)
         case Explore():
             explore(command.run, command.host, command.port, not command.no_browser, command.device)
         case Bench():
@@ -288,6 +293,17 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)
+
+
+def relabel_dataset(command: Relabel) -> None:
+    require_place(command.dataset, command.out)
+    shaping = Shaping(command.mode, command.discount, command.scale)
+    model = load(command.run, command.device)
+    goal = command.goal if command.goal in HINDSIGHT else asked_frame(model, command.goal)
+    if isinstance(goal, str) and goal not in HINDSIGHT:
+        goal = np.asarray(model.sequences.frames[model.frame_number(goal, "goal")])
+    sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
+    print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
 
 
 def evaluate_run(command: Evaluate) -> None:

@@ -14,24 +14,14 @@ ORDER = (
     "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "augmentation",
     "classical_scaling", "training", "search", "balls",
     "device_search", "local_metric", "graph", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
-    "config", "domains", "run", "model", "pipeline", "readers", "evaluation", "grow", "estimator", "estimate", "figures",
+    "config", "domains", "run", "model", "pipeline", "control", "readers", "shaping", "reward",
+    "relabel", "evaluation", "grow", "estimator", "estimate", "figures",
     "film", "inspection", "film_video", "review", "gallery", "report", "explorer", "bench", "experiments", "arguments", "cli",
 )  # fmt: skip
 EXTRAS = (
-    "gymnasium",
-    "pymunk",
-    "sklearn",
-    "dash",
-    "plotly",
-    "av",
-    "h5py",
-    "minari",
-    "pyarrow",
-    "playwright",
-    "hypothesis",
-    "networkx",
-    "usearch",
-)
+    "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx",
+    "usearch", "stable_baselines3",
+)  # fmt: skip
 
 
 def imports_of(path: Path) -> set[str]:

@@ -18,6 +18,7 @@ from plan2vec.experiments import (
     lookahead,
     maze_figures,
     planning_cost,
+    reward,
     robot_frames,
     rope_figures,
     rope_table,
@@ -42,7 +43,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     for module in (
         table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension, heads, targets,
         value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost, street_generalization,
-        acting,
+        acting, reward,
     )
 }  # fmt: skip
 ARRAYS = "arrays"  # folder inside the output folder

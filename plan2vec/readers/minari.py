@@ -32,12 +32,17 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> Sequences:
     source = shown(path)
+    with open_hdf5(data_file(path), source) as opened:
+        return read_episodes(reading, source, list(_episodes(opened, source)))
+
+
+def data_file(path: Path) -> Path:
+    """The HDF5 file of a dataset, by its ID or its folder."""
     folder = datasets_folder() / str(path)[len(PREFIX) :] if str(path).startswith(PREFIX) else path
     file = _main_file(folder)
     if file is None:
-        raise ValueError(_why_missing(source, folder))
-    with open_hdf5(file, source) as opened:
-        return read_episodes(reading, source, list(_episodes(opened, source)))
+        raise ValueError(_why_missing(shown(path), folder))
+    return file
 
 
 def datasets_folder() -> Path:

@@ -1,0 +1,198 @@
+"""Agents that learn to reach goals in a room by acting: stable-baselines3's DQN, many blocks side by side. Needs the extra [rl].
+
+An agent sees where the block is and where it should go, as two pictures or as their two vectors on a map. Rewards are those of the
+Gymnasium environment (-1 a step, 0 on arrival), or these with the map's potential added (shaping.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from plan2vec.data import Sequences
+from plan2vec.domains import maze
+from plan2vec.encoder import standardization
+from plan2vec.model import Model
+from plan2vec.shaping import Shaping, vector_distance
+from plan2vec.training import rng_at
+
+SIDE = 16  # pixels of a frame: an agent on two cores learns from few of them
+DISCOUNT = 0.98  # a step
+Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, ...) what an agent sees of them
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How long and how an agent learns."""
+
+    num_steps: int = 15_000  # of all blocks together
+    steps_between: int = 1000  # two evaluations
+    num_blocks: int = 16  # that act side by side
+    updates_per_move: int = 16  # gradient updates after each step of all blocks
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    steps_between_targets: int = 200  # two updates of the target network
+    steps_before: int = 500  # that are taken at random before anything is learned
+    episodes: int = 100  # of an evaluation
+    width: int = 256  # of the two hidden layers
+
+
+def shrunk(frames: np.ndarray) -> np.ndarray:
+    """(n, 64, 64, 1) -> (n, SIDE, SIDE, 1) uint8: means over squares of pixels."""
+    square = maze.PIXELS // SIDE
+    parts = frames.reshape(len(frames), SIDE, square, SIDE, square, 1)
+    return np.rint(parts.mean(axis=(2, 4), dtype=np.float32)).astype(np.uint8)
+
+
+def record(room: str, num_rollouts: int, seed: int) -> Sequences:
+    """Random rollouts of a room, in small pictures."""
+    sequences = maze.simulate(room, num_rollouts, seed=seed)
+    return replace(sequences, frames=shrunk(sequences.frames))
+
+
+def look_at(sees: str, model: Model) -> Look:
+    """What an agent sees of frames: their pixels, or their vectors on the map; each number standardized over the recordings."""
+    if sees == "vectors":
+        return standardized(model.vectors, model.embed)
+    return standardized(pixels(model.sequences.frames), pixels)
+
+
+def pixels(frames: np.ndarray) -> np.ndarray:
+    return frames.reshape(len(frames), -1).astype(np.float32)
+
+
+def standardized(recorded: np.ndarray, look: Look) -> Look:
+    mean, deviation = (value.numpy() for value in standardization(recorded))
+    return lambda frames: (look(frames) - mean) / deviation
+
+
+class Blocks(VecEnv):
+    """Many blocks in one room, each with its goal: the rules of `maze_env.MazeEnv`, all steps at once."""
+
+    def __init__(self, room: str, num: int, look: Look, model: Model | None, shaping: Shaping | None, rng: np.random.Generator):
+        self.room, self.look, self.model, self.shaping, self.rng = maze.find_room(room), look, model, shaping, rng
+        self.position, self.goal = np.zeros((2, num, 2))
+        self.moves, self.distance = np.zeros(num, int), np.zeros(num)
+        self.seen = self.wanted = self.goal_vectors = np.zeros(0)
+        self.begin(np.ones(num, bool))
+        space = gymnasium.spaces.Box(-np.inf, np.inf, self.observation()[0].shape, np.float32)
+        super().__init__(num, space, gymnasium.spaces.Discrete(len(maze.ACTIONS)))
+
+    def begin(self, which: np.ndarray) -> None:
+        """New starts and goals where `which` (num,) says so."""
+        num = int(which.sum())
+        self.position[which], self.goal[which] = maze.sample_positions(self.room, 2 * num, self.rng).reshape(2, num, 2)
+        self.moves[which] = 0
+        goals = self.frames(self.goal)
+        self.wanted = self.look(goals)
+        if self.model is not None:
+            self.goal_vectors = self.model.embed(goals)
+        self.seen, self.distance = self.view()
+
+    def frames(self, position: np.ndarray) -> np.ndarray:
+        return shrunk(maze.render(self.room, position))
+
+    def view(self) -> tuple[np.ndarray, np.ndarray]:
+        """What the agent sees of the blocks, and their learned distances from their goals."""
+        frames = self.frames(self.position)
+        distance = self.distance if self.model is None else vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
+        return self.look(frames), distance
+
+    def observation(self) -> np.ndarray:
+        return np.concatenate((self.seen, self.wanted), axis=1)
+
+    def reset(self) -> np.ndarray:
+        self.begin(np.ones(self.num_envs, bool))
+        return self.observation()
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self.chosen = actions
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        self.position = maze.step(self.room, self.position, maze.ACTIONS[self.chosen])
+        self.moves += 1
+        before = self.distance
+        self.seen, self.distance = self.view()
+        arrived = has_arrived(self.position, self.goal)
+        reward = np.where(arrived, 0.0, -1.0)
+        if self.shaping is not None:
+            reward = self.shaping.reward(reward, before, self.distance, arrived)
+        cut_off = ~arrived & (self.moves >= maze.SUCCESS.max_hops)
+        last = self.observation()
+        infos = [{"TimeLimit.truncated": bool(cut), "terminal_observation": last[k]} for k, cut in enumerate(cut_off)]
+        ended = arrived | cut_off
+        if ended.any():
+            self.begin(ended)
+        return self.observation(), reward, ended, infos
+
+    def close(self) -> None:
+        pass
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        return [None] * self.num_envs  # the render mode: there is none
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise NotImplementedError
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False] * self.num_envs
+
+
+def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(position - goal, axis=-1) < maze.SUCCESS.radius
+
+
+class Examiner(BaseCallback):
+    """Success after every so many steps of learning."""
+
+    def __init__(self, room: str, look: Look, settings: AgentSettings, seed: int):
+        super().__init__()
+        self.room, self.look, self.settings, self.seed = maze.find_room(room), look, settings, seed
+        self.success: dict[int, float] = {}
+
+    def _on_step(self) -> bool:
+        due = self.settings.steps_between * (len(self.success) + 1)
+        if self.num_timesteps >= due:
+            self.success[due] = self.examine()
+        return True
+
+    def examine(self) -> float:
+        """Share of episodes that arrive by the rule of Table 1; starts and goals are always the same ones."""
+        num, rng = self.settings.episodes, rng_at(self.seed, 70)
+        here, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
+        wanted = self.look(shrunk(maze.render(self.room, goal)))
+        arrived = has_arrived(here, goal)
+        for _ in range(maze.SUCCESS.max_hops or 0):
+            going = np.flatnonzero(~arrived)
+            if not len(going):
+                break
+            seen = np.concatenate((self.look(shrunk(maze.render(self.room, here[going]))), wanted[going]), axis=1)
+            action = self.model.predict(seen, deterministic=True)[0]
+            action = np.where(rng.random(len(going)) < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), action)
+            here[going] = maze.step(self.room, here[going], maze.ACTIONS[action])
+            arrived[going] = has_arrived(here[going], goal[going])
+        return float(arrived.mean())
+
+
+def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings, seed: int) -> dict[int, float]:
+    """Success by the number of environment steps taken; `sees`: images or vectors."""
+    look = look_at(sees, model)
+    shaping = Shaping("potential", DISCOUNT) if is_shaped else None
+    blocks = Blocks(room, settings.num_blocks, look, model if is_shaped else None, shaping, rng_at(seed, 71))
+    agent = DQN(
+        "MlpPolicy", blocks, settings.learning_rate, buffer_size=settings.num_steps,
+        learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
+        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets, exploration_fraction=0.3,
+        policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu",
+    )  # fmt: skip
+    examiner = Examiner(room, look, settings, seed)
+    agent.learn(settings.num_steps, examiner)
+    return examiner.success
