@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.control import Agent, AgentConfig, Controller, ControllerConfig, Places, train_controller
+from plan2vec.control import Agent, AgentConfig, Controller, ControllerConfig, Guidance, Places, train_controller
 from plan2vec.data import Sequences
 from plan2vec.domains import maze
 from plan2vec.encoder import FrameTensors
@@ -34,9 +34,12 @@ from plan2vec.training import rng_at
 
 NAME, TITLE = "acting", "Table 1 with actions: an agent in the three rooms"
 DOMAINS = ("open", "table", "c-maze")
-HOPPERS = ("plan2vec", "exact graph distance")
-ACTORS = ("greedy on the map", "graph search", "controller alone", "greedy, controller untrained", "random actions")
-METHODS = tuple(dict.fromkeys((*HOPPERS, *ACTORS)))
+HOPPERS = ("plan2vec",)
+GUIDANCE: dict[str, Guidance] = {
+    "greedy on the map": "greedy", "graph search": "graph", "controller alone": "direct", "greedy, controller untrained": "greedy",
+}  # fmt: skip
+ACTORS = (*GUIDANCE, "random actions")
+METHODS = (*HOPPERS, *ACTORS)
 BLOCKS = {"hops": "hops between the 10,000 recorded frames (Table 1, block `large`)", "acts": "actions in the room, from pictures"}
 ON_FOOT = AgentConfig(ahead=1.5, off_path=4, patience=6)  # steps of a few centimetres: plans are followed closely
 EPISODES = 500  # of actions, a seed
@@ -51,14 +54,13 @@ def run(settings: Settings) -> Iterator[list[Row]]:
             methods = [m for m in settings.chosen("methods", known) if scene.lacks(settings, NAME, {"block": block}, m)]
             actor = Actor(scene) if methods and block == "acts" else None
             for method in methods:
-                metrics, seconds = timed(actor.measure, method) if actor else timed(hop, scene, method)
+                metrics, seconds = timed(actor.measure, method) if actor else timed(hop, scene)
                 yield scene.rows(settings, NAME, {"block": block}, method, metrics, seconds)
 
 
-def hop(scene: MazeScene, method: str) -> dict[str, float]:
+def hop(scene: MazeScene) -> dict[str, float]:
     site = scene.large
-    distance = site.exact_distance(scene.device) if method != "plan2vec" else scene.train_map(site, scene.config).on(site.frames)
-    return {"success": site.success(distance)}
+    return {"success": site.success(scene.train_map(site, scene.config).on(site.frames))}
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,7 @@ class Actor:
         if method == "random actions":
             return lambda views, going: chance.integers(len(maze.ACTIONS), size=len(going))
         controller = self.untrained if method == "greedy, controller untrained" else self.trained
-        if method == "controller alone":
-            return lambda views, going: controller.act(views, goals[going])[:, 0]
-        agent = Agent(controller, self.places, replace(ON_FOOT, method="graph" if method == "graph search" else "greedy"))
+        agent = Agent(controller, self.places, replace(ON_FOOT, method=GUIDANCE[method]))
         agent.reset_many(goals)
         return lambda views, going: agent.act_many(views, going)[:, 0]
 
