@@ -30,7 +30,7 @@ Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, ..
 class AgentSettings:
     """How long and how an agent learns."""
 
-    num_steps: int = 15_000  # of all blocks together
+    num_steps: int = 10_000  # of all blocks together
     steps_between: int = 1000  # two evaluations
     num_blocks: int = 16  # that act side by side
     updates_per_move: int = 16  # gradient updates after each step of all blocks
@@ -190,7 +190,7 @@ def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: A
     agent = DQN(
         "MlpPolicy", blocks, settings.learning_rate, buffer_size=settings.num_steps,
         learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
-        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets, exploration_fraction=0.3,
+        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets, exploration_fraction=0.2,
         policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu",
     )  # fmt: skip
     examiner = Examiner(room, look, settings, seed)
