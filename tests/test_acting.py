@@ -49,7 +49,7 @@ class SeenExactly(Actor):
 
 @pytest.fixture(scope="module")
 def rooms() -> SeenExactly:
-    return SeenExactly("c-maze", 250, 60)
+    return SeenExactly("c-maze", 250, 30)
 
 
 def test_a_trained_controller_arrives_where_an_untrained_one_does_not(rooms):

@@ -35,7 +35,7 @@ class AgentSettings:
     num_blocks: int = 16  # that act side by side
     updates_per_move: int = 16  # gradient updates after each step of all blocks
     batch_size: int = 128
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  # at first; falls to 0
     steps_between_targets: int = 200  # two updates of the target network
     steps_before: int = 500  # that are taken at random before anything is learned
     episodes: int = 100  # of an evaluation
@@ -188,7 +188,7 @@ def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: A
     shaping = Shaping("potential", DISCOUNT) if is_shaped else None
     blocks = Blocks(room, settings.num_blocks, look, model if is_shaped else None, shaping, rng_at(seed, 71))
     agent = DQN(
-        "MlpPolicy", blocks, settings.learning_rate, buffer_size=settings.num_steps,
+        "MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
         learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
         gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets, exploration_fraction=0.2,
         policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu",
