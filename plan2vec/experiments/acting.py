@@ -43,7 +43,7 @@ METHODS = (*HOPPERS, *ACTORS)
 BLOCKS = {"hops": "hops between the 10,000 recorded frames (Table 1, block `large`)", "acts": "actions in the room, from pictures"}
 ON_FOOT = AgentConfig(ahead=1.5, off_path=4, patience=6)  # steps of a few centimetres: plans are followed closely
 EPISODES = 500  # of actions, a seed
-Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (r, ...) views, (r,) numbers of the episodes -> (r,) actions
 TASKS, CHANCE = 72, 73  # stage numbers of random numbers
 
 
@@ -88,20 +88,11 @@ class Actor:
         return {"success": episodes.arrived.mean(), "num_actions": taken.mean() if len(taken) else None}
 
     def episodes(self, method: str) -> Episodes:
-        """Act until arrival, at most 50 times; starts and goals are the same for every method."""
+        """Starts and goals are the same for every method."""
         rng, chance = rng_at(self.scene.seed, TASKS), rng_at(self.scene.seed, CHANCE)
-        here, goal = maze.sample_positions(self.room, 2 * self.num, rng).reshape(2, self.num, 2)
+        start, goal = maze.sample_positions(self.room, 2 * self.num, rng).reshape(2, self.num, 2)
         decide = self.policy(method, self.look(maze.render(self.room, goal)), chance)
-        arrived, num_actions = has_arrived(here, goal), np.zeros(self.num, int)
-        for _ in range(maze.SUCCESS.max_hops or 0):
-            going = np.flatnonzero(~arrived)
-            if not len(going):
-                break
-            action = decide(self.look(maze.render(self.room, here[going])), going)
-            here[going] = maze.step(self.room, here[going], maze.ACTIONS[action])
-            num_actions[going] += 1
-            arrived[going] = has_arrived(here[going], goal[going])
-        return Episodes(arrived, num_actions)
+        return act_out(self.room, start, goal, lambda frames, going: decide(self.look(frames), going))
 
     def policy(self, method: str, goals: np.ndarray, chance: np.random.Generator) -> Policy:
         """Actions (r,) for views (r, d) of the episodes with the numbers (r,)."""
@@ -130,6 +121,20 @@ class Actor:
         site = self.scene.large
         distance = self.scene.train_map(site, self.scene.config).on(site.frames)
         return Places(self.vectors.frames, site.graph, distance, self.vectors.frames, lambda views: views)
+
+
+def act_out(room: maze.Room, start: np.ndarray, goal: np.ndarray, decide: Policy) -> Episodes:
+    """Episodes side by side from `start` (m, 2) to `goal` (m, 2), until arrival or for 50 actions; the policy is shown frames."""
+    here, arrived, num_actions = start.copy(), has_arrived(start, goal), np.zeros(len(start), int)
+    for _ in range(maze.SUCCESS.max_hops or 0):
+        going = np.flatnonzero(~arrived)
+        if not len(going):
+            break
+        action = decide(maze.render(room, here[going]), going)
+        here[going] = maze.step(room, here[going], maze.ACTIONS[action])
+        num_actions[going] += 1
+        arrived[going] = has_arrived(here[going], goal[going])
+    return Episodes(arrived, num_actions)
 
 
 def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
