@@ -151,14 +151,17 @@ def is_minari(path: Path) -> bool:
 
 def episode_groups(file: Any) -> list[Any]:
     """In the order in which the reader lays them end to end."""
-    return [file[name] for name in sorted((name for name in file if "actions" in file[name]), key=natural_key)]
+    names = [name for name in file if isinstance(file[name], import_h5py().Group)]
+    return [file[name] for name in sorted(names, key=natural_key)]
 
 
-def minari_rewards(path: Path) -> np.ndarray | None:
+def minari_rewards(path: Path) -> np.ndarray:
     """(n,) a number a frame; the last frame of an episode, which has none, gets 0."""
     with import_h5py().File(minari.data_file(path), "r") as file:
-        parts = [np.append(group["rewards"][()], 0.0) for group in episode_groups(file) if "rewards" in group]
-    return np.concatenate(parts) if parts else None
+        groups = episode_groups(file)
+        if not all("rewards" in group for group in groups):
+            raise ValueError(f"{shown(path)}: every episode of a Minari dataset has rewards, but one here has none; is it complete?")
+        return np.concatenate([np.append(group["rewards"][()], 0.0) for group in groups])
 
 
 def write_minari(dataset: Path, out: Path, labels: Labels) -> None:
@@ -171,7 +174,7 @@ def write_minari(dataset: Path, out: Path, labels: Labels) -> None:
         with import_h5py().File(minari.data_file(temporary), "r+") as file:
             first = 0
             for group in episode_groups(file):
-                num_steps = len(group["rewards"]) if "rewards" in group else len(group["actions"])
+                num_steps = len(group["rewards"])
                 _replace(group, "rewards", labels.reward[first : first + num_steps])
                 _replace(group.require_group("infos"), "goal", labels.goal[first : first + num_steps + 1])
                 first += num_steps + 1

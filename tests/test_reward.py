@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from gymnasium import spaces
+from PIL import Image
 from samples import write_minari
 
 import plan2vec
@@ -213,8 +214,11 @@ def test_an_npz_comes_back_with_rewards_that_the_model_gives(rooms, dataset, tmp
     assert again.num_frames == 60 and again.domain == "c-maze"
 
 
-def test_a_fixed_goal_is_a_frame_of_the_run(rooms, dataset, tmp_path, capsys):
-    relabelled(capsys, str(rooms.folder), str(dataset), "--out", str(tmp_path / "one.npz"), "--goal", "3:2", "--mode", "distance")
+@pytest.mark.parametrize("kind", ["number", "sequence:index", "image"])
+def test_a_fixed_goal_is_a_frame_of_the_run_or_an_image(rooms, dataset, tmp_path, capsys, kind):
+    Image.fromarray(rooms.sequences.frames[32][..., 0]).save(tmp_path / "goal.png")
+    goal = {"number": "32", "sequence:index": "3:2", "image": str(tmp_path / "goal.png")}[kind]
+    relabelled(capsys, str(rooms.folder), str(dataset), "--out", str(tmp_path / "one.npz"), "--goal", goal, "--mode", "distance")
     with np.load(tmp_path / "one.npz") as new:
         wanted = np.repeat(rooms.sequences.frames[32][None], 60, axis=0)
         assert (new["goal"] == -1).all()
@@ -275,6 +279,13 @@ def test_future_goals_lie_ahead_in_the_same_sequence_and_reach_its_end():
     last = np.isin(number, (0, 3, 63))
     assert (goals[:, ~last] > number[~last]).all() and (goals[:, last] == number[last]).all()
     assert (sequence[goals] == sequence).all() and set(goals[:, 1]) == {2, 3}
+
+
+def test_a_minari_folder_without_rewards_is_refused(plane, tmp_path, capsys):
+    plane.save(tmp_path / "run")
+    source = write_minari(tmp_path / "bare-v0", "vectors", (10, 7))
+    assert "one here has none" in refusal(capsys, str(tmp_path / "run"), str(source), "--out", str(tmp_path / "shaped-v0"))
+    assert not (tmp_path / "shaped-v0").exists()
 
 
 def refusal(capsys, *arguments: str) -> str:
