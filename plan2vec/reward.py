@@ -50,10 +50,7 @@ class DistanceReward(gymnasium.Wrapper):
         """(n,) rewards of arriving at n states with n goals, so that goals can be relabelled in hindsight; `info` is not read."""
         if self.shaping.mode == "potential":
             raise ValueError("a potential rewards a step, not a state, so goals cannot be relabelled in hindsight; use mode 'distance'")
-        state, goal = (
-            self.model.embed(np.stack([as_frame(self.model, view) for view in views])) for views in (achieved_goal, desired_goal)
-        )
-        return self.shaping.potential(vector_distance(self.model, state, goal), np.False_)
+        return self.shaping.potential(vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal)))
 
     def _told(self, terminated: bool) -> dict[str, float]:
         return {"distance": self._distance, "potential": float(self.shaping.potential(self._distance, terminated))}

@@ -135,7 +135,7 @@ class Blocks(VecEnv):
         pass
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [None] * self.num_envs  # the render mode: there is none
+        return [None] * self.num_envs  # the render mode, which is all that is asked for: there is none
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise NotImplementedError
