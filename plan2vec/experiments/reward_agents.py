@@ -14,7 +14,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from plan2vec.data import Sequences
+from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import maze
 from plan2vec.encoder import standardization
 from plan2vec.experiments.acting import act_out, has_arrived
@@ -24,14 +24,15 @@ from plan2vec.training import rng_at
 
 SIDE = 16  # pixels of a frame: an agent on two cores learns from few of them
 DISCOUNT = 0.98  # a step
-Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, ...) what an agent sees of them
+NEAR = 3  # steps
+Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d) what an agent sees of them
 
 
 @dataclass(frozen=True)
 class AgentSettings:
     """How long and how an agent learns."""
 
-    num_steps: int = 10_000  # of all blocks together
+    num_steps: int = 6_000  # of all blocks together
     steps_between: int = 1000  # two evaluations
     num_blocks: int = 16  # that act side by side
     updates_per_move: int = 16  # gradient updates after each step of all blocks
@@ -56,27 +57,37 @@ def record(room: str, num_rollouts: int, seed: int) -> Sequences:
     return replace(sequences, frames=shrunk(sequences.frames))
 
 
-def look_at(sees: str, model: Model) -> Look:
-    """What an agent sees of frames: their pixels, or their vectors on the map; each number standardized over the recordings."""
-    if sees == "vectors":
-        return standardized(model.vectors, model.embed)
-    return standardized(pixels(model.sequences.frames), pixels)
+@dataclass(frozen=True)
+class Sight:
+    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's as seen from there."""
+
+    look: Look
+    mean: np.ndarray  # over the recordings
+    deviation: np.ndarray
+    reach: np.ndarray  # deviation of the change within NEAR steps: near a goal small differences decide
+
+    def observe(self, here: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """(n, 2 d) observations from looks (n, d) at blocks and at their goals."""
+        return np.concatenate(((here - self.mean) / self.deviation, (goal - here) / self.reach), axis=1)
+
+
+def make_sight(sees: str, model: Model) -> Sight:
+    look = model.embed if sees == "vectors" else pixels
+    recorded, start = look(model.sequences.frames), frames_ahead(model.sequences.sequence, NEAR)
+    mean, deviation = standardization(recorded)
+    _, reach = standardization(recorded[start + NEAR] - recorded[start])
+    return Sight(look, mean.numpy(), deviation.numpy(), reach.numpy())
 
 
 def pixels(frames: np.ndarray) -> np.ndarray:
     return frames.reshape(len(frames), -1).astype(np.float32)
 
 
-def standardized(recorded: np.ndarray, look: Look) -> Look:
-    mean, deviation = (value.numpy() for value in standardization(recorded))
-    return lambda frames: (look(frames) - mean) / deviation
-
-
 class Blocks(VecEnv):
     """Many blocks in one room, each with its goal: the rules of `maze_env.MazeEnv`, all steps at once."""
 
-    def __init__(self, room: str, num: int, look: Look, model: Model | None, shaping: Shaping | None, rng: np.random.Generator):
-        self.room, self.look, self.model, self.shaping, self.rng = maze.find_room(room), look, model, shaping, rng
+    def __init__(self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None, rng: np.random.Generator):
+        self.room, self.sight, self.model, self.shaping, self.rng = maze.find_room(room), sight, model, shaping, rng
         self.position, self.goal = np.zeros((2, num, 2))
         self.moves, self.distance = np.zeros(num, int), np.zeros(num)
         self.seen = self.wanted = self.goal_vectors = np.zeros(0)
@@ -90,7 +101,7 @@ class Blocks(VecEnv):
         self.position[which], self.goal[which] = maze.sample_positions(self.room, 2 * num, self.rng).reshape(2, num, 2)
         self.moves[which] = 0
         goals = self.frames(self.goal)
-        self.wanted = self.look(goals)
+        self.wanted = self.sight.look(goals)
         if self.model is not None:
             self.goal_vectors = self.model.embed(goals)
         self.seen, self.distance = self.view()
@@ -102,10 +113,10 @@ class Blocks(VecEnv):
         """What the agent sees of the blocks, and their learned distances from their goals."""
         frames = self.frames(self.position)
         distance = self.distance if self.model is None else vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
-        return self.look(frames), distance
+        return self.sight.look(frames), distance
 
     def observation(self) -> np.ndarray:
-        return np.concatenate((self.seen, self.wanted), axis=1)
+        return self.sight.observe(self.seen, self.wanted)
 
     def reset(self) -> np.ndarray:
         self.begin(np.ones(self.num_envs, bool))
@@ -150,9 +161,9 @@ class Blocks(VecEnv):
 class Examiner(BaseCallback):
     """Success after every so many steps of learning."""
 
-    def __init__(self, room: str, look: Look, settings: AgentSettings, seed: int):
+    def __init__(self, room: str, sight: Sight, settings: AgentSettings, seed: int):
         super().__init__()
-        self.room, self.look, self.settings, self.seed = maze.find_room(room), look, settings, seed
+        self.room, self.sight, self.settings, self.seed = maze.find_room(room), sight, settings, seed
         self.success: dict[int, float] = {}
 
     def _on_step(self) -> bool:
@@ -165,10 +176,10 @@ class Examiner(BaseCallback):
         """Share of episodes that arrive; starts and goals are always the same ones."""
         num, rng = self.settings.episodes, rng_at(self.seed, 70)
         start, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
-        wanted = self.look(shrunk(maze.render(self.room, goal)))
+        wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
 
         def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
-            best = self.model.predict(np.concatenate((self.look(shrunk(frames)), wanted[going]), axis=1), deterministic=True)[0]
+            best = self.model.predict(self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]), deterministic=True)[0]
             return np.where(rng.random(len(going)) < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
 
         return float(act_out(self.room, start, goal, decide).arrived.mean())
@@ -176,15 +187,15 @@ class Examiner(BaseCallback):
 
 def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings, seed: int) -> dict[int, float]:
     """Success by the number of environment steps taken; `sees`: images or vectors."""
-    look = look_at(sees, model)
+    sight = make_sight(sees, model)
     shaping = Shaping("potential", DISCOUNT) if is_shaped else None
-    blocks = Blocks(room, settings.num_blocks, look, model if is_shaped else None, shaping, rng_at(seed, 71))
+    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping, rng_at(seed, 71))
     agent = DQN(
         "MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
         learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
         gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets, exploration_fraction=0.2,
         policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu",
     )  # fmt: skip
-    examiner = Examiner(room, look, settings, seed)
+    examiner = Examiner(room, sight, settings, seed)
     agent.learn(settings.num_steps, examiner)
     return examiner.success
