@@ -5,10 +5,11 @@ Expected: steps to 90 % success: with the potential fewer than without, from vec
 agent gets there in this many steps. The paper names a value for control as its aim and has no such experiment.
 
 A room with real actions: random starts and goals, -1 a step, 0 within 0.02 m of the goal, 50 steps. The agent is stable-baselines3's
-DQN: two layers of 256, the same settings for all four, no hindsight relabelling. It sees pictures of the block and of its goal, 16 x 16
-pixels each (means over squares), or their vectors on a map, which stays fixed. The map (8-d, default settings) was fitted to 500
-random rollouts of 10 such pictures, without rewards: 4,500 recorded steps that are *not* counted below. "Shaped" adds the potential to
-the reward (`plan2vec.DistanceReward`). Success: 100 episodes after every 1,000 steps, the best action, with probability 0.05 a random one.
+DQN: two layers of 256, an update a step, the same settings for all four, no hindsight relabelling. It sees pictures of 16 x 16 pixels
+(means over squares): the block's, and what the goal's has more or less; or the same of their vectors on a map, which stays fixed. The
+map (8-d, default settings) was fitted to 500 random rollouts of 10 such pictures, without rewards: 4,500 recorded steps that are *not*
+counted below. "Shaped" adds the map's potential to the reward (`plan2vec.DistanceReward`). Success: 100 episodes after every 1,000
+steps, the best action, with probability 0.05 a random one.
 """
 
 from collections.abc import Iterator
