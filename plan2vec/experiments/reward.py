@@ -1,4 +1,4 @@
-"""Claim: the learned distance as a potential, and the map's vectors as observations, each spare an agent most of its exploration.
+"""Claim: the learned distance as a potential and the map's vectors as observations each make an agent learn faster, most so together.
 
 Command: plan2vec reproduce reward        Cost: minutes, see docs/results.md
 Expected: steps to 90 % success: with the potential fewer than without, from vectors fewer than from pixels; without the potential no
