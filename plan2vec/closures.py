@@ -88,7 +88,7 @@ def choose_closures(
         believed = believed.select(has_short_detour(believed, sequence, steps, config.max_detour))
         share += (1 - share) * (1 - len(believed) / max(1, num_before))
     degree = 2 * len(believed) / np.count_nonzero(kind >= 0)
-    found = "" if candidates.recall == 1 else f"; approximate neighbours, recall {candidates.recall:.4f}"
+    found = "" if candidates.recall is None else f"; approximate neighbours, recall {candidates.recall:.4f}"
     return Closures(
         believed, grown,
         f"radius {grown:.2f} steps ({reason}); {len(believed):,} closures, {degree:.1f} a frame; "

@@ -28,7 +28,7 @@ class NearPairs:
     first: np.ndarray  # (m,) int64
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32, steps
-    recall: float = 1.0  # share of the near pairs that were found, as measured; 1 where the search was exact
+    recall: float | None = None  # share of the near pairs that an approximate search found, as measured; None: it was exact
 
     def __len__(self) -> int:
         return len(self.first)

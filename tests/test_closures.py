@@ -1,5 +1,6 @@
 """Which closures are believed: support tests against naive loops, injected worm-holes, the radius, the suspicious ones."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import networkx
@@ -258,6 +259,14 @@ def test_the_radius_grows_just_until_frames_have_the_wanted_neighbours():
     for wanted in (3, 4):
         chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, min_degree=wanted, support="none", max_radius=2.0)
         assert len(chosen.pairs) == wanted * 100 and chosen.radius == distances[wanted * 100 - 1]
+
+
+def test_the_recall_of_an_approximate_search_is_said():
+    steps = np.ones(10)
+    chosen = [choose_closures(replace(DENSE, recall=recall), steps, DENSE_SEQUENCE, np.arange(1000), None, 1, ClosureConfig())
+              for recall in (None, 1.0, 0.987)]  # fmt: skip
+    said = [one.reason.partition("; approximate neighbours, ")[2] for one in chosen]
+    assert said == ["", "recall 1.0000", "recall 0.9870"]
 
 
 def test_a_given_radius_is_kept():

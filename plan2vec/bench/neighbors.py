@@ -43,7 +43,12 @@ def measure(options: Options, vectors: np.ndarray, search: str, method: str) -> 
         found = near_pairs(vectors, WITHIN, MOST, options.device, search)  # type: ignore[arg-type]
     after = peak_memory()
     memory = after - before if before is not None and after is not None else None
-    numbers = {"search_seconds": watch.seconds, "recall": found.recall, "memory_gb": memory, "pairs": len(found)}
+    numbers = {
+        "search_seconds": watch.seconds,
+        "recall": 1.0 if found.recall is None else found.recall,
+        "memory_gb": memory,
+        "pairs": len(found),
+    }
     return options.rows(NAME, "sheet", method, numbers, watch.seconds, frames=len(vectors))
 
 
