@@ -24,7 +24,7 @@ class Config:
     head: Literal["lp", "max-relu", "mrn", "squared"] = "lp"  # distance between vectors; max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
     view: Literal["auto", "fixed", "moving"] = "auto"  # of the camera: a moving one changes defaults (docs/method.md); auto: by pixels
-    encoder: str = "small"  # small | medium | maze-global | resnet18 | mlp | module:factory (vectors always get an MLP)
+    encoder: str = "small"  # small | medium | maze-global | resnet18 | mlp | module:factory (vectors get an MLP, or fourier)
     max_gap: int = 1  # frames up to this many steps apart count as neighbours in training
     radius: float | None = None  # steps within which two frames are joined; None: chosen from the recorded steps
     directed: bool = False  # recorded steps lead forward only

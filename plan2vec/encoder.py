@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from plan2vec.processes import concatenated
 
-ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")
+ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
+FOURIER = "fourier"
 
 
 class FrameTensors:
@@ -82,10 +83,12 @@ def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
 def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
     if ":" in name:
         return make_users_network(name, frame_shape, dim)
-    if name not in ENCODERS:
-        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)} or module:factory, but is {name!r}")
+    if name not in (*ENCODERS, FOURIER):
+        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}, {FOURIER} or module:factory, but is {name!r}")
     if len(frame_shape) == 1:
-        return mlp(frame_shape[0], dim)
+        return fourier(frame_shape[0], dim) if name == FOURIER else mlp(frame_shape[0], dim)
+    if name == FOURIER:
+        raise ValueError(f"encoder {FOURIER!r} is for vectors of few numbers, but frames have shape {frame_shape}; use small")
     height, width, channels = frame_shape
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
@@ -138,6 +141,27 @@ def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], di
 
 def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
     return nn.Sequential(nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim))
+
+
+class _Waves(nn.Module):
+    """[b, d] -> [b, d + 2 num]: the numbers themselves, and sines and cosines of random mixtures of them."""
+
+    mixture: Tensor
+
+    def __init__(self, num_inputs: int, num: int, frequency: float):
+        super().__init__()
+        self.register_buffer("mixture", frequency * torch.randn(num_inputs, num))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        waves = vectors @ self.mixture
+        return torch.cat((vectors, waves.sin(), waves.cos()), dim=1)
+
+
+def fourier(num_inputs: int, dim: int, num: int = 64, frequency: float = 3.0) -> nn.Module:
+    """Random Fourier features (Tancik et al., 2020) before the MLP, which by itself is too smooth: places beside each other, with a wall
+    between them and a long way around, would get almost the same vector. `frequency` is in radians a standard deviation of the input.
+    """
+    return nn.Sequential(_Waves(num_inputs, num, frequency), mlp(num_inputs + 2 * num, dim))
 
 
 def small_trunk(channels: int, height: int, width: int) -> nn.Module:
