@@ -184,6 +184,8 @@ class Reproduce:
     methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
     blocks: tuple[str, ...] = ()  # only these parts of the experiment (of table1: fitted unseen large paper); default all
     street_graph: Path | None = None  # .npz of the real street network (docs/streets.md); default: streets of a generated city
+    env: str | None = None  # of ogbench: only this data set, e.g. pointmaze-giant-stitch-v0
+    ogbench_data: Path | None = None  # folder of OGBench's data sets; the missing ones are made there; default: in the output folder
     smoke: bool = False  # tiny data, one room, one seed, in seconds, to see that everything runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/reproduce, a temporary one with --smoke
     missing_only: bool = False  # leave out what the folder has rows of: continues after a time limit

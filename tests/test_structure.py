@@ -13,14 +13,14 @@ PACKAGE = ROOT / "plan2vec"
 ORDER = (
     "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "augmentation",
     "classical_scaling", "training", "search", "balls",
-    "device_search", "local_metric", "graph", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
+    "device_search", "local_metric", "graph", "sparsify", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
     "config", "domains", "run", "model", "pipeline", "control", "readers", "shaping", "reward",
     "relabel", "evaluation", "grow", "estimator", "estimate", "figures",
     "film", "inspection", "film_video", "review", "gallery", "report", "explorer", "bench", "experiments", "arguments", "cli",
 )  # fmt: skip
 EXTRAS = (
     "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx",
-    "usearch", "stable_baselines3",
+    "usearch", "stable_baselines3", "ogbench", "mujoco",
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_the_core_imports_without_any_extra():
 
 def test_positions_are_named_by_no_training_stage():
     """`position` is dropped before the first stage; none of them even has the word."""
-    for module in ("local_metric", "neighbors", "graph", "strike", "closures", "search", "embedding", "training", "encoder"):
+    for module in ("local_metric", "neighbors", "graph", "sparsify", "strike", "closures", "search", "embedding", "training", "encoder"):
         names = {node.id for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Name)}
         attributes = {node.attr for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Attribute)}
         assert "position" not in names | attributes, module

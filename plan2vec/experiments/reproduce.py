@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from plan2vec.bench.demo import commit, machine_name
+from plan2vec.domains.ogbench import find_recipe
 from plan2vec.encoder import choose_device
 from plan2vec.experiments import (
     acting,
@@ -17,6 +18,7 @@ from plan2vec.experiments import (
     local_metric_accuracy,
     lookahead,
     maze_figures,
+    ogbench,
     planning_cost,
     reward,
     robot_frames,
@@ -43,7 +45,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     for module in (
         table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension, heads, targets,
         value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost, street_generalization,
-        acting, reward,
+        acting, reward, ogbench,
     )
 }  # fmt: skip
 ARRAYS = "arrays"  # folder inside the output folder
@@ -71,10 +73,14 @@ class Request:
     commit: str | None = None
     device: str = "auto"
     street_graph: Path | None = None
+    env: str | None = None
+    ogbench_data: Path | None = None
 
 
 def reproduce(request: Request) -> dict[str, Any]:
     """Run (or only draw) the named experiments; gives the folder, the numbers of rows and the tables."""
+    if request.env is not None:
+        request = replace(request, domains=(*request.domains, f"ogbench/{find_recipe(request.env).name}"))
     chosen = choose_experiments(request)
     out = choose_folder(request)
     if not request.draw_only:
@@ -144,7 +150,7 @@ def make_settings(request: Request, out: Path) -> Settings:
     stamp = Stamp(request.commit or commit(), machine_name(device))
     return Settings(
         seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
-        recordings=request.recordings, street_graph=request.street_graph,
+        recordings=request.recordings, street_graph=request.street_graph, ogbench_data=request.ogbench_data or out / "ogbench",
     )  # fmt: skip
 
 

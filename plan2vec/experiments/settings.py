@@ -70,6 +70,7 @@ class Settings:
     street_graph: Path | None = None  # file of the real street network; None: a generated city
     finished: frozenset[str] = frozenset()  # cases that are not run again
     recordings: Path | None = None  # a robot's frames, for the experiment that needs them
+    ogbench_data: Path = Path("ogbench")  # folder of OGBench's data sets; those that are missing are made there
 
     def chosen(self, kind: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""

@@ -1,0 +1,196 @@
+"""OGBench: its files, data sets made anew in its environments, a million frames on few nodes, and the experiment at smoke size."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import dijkstra
+
+from plan2vec.cli import main
+from plan2vec.data import transitions
+from plan2vec.domains import ogbench
+from plan2vec.experiments import ogbench as experiment
+from plan2vec.experiments.rows import Case, Stamp, make_rows
+from plan2vec.graph import graph_of_edges
+from plan2vec.neighbors import near_pairs
+from plan2vec.readers import find_format, read
+from plan2vec.search import connected_parts
+from plan2vec.sparsify import cover_frames, join_balls
+
+RNG = np.random.default_rng(0)
+
+
+def dataset(num=12, ends=(3, 7, 11)):
+    """OGBench's fields; `terminals` marks the last frame of an episode."""
+    walk = np.cumsum(RNG.normal(size=(num, 2)), axis=0).astype(np.float32)
+    terminals = np.isin(np.arange(num), ends)
+    return {"observations": walk, "actions": 0.1 * walk, "terminals": terminals, "qpos": walk + 5, "qvel": 0 * walk}
+
+
+def saved(folder, **fields):
+    np.savez(folder / "some.npz", **fields)
+    return folder / "some.npz"
+
+
+# ---------------------------------------------------------------------------------------------------- the reader
+
+
+def test_a_data_set_is_read_episode_by_episode(tmp_path):
+    fields = dataset()
+    path = saved(tmp_path, **fields)
+    sequences = read(path)
+    assert find_format(path).NAME == "OGBench data set"
+    assert sequences.sequence.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert (sequences.frames == fields["observations"]).all() and (sequences.action == fields["actions"]).all()
+
+
+def test_the_simulators_state_is_not_taken_for_the_truth(tmp_path):
+    assert read(saved(tmp_path, **dataset())).position is None
+
+
+def test_images_of_the_visual_environments_are_frames(tmp_path):
+    fields = dataset() | {"observations": RNG.integers(256, size=(12, 16, 16, 3), dtype=np.uint8)}
+    assert read(saved(tmp_path, **fields)).frame_shape == (16, 16, 3)
+
+
+@pytest.mark.parametrize(("change", "complaint"), [
+    ({"terminals": np.zeros(5, bool)}, "terminals must hold a zero or one for each observation"),
+    ({"terminals": np.full(12, 0.5)}, "terminals must hold a zero or one"),
+    ({"terminals": np.full(12, "no")}, "terminals must hold a zero or one"),
+    ({"observations": np.float32(3)}, "with no observations"),
+    ({"actions": np.zeros((7, 2))}, "action has 7 entries for 12 frames"),
+    ({"observations": np.full((12, 2), np.nan)}, "observations must be finite"),
+    ({"actions": np.array([None] * 12)}, "is a pickle"),
+])  # fmt: skip
+def test_a_malformed_data_set_is_refused_in_one_line(tmp_path, capsys, change, complaint):
+    path = saved(tmp_path, **(dataset() | change))
+    assert main(["inspect", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said and len(said.strip().splitlines()) == 1
+
+
+def test_a_cut_file_is_refused_in_one_line(tmp_path, capsys):
+    path = saved(tmp_path, **dataset())
+    path.write_bytes(path.read_bytes()[:400])
+    assert main(["inspect", str(path)]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+# ---------------------------------------------------------------------------------------------------- few nodes for many frames
+
+
+@pytest.fixture(scope="module")
+def walks():
+    """Random walks in a square of 10 x 10 steps, and their vectors: positions in steps."""
+    position = np.clip(np.cumsum(RNG.normal(0, 0.7, size=(40, 50, 2)), axis=1) + RNG.uniform(2, 8, size=(40, 1, 2)), 0, 10)
+    return position.reshape(-1, 2).astype(np.float32), np.repeat(np.arange(40), 50)
+
+
+def test_every_frame_lies_in_a_ball_and_no_node_in_anothers(walks):
+    vectors, _ = walks
+    cover = cover_frames(vectors, 1.5)
+    apart = np.linalg.norm(vectors[cover.nodes][:, None] - vectors[cover.nodes], axis=2)
+    to_nodes = np.linalg.norm(vectors[:, None] - vectors[cover.nodes], axis=2)
+    assert 10 < len(cover.nodes) < 100
+    assert cover.offset.max() <= 1.5 and apart[~np.eye(len(apart), dtype=bool)].min() > 1.5
+    assert (cover.node_of == to_nodes.argmin(axis=1)).all() and np.allclose(cover.offset, to_nodes.min(axis=1), atol=1e-5)
+
+
+def test_distances_between_nodes_are_bounded_by_the_full_graphs(walks):
+    """Never shorter; longer by no more than what the detours over the nodes cost. The full graph has every step and every closure."""
+    vectors, sequence = walks
+    cover = cover_frames(vectors, 1.0)
+    sparse = join_balls(cover, sequence, max_steps=6, directed=False)
+    near, first = near_pairs(vectors, 1.0, 2000, "cpu"), transitions(sequence)
+    ends = np.stack((np.append(near.first, first), np.append(near.second, first + 1)))
+    full = graph_of_edges(
+        *np.concatenate((ends, ends[::-1]), axis=1), np.tile(np.append(near.distance, np.ones(len(first))), 2), len(vectors)
+    )
+    exact = dijkstra(full, indices=cover.nodes[:20])[:, cover.nodes]
+    found = dijkstra(sparse, indices=np.arange(20))
+    assert np.isfinite(exact).all()
+    assert (found >= exact - 1e-4).all()
+    assert np.median(found[exact > 0] / exact[exact > 0]) < 1.6
+
+
+def test_a_directed_graph_of_nodes_has_recorded_passages_only():
+    line = np.arange(12, dtype=np.float32)[:, None]
+    cover = cover_frames(line, 1.0)
+    graph = join_balls(cover, np.zeros(12, np.int64), max_steps=2, directed=True)
+    assert connected_parts(graph)[0] == 1 and connected_parts(graph, "strong")[0] == len(cover.nodes)
+    start = int(cover.node_of[0])
+    assert dijkstra(graph, indices=start)[cover.node_of[11]] == pytest.approx(cover.nodes[cover.node_of[11]], abs=1e-6)
+
+
+@pytest.mark.parametrize(("radius", "max_steps"), [(0.0, 3), (1.0, 0)])
+def test_a_cover_of_no_size_is_refused(walks, radius, max_steps):
+    with pytest.raises(ValueError, match="must be"):
+        join_balls(cover_frames(walks[0], radius), walks[1], max_steps, False)
+
+
+# ---------------------------------------------------------------------------------------------------- data made anew
+
+
+@pytest.fixture(scope="module")
+def environment():
+    pytest.importorskip("ogbench")
+    return ogbench.make_environment("pointmaze-medium-stitch-v0").unwrapped
+
+
+def test_a_guide_walks_to_the_next_cell_of_the_shortest_way(environment):
+    guide = ogbench.Guide(environment)
+    here, goal = np.array(environment.ij_to_xy((1, 1)), float), np.array(environment.ij_to_xy((1, 2)), float)
+    assert np.allclose(guide.direction(here + np.array([0.5, 0]), goal), (1, 0), atol=1e-5)
+    assert len(guide.cells) == np.count_nonzero(environment.maze_map == 0)
+    assert set(guide.crossings) < set(guide.cells)
+
+
+def test_a_stitch_episode_ends_four_cells_away(environment):
+    guide = ogbench.Guide(environment)
+    for start in guide.cells:
+        _, cells = environment.get_oracle_subgoal(environment.ij_to_xy(start), environment.ij_to_xy(start))
+        assert {int(cells[goal]) for goal in guide.goals_from(start, "stitch")} == {4}
+
+
+def test_an_episode_is_a_function_of_seed_and_number_alone(environment, monkeypatch):
+    monkeypatch.setattr(ogbench, "find_recipe", lambda name: ogbench.Recipe(name, "medium", "stitch", 5000, 9))
+    both = ogbench.record_episodes("pointmaze-medium-stitch-v0", 0, range(2))
+    second = ogbench.record_episodes("pointmaze-medium-stitch-v0", 0, range(1, 2))
+    assert all((both[field][9:] == second[field]).all() for field in ogbench.FIELDS)
+    assert both["terminals"].tolist() == ([False] * 8 + [True]) * 2
+    moved = np.linalg.norm(np.diff(both["observations"][:9], axis=0), axis=1)
+    assert moved.min() > 0 and moved.max() <= 0.2 * np.sqrt(2) + 1e-3
+
+
+def test_an_unknown_data_set_is_refused(capsys):
+    assert main(["reproduce", "ogbench", "--env", "antmaze-tiny-v0", "--smoke"]) == 2
+    assert "--env must be one of pointmaze-medium-navigate-v0" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------- the experiment
+
+
+def test_the_table_sets_ours_beside_the_published():
+    rows = []
+    for method, success in (("graph search", 0.99), ("greedy, squared", 0.8)):
+        case = Case("ogbench", "ogbench/pointmaze-giant-stitch-v0", {"block": "act", "data": "regenerated"}, method, 0)
+        rows += make_rows(case, {"success": success}, 1.0, Stamp("abc", "cpu"))
+    lines = experiment.table(rows)
+    assert "| QRL (published) | 50 |" in lines and "| graph search | 99.0 |" in lines and "| greedy, squared | 80.0 |" in lines
+    assert set(experiment.draw(rows, {})) == {"ogbench"}
+
+
+def test_free_vectors_of_roots_hold_a_path_exactly():
+    lengths = np.abs(np.arange(9)[:, None] - np.arange(9)).astype(np.float32)
+    distance = experiment.scaled(lengths, is_squared=True, dim=8)
+    assert distance(np.array([0, 2]), np.array([8, 5])) == pytest.approx([8, 3], abs=1e-3)
+
+
+def test_the_experiment_runs_at_smoke_size(tmp_path):
+    pytest.importorskip("ogbench")
+    command = [sys.executable, "-m", "plan2vec", "reproduce", "ogbench", "--smoke", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "| A*, squared |" in done.stdout and (tmp_path / "out" / "ogbench.png").exists()
