@@ -206,6 +206,7 @@ class AgentConfig:
     off_path: float = 8.0  # steps from the plan beyond which a new one is made
     patience: int = 30  # actions without progress along the plan after which a new one is made; until then the waypoint comes nearer
     memory: bool = False  # greedy and lookahead plans enter no node twice
+    heuristic_weight: float = 1.0  # of astar: above 1 its searches touch fewer nodes, and plans may be that much longer
 
     def __post_init__(self) -> None:
         if self.method not in GUIDANCE:
@@ -310,8 +311,9 @@ class Agent:
 
     def map_plan(self, start: int, goal: int) -> Plan:
         """The plan by the learned distance, and what it cost."""
+        config, places = self.config, self.places
         return make_plan(
-            self.places.graph, self.places.distance, start, goal, self.config.method, self.config.lookahead, self.config.memory
+            places.graph, places.distance, start, goal, config.method, config.lookahead, config.memory, config.heuristic_weight
         )
 
     def _shortest(self, start: int, goal: int) -> list[int]:

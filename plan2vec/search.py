@@ -85,7 +85,9 @@ def best_first(
     return _drive([search], [goal], lambda nodes, _: np.zeros(len(nodes)) if heuristic is None else heuristic(nodes))[0]
 
 
-def best_first_many(graph: csr_array, starts: np.ndarray, goals: np.ndarray, heuristic: PairHeuristic) -> list[Path]:
+def best_first_many(
+    graph: csr_array, starts: np.ndarray, goals: np.ndarray, heuristic: PairHeuristic, heuristic_weight: float = 1.0
+) -> list[Path]:
     """A* from every start to the goal beside it, each as `best_first` finds it.
 
     The searches go on side by side, an expansion a round, so that the heuristic is asked for all of them at once.
@@ -94,7 +96,7 @@ def best_first_many(graph: csr_array, starts: np.ndarray, goals: np.ndarray, heu
     paths: list[Path] = []
     for first in range(0, len(starts), at_once):
         tasks = list(zip(starts[first : first + at_once].tolist(), goals[first : first + at_once].tolist(), strict=True))
-        searches = [_expansions(graph, start, goal, 1.0, 1.0, None) for start, goal in tasks]
+        searches = [_expansions(graph, start, goal, heuristic_weight, 1.0, None) for start, goal in tasks]
         paths += _drive(searches, [goal for _, goal in tasks], heuristic)
     return paths
 

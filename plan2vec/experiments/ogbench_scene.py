@@ -20,6 +20,7 @@ from plan2vec.experiments.settings import Size
 from plan2vec.local_metric import LocalMetric, LocalMetricConfig, local_vectors, train_local_metric
 from plan2vec.planner import make_plan
 from plan2vec.readers import read
+from plan2vec.search import best_first, distances_from
 from plan2vec.sparsify import Cover, cover_frames, join_balls
 
 HEADS = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
@@ -28,11 +29,11 @@ NUM_SEARCHED = 20  # episodes a task whose searches are counted
 SMOKE_EPISODES, SMOKE_STEPS = 10, 15
 
 MAX_GAP = 4  # steps apart that the local metric learns to tell
-RADIUS = 3.0  # steps within which frames belong to a node
-MAX_PASSAGE = 9  # steps of a recorded passage from node to node
+RADIUS = 2.5  # steps within which frames belong to a node
+MAX_PASSAGE = 7  # steps of a recorded passage from node to node
 METRIC = LocalMetricConfig(num_updates=600)
 CONTROLLER = ControllerConfig(max_ahead=20)
-AGENT = AgentConfig(ahead=10)
+AGENT = AgentConfig(ahead=10, heuristic_weight=1.1)
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class MapConfig:
     encoder: str = "fourier"
     head: str = "squared"
     dim: int = 64
-    embedding: EmbeddingConfig = field(default_factory=lambda: EmbeddingConfig(num_updates=2000, num_rounds=1, goals_per_round=10_000))
+    embedding: EmbeddingConfig = field(default_factory=lambda: EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000))
 
 
 @dataclass(frozen=True)
@@ -169,16 +170,21 @@ def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: 
 
 
 def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
-    """What A* led by the map touches of the nodes that Dijkstra's search touches for the same tasks, and how long its plans are."""
+    """What A* led by the map touches of the nodes that Dijkstra's search touches for the same tasks, and how long its plans are.
+
+    Also what A* touches when it is led by the exact distance: less no heuristic can do.
+    """
     places, found = agent.places, []
     for episodes in acted:
-        ends = [places.locate(places.embed(seen[:NUM_SEARCHED])) for seen in (episodes.starts, episodes.goals)]
-        for start, goal in zip(*ends, strict=True):
-            exact = make_plan(places.graph, places.distance, int(start), int(goal), "dijkstra")
-            led = agent.map_plan(int(start), int(goal))
-            if exact.length and led.length is not None:
-                found.append((led.num_touched, exact.num_touched, led.length / exact.length))
+        starts, goals = (places.locate(places.embed(seen[:NUM_SEARCHED])) for seen in (episodes.starts, episodes.goals))
+        exact = distances_from(agent.backward, goals)
+        for number, (start, goal) in enumerate(zip(starts.tolist(), goals.tolist(), strict=True)):
+            plain, led = make_plan(places.graph, places.distance, start, goal, "dijkstra"), agent.map_plan(start, goal)
+            if plain.length and led.length is not None:
+                best = best_first(places.graph, start, goal, exact[number].take)
+                found.append((plain.num_touched, led.num_touched, best.num_touched, led.length / plain.length))
     if not found:
         return {}
-    led_touched, all_touched, ratio = np.array(found, float).T
-    return {"touched_share": float(led_touched.sum() / all_touched.sum()), "length_ratio": float(ratio.mean())}
+    plain_touched, led_touched, best_touched, ratio = np.array(found, float).T
+    shares = {"touched_share": led_touched, "touched_share_exact": best_touched}
+    return {name: float(touched.sum() / plain_touched.sum()) for name, touched in shares.items()} | {"length_ratio": float(ratio.mean())}
