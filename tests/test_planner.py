@@ -378,3 +378,11 @@ def test_neighbour_lists_equal_a_naive_loop():
     naive = [(place, j) for place, i in enumerate(nodes) for j in graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist()]
     owner, neighbor = neighbor_lists(graph, nodes)
     assert list(zip(owner.tolist(), neighbor.tolist(), strict=True)) == naive
+
+
+def test_a_heavier_heuristic_touches_fewer_frames_for_a_plan_at_most_so_much_longer():
+    graph = grid(12, 12)
+    straight = lambda first, second: np.hypot(first % 12 - second % 12, first // 12 - second // 12)  # noqa: E731
+    plain, heavy = (make_plan(graph, straight, 0, 143, "astar", heuristic_weight=weight) for weight in (1.0, 1.5))
+    assert plain.length == 22 and heavy.length <= 1.5 * 22
+    assert heavy.num_touched < 0.8 * plain.num_touched
