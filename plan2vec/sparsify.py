@@ -41,10 +41,13 @@ def cover_frames(vectors: np.ndarray, radius: float) -> Cover:
         while len(numbers):
             nodes.append(int(numbers[0]))
             numbers = numbers[torch.linalg.vector_norm(points[numbers] - points[numbers[0]], dim=1).numpy() > radius]
-    chosen = points[nodes]
-    found = [_nearest_node(part, chosen) for part in points.split(FRAMES_AT_ONCE)]
-    node_of, offset = torch.cat([which for which, _ in found]), torch.cat([steps for _, steps in found])
-    return Cover(np.array(nodes, np.int64), node_of.numpy(), offset.numpy())
+    chosen, node_of, offset = points[nodes], np.empty(len(points), np.int64), np.empty(len(points), np.float32)
+    for first in range(
+        0, len(points), FRAMES_AT_ONCE
+    ):  # in place: small results kept between large ones tear holes into memory
+        part = slice(first, first + FRAMES_AT_ONCE)
+        node_of[part], offset[part] = (found.numpy() for found in _nearest_node(points[part], chosen))
+    return Cover(np.array(nodes, np.int64), node_of, offset)
 
 
 def _nearest_node(points: torch.Tensor, nodes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
