@@ -50,7 +50,7 @@ NAME, TITLE = "ogbench", "OGBench: the map drives an agent through point mazes"
 DOMAINS = tuple(f"ogbench/{name}" for name in NAMES)
 PLANNERS: dict[str, Guidance] = {"greedy": "greedy", "lookahead": "lookahead", "A*": "astar"}
 PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}
-METHODS = (*PLAIN, *(f"{planner}, {head}" for planner in PLANNERS for head in HEADS))
+ACTING = (*PLAIN, *(f"{planner}, {head}" for planner in PLANNERS for head in HEADS))
 BLOCKS = ("act", "distillation")
 NUM_WALKS = 2000
 PUBLISHED = {  # success %, by kind and maze
@@ -69,6 +69,7 @@ VARIANTS = {
         embedding=EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, guide=0.3)),
 }  # fmt: skip
 FREE = ("free vectors, l2", "free vectors, squared")
+METHODS = (*ACTING, *FREE, *VARIANTS)
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
@@ -83,7 +84,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 
 
 def run_acting(settings: Settings, maze: PointMaze, domain: str) -> Iterator[list[Row]]:
-    known = tuple(method for method in METHODS if method in PLAIN or "squared" in method or not settings.size.is_smoke)
+    known = tuple(method for method in ACTING if method in PLAIN or "squared" in method or not settings.size.is_smoke)
     for method in settings.chosen("methods", known):
         case = Case(NAME, domain, {"block": "act", "data": "regenerated"}, method, maze.seed)
         if settings.lacks(case):
@@ -109,9 +110,8 @@ def measure(maze: PointMaze, method: str) -> dict[str, Any]:
 
 
 def run_distillation(settings: Settings, maze: PointMaze, domain: str) -> Iterator[list[Row]]:
-    if settings.methods:
-        return
-    for method in list(VARIANTS)[:1] if settings.size.is_smoke else (*FREE, *VARIANTS):
+    known = tuple(VARIANTS)[:1] if settings.size.is_smoke else (*FREE, *VARIANTS)
+    for method in settings.chosen("methods", known):
         case = Case(NAME, domain, {"block": "distillation", "data": "regenerated"}, method, maze.seed)
         if settings.lacks(case):
             metrics, seconds = timed(measure_walks, maze, method)
@@ -159,7 +159,7 @@ def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
         [f"{name} (published)"] + [str(shares[kind][MAZES.index(maze)]) if maze != "teleport" else "" for maze in mazes]
         for name, shares in PUBLISHED.items()
     ]  # fmt: skip
-    for method in in_order(rows, "method", METHODS):
+    for method in in_order(rows, "method", ACTING):
         body.append([method] + [cell(values(rows, domain=domain_of(maze, kind), method=method, metric="success"), 100) for maze in mazes])
     return markdown(["method", *mazes], body)
 
@@ -170,7 +170,7 @@ def cost_table(rows: list[Row]) -> list[str]:
     body = [
         [domain.removeprefix("ogbench/"), method,
          *(cell(values(rows, domain=domain, method=method, metric=metric), 1, 3) for metric, _ in shown)]
-        for domain in in_order(rows, "domain", DOMAINS) for method in METHODS
+        for domain in in_order(rows, "domain", DOMAINS) for method in ACTING
         if method.startswith("A*") and select(rows, domain=domain, method=method)
     ]  # fmt: skip
     return markdown(["data set", "method", *(words for _, words in shown)], body) if body else []
@@ -202,7 +202,7 @@ def distillation_table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Success by method, a panel a data set; the diamond is the best published method."""
     acted = select(rows, block="act", metric="success")
-    domains, methods = in_order(acted, "domain", DOMAINS), in_order(acted, "method", METHODS)
+    domains, methods = in_order(acted, "domain", DOMAINS), in_order(acted, "method", ACTING)
     if not acted:
         return {}
     figure, axes = panels(len(domains), 2 + 1.7 * len(domains), 1.3 + 0.22 * len(methods))
