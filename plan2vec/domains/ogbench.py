@@ -73,23 +73,28 @@ def generate(name: str, folder: Path, seed: int = 0, num_episodes: int | None = 
         return path
     num_episodes = num_episodes or find_recipe(name).num_episodes
     make_environment(name)  # says at once what is missing
+    num_workers = min(num_workers or os.cpu_count() or 1, num_episodes)
     folder.mkdir(parents=True, exist_ok=True)
-    limits = np.linspace(0, num_episodes, min(num_workers or os.cpu_count() or 1, num_episodes) + 1).astype(int)
-    with tempfile.TemporaryDirectory(prefix="plan2vec-ogbench-", dir=folder) as scratch:
-        parts = [Path(scratch) / f"{number}.npz" for number in range(len(limits) - 1)]
+    recorded: dict[str, Any] = {}
+    if num_workers == 1:
+        recorded |= record_episodes(name, seed, range(num_episodes))
+    else:
+        recorded |= _record_in_processes(name, seed, num_episodes, num_workers)
+    with replacing(path) as temporary:
+        np.savez_compressed(temporary, **recorded)
+    return path
+
+
+def _record_in_processes(name: str, seed: int, num_episodes: int, num_workers: int) -> dict[str, np.ndarray]:
+    limits = np.linspace(0, num_episodes, num_workers + 1).astype(int)
+    with tempfile.TemporaryDirectory(prefix="plan2vec-ogbench-") as scratch:
+        parts = [Path(scratch) / f"{number}.npz" for number in range(num_workers)]
         run_side_by_side([
             [sys.executable, "-m", __name__, name, str(seed), str(first), str(last), str(part)]
             for part, (first, last) in zip(parts, pairwise(limits), strict=True)
         ])  # fmt: skip
-        _join(parts, path)
-    return path
-
-
-def _join(parts: list[Path], path: Path) -> None:
-    loaded = [np.load(part) for part in parts]
-    with replacing(path) as temporary:
-        joined: dict[str, Any] = {field: np.concatenate([part[field] for part in loaded]) for field in FIELDS}
-        np.savez_compressed(temporary, **joined)
+        loaded = [np.load(part) for part in parts]
+        return {field: np.concatenate([part[field] for part in loaded]) for field in FIELDS}
 
 
 def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarray]:
