@@ -6,18 +6,19 @@ least 90 % in medium and large, 80 % in giant.
 
 *Regenerated data*: a million steps a set, recorded anew in OGBench's own environments by its published recipe (its files are a download);
 evaluated in its environments, on its 5 tasks x 50 episodes of at most 1,000 steps, by its own `success`. Published rows were learned
-from the published files, by other authors: success in %, means of 8 seeds, from OGBench's table. Nothing reads the maze: the
-observation is a vector like any other. Frames become a few thousand nodes (docs/control.md), the controller is told a waypoint about
-10 steps ahead on the plan. *Controller* heads for the goal without any plan. *Graph search* follows shortest paths on the graph of the
-nodes. *Greedy* plans hop to the neighbour of least D without memory, *lookahead* to the best node within three hops; *A\\** searches the
-graph with 1.1 D as heuristic. Where a method finds no plan the agent heads for the goal and tries again after 30 actions.
+from the published files, by other authors, and act by a policy alone, where our agent keeps nodes of the recordings and plans on them:
+success in %, from OGBench's table. Nothing reads the maze: the observation is a vector like any other. Frames become a few thousand
+nodes (docs/control.md), the controller is told a waypoint about 10 steps ahead on the plan. *Controller* heads for the goal without any
+plan. *Graph search* follows shortest paths on the graph of the nodes. *Greedy* plans hop to the neighbour of least D without
+memory, *lookahead* to the best node within three hops; *A\\** searches the graph with 1.1 D as heuristic. Where a method finds no
+plan the agent heads for the goal and tries again after 30 actions.
 *Teleport* mazes draw at random where a teleport leads, so no plan on a graph is sure; a recorded jump is an edge, as if it could be
 chosen. They are the known limit of planning as if every recorded step could be had again.
 Distillation: what greedy walks on the graph of nodes (2,000 random pairs) owe to head, encoder and loss. *Free vectors* are the
 classical scaling of all distances (of their roots: squared) without a network: what the head itself can hold.
 `success` share of the episodes that the environment calls a success
 `touched_share` nodes that A* touches over those that Dijkstra's search touches, same tasks
-`touched_share_exact` the same for A* led by the exact distance on the graph: no heuristic can touch less
+`touched_share_exact` the same for A* led by the exact distance on the graph: about the least that can be
 `length_ratio` length of A*'s plans over the shortest
 `walk_success` greedy walks on the graph that end at the goal
 `embedding_error` mean |D - path| / path
@@ -41,6 +42,7 @@ from plan2vec.experiments.drawing import bars, panels
 from plan2vec.experiments.ogbench_scene import HEADS, MapConfig, PointMaze, search_costs
 from plan2vec.experiments.rows import Case, Row, cell, in_order, make_rows, markdown, select, values
 from plan2vec.experiments.settings import Settings, timed
+from plan2vec.figures import ORANGE
 from plan2vec.heads import make_head
 from plan2vec.planner import Distance, walk_many
 from plan2vec.search import distances_from
@@ -200,7 +202,7 @@ def distillation_table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Success by method, a panel a data set; the diamond is the best published method."""
+    """Success by method, a panel a data set."""
     acted = select(rows, block="act", metric="success")
     domains, methods = in_order(acted, "domain", DOMAINS), in_order(acted, "method", ACTING)
     if not acted:
@@ -209,8 +211,11 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for ax, domain in zip(axes, domains, strict=True):
         _, maze, kind, _ = domain.split("-")
         best = max(shares[kind][MAZES.index(maze)] for shares in PUBLISHED.values()) if maze != "teleport" else None
-        bars(ax, methods, [100 * values(acted, domain=domain, method=method) for method in methods], [best] * len(methods))
+        bars(ax, methods, [100 * values(acted, domain=domain, method=method) for method in methods], [None] * len(methods))
+        if best is not None:
+            ax.axvline(best, color=ORANGE, linestyle="--", label="best published (QRL)")
         ax.set(xlim=(0, 103), xlabel="success (%)", title=f"{maze}, {kind}")
     for ax in axes[1:]:
         ax.set_yticklabels([])
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", frameon=False, fontsize=9)
     return {NAME: figure}
