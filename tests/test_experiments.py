@@ -101,6 +101,8 @@ def smoke(tmp_path_factory):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_gives_rows_a_table_and_figures(name, smoke):
+    if name == "ogbench":
+        pytest.importorskip("ogbench")
     out, rows = smoke(name)
     experiment = EXPERIMENTS[name]
     assert rows and all(tuple(row) == FIELDS for row in rows)
