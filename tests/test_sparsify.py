@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.data import transitions
@@ -35,7 +36,7 @@ def test_distances_between_nodes_are_bounded_by_the_full_graphs(walks):
     vectors, sequence = walks
     cover = cover_frames(vectors, 1.0)
     sparse = join_balls(cover, sequence, max_steps=6, directed=False)
-    near, first = near_pairs(vectors, 1.0, 2000, "cpu"), transitions(sequence)
+    near, first = near_pairs(vectors, 1.0, 2000, torch.device("cpu")), transitions(sequence)
     ends = np.stack((np.append(near.first, first), np.append(near.second, first + 1)))
     full = graph_of_edges(
         *np.concatenate((ends, ends[::-1]), axis=1), np.tile(np.append(near.distance, np.ones(len(first))), 2), len(vectors)
