@@ -134,6 +134,13 @@ def test_an_agent_that_is_moved_off_its_plan_makes_a_new_one(controller, places)
     assert agent.num_plans == 2
 
 
+def test_a_heavier_heuristic_touches_fewer_nodes_for_a_plan_at_most_so_much_longer(controller, places):
+    straight = replace(places, distance=lambda nodes, goals: np.linalg.norm(places.vectors[nodes] - places.vectors[goals], axis=-1))
+    agents = [Agent(controller, straight, AgentConfig("astar", heuristic_weight=weight)) for weight in (1.0, 1.5)]
+    plain, heavy = (agent.map_plan(0, 9) for agent in agents)
+    assert plain.length <= heavy.length <= 1.5 * plain.length and heavy.num_touched < plain.num_touched
+
+
 def test_an_unknown_method_is_refused():
     with pytest.raises(ValueError, match="method must be one of direct, graph, greedy, lookahead, astar"):
         AgentConfig(method="dijkstra")

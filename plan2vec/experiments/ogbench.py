@@ -179,9 +179,7 @@ def cost_table(rows: list[Row]) -> list[str]:
 
 def graph_table(rows: list[Row]) -> list[str]:
     part = select(rows, method="graph search")
-    shown = (("num_frames", "frames"), ("num_nodes", "nodes"), ("degree", "degree"), ("num_steps", "steps of an episode"),
-             ("seconds_metric", "s local metric"), ("seconds_cover", "s nodes"), ("seconds_graph", "s graph"),
-             ("seconds_controller", "s controller"))  # fmt: skip
+    shown = (("num_frames", "frames"), ("num_nodes", "nodes"), ("degree", "degree"), ("num_steps", "steps of an episode"))
     body = [
         [domain.removeprefix("ogbench/"), *(cell(values(part, domain=domain, metric=metric), 1, 0) for metric, _ in shown)]
         for domain in in_order(part, "domain", DOMAINS)
