@@ -49,7 +49,7 @@ def find_format(path: str | Path) -> Format:
         problem = "does not exist"
     except (OSError, ValueError) as error:
         problem = f"cannot be looked at ({(getattr(error, 'strerror', None) or first_line(error)).lower()})"
-    raise ValueError(f"{shown(path)} {problem}; expected {', '.join(known.EXPECTED for known in FORMATS)}")
+    raise ValueError(f"{shown(path)} {problem}; expected {', '.join(dict.fromkeys(known.EXPECTED for known in FORMATS))}")
 
 
 def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: bool = False) -> Sequences:

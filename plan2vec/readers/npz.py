@@ -26,7 +26,7 @@ from plan2vec.readers.pickled import BROKEN_PICKLE, admit_arrays
 from plan2vec.readers.reading import Reading, first_line, require_memory, shown
 
 NAME = ".npz or .npy arrays"
-EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or an .npy file"
+EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or one of OGBench, or an .npy file"
 UNREADABLE = (*BROKEN_PICKLE, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)  # what damaged zips and arrays can raise
 
 

@@ -19,7 +19,7 @@ from plan2vec.readers.named import to_sequences
 from plan2vec.readers.reading import Reading, shown
 
 NAME = "OGBench data set"
-EXPECTED = "an OGBench .npz file"
+EXPECTED = npz.EXPECTED  # said once
 FIELDS = ("observations", "actions", "terminals")
 
 
