@@ -151,7 +151,7 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
                 ax.plot(*zip(*points, strict=True), dashes, color=color, marker=marker, markersize=5, label=f"{method}, {machine}")
         ax.set(xscale="log", yscale="log", xlabel=size, title=metric.replace("_", " "))
         ax.grid(color="0.9")
-    axes[0].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return figure
 
 

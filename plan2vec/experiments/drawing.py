@@ -61,7 +61,10 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
         places, np.nan_to_num(middle), 0.7, xerr=np.nan_to_num(half), color=SKY, edgecolor=BLUE, error_kw={"elinewidth": 1, "capsize": 2}
     )
     for place in places[np.isnan(middle)]:
-        ax.annotate("not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7, color="0.5")
+        ax.annotate(
+            "not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7, color="0.5",
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}, zorder=5,
+        )  # fmt: skip
     known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
     if known:
         ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
