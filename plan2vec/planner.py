@@ -65,10 +65,11 @@ def make_plans(
         paths = [best_first(graph, start, goal) for start, goal in tasks]
     else:
         paths = best_first_many(graph, starts, goals, distance, heuristic_weight)
-    return [_plan_of(path, start, goal, method) for path, (start, goal) in zip(paths, tasks, strict=True)]
+    return [plan_of(path, start, goal, method) for path, (start, goal) in zip(paths, tasks, strict=True)]
 
 
-def _plan_of(path: Path, start: int, goal: int, method: str) -> Plan:
+def plan_of(path: Path, start: int, goal: int, method: str) -> Plan:
+    """A search's path as an answer of the planner."""
     if path.nodes is None:
         reason = "no path leads from start to goal on the graph"
         return Plan(start, goal, method, None, None, path.num_expanded, path.num_touched, reason, path.touched)

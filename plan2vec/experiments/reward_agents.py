@@ -149,10 +149,10 @@ class Blocks(VecEnv):
         return [None] * self.num_envs  # the render mode, which is all that is asked for: there is none
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError
+        raise NotImplementedError(f"{attr_name} cannot be set: the blocks move together, there is no environment of each")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{method_name} cannot be called: the blocks move together, there is no environment of each")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * self.num_envs

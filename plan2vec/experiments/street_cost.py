@@ -26,7 +26,7 @@ from plan2vec.experiments.rows import Row, cell, in_order, interval, markdown, s
 from plan2vec.experiments.settings import Settings, timed
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, street_scenes
 from plan2vec.figures import ORANGE
-from plan2vec.planner import Distance, Plan, make_plan
+from plan2vec.planner import Distance, Plan, make_plan, plan_of
 from plan2vec.search import best_first, connected_parts, distances_from, hop_counts, shortest_path
 from plan2vec.training import rng_at
 
@@ -76,8 +76,7 @@ def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]
 def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
     """Greedy best-first search: always on from the seen node of least D, so that a wrong turn costs some expansions, not the plan."""
     path = best_first(graph, start, goal, lambda nodes: distance(nodes, np.full(len(nodes), goal)), cost_weight=0)
-    length = None if path.nodes is None else path.length
-    return Plan(start, goal, "greedy best-first", path.nodes, length, path.num_expanded, path.num_touched, "", path.touched)
+    return plan_of(path, start, goal, "greedy best-first")
 
 
 def learned_distance(scene: StreetScene) -> Distance:
@@ -185,6 +184,6 @@ def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
         for x, height in zip(place, middle, strict=True):
             ax.annotate(f"{height:.1f}", (x, height), ha="center", va="bottom", fontsize=6)
     ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)
-    ax.set(ylabel="nodes touched a step", yscale="log")
-    ax.set_ylim(top=3 * ax.get_ylim()[1])
+    ax.set(ylabel="nodes touched a step", yscale="log", ylim=(0.5, 50))
+    ax.set_yticks([1, 10], ["1", "10"])
     ax.legend(frameon=False, fontsize=7)
