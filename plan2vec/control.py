@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from plan2vec.captured import Step
 from plan2vec.data import Sequences, is_still, transitions
-from plan2vec.encoder import FrameTensors, make_encoder, mlp, standardization
+from plan2vec.encoder import Array, FrameTensors, make_encoder, mlp, on_device, standardization
 from plan2vec.local_metric import local_vectors
 from plan2vec.model import Model
 from plan2vec.neighbors import nearest
@@ -97,13 +98,16 @@ class Controller(nn.Module):
         """[b, ...], [b, ...] -> [b, a] standardized actions, or [b, choices] logits."""
         return self.network(images, goals)
 
-    def loss(self, images: Tensor, goals: Tensor, actions: np.ndarray) -> Tensor:
-        """Of predicting the recorded actions (b, a)."""
+    def wanted(self, actions: np.ndarray) -> np.ndarray:
+        """What `loss` learns of actions (b, a): the number of the choice (b,), or the actions themselves."""
+        return actions.astype(np.float32) if self.choices is None else np.searchsorted(self.choices, actions[:, 0])
+
+    def loss(self, images: Tensor, goals: Tensor, wanted: Tensor) -> Tensor:
+        """Of predicting the recorded actions."""
         predicted = self(images, goals)
         if self.choices is not None:
-            return F.cross_entropy(predicted, torch.from_numpy(np.searchsorted(self.choices, actions[:, 0])).to(predicted.device))
-        wanted = (torch.from_numpy(actions.astype(np.float32)).to(predicted.device) - self.mean) / self.deviation
-        return F.mse_loss(predicted, wanted)
+            return F.cross_entropy(predicted, wanted)
+        return F.mse_loss(predicted, (wanted - self.mean) / self.deviation)
 
     @torch.no_grad()
     def act(self, frames: np.ndarray, goals: np.ndarray, futile: np.ndarray | None = None) -> np.ndarray:
@@ -137,11 +141,14 @@ def train_controller(
     controller = Controller(PairNetwork(sequences.frames, sample, num_outputs, config), taken).to(device)
     images, actions = FrameTensors(sequences.frames, device), sequences.action
 
-    def loss_at(update: int) -> Tensor:
+    def draw(update: int) -> tuple[Array, ...]:
         frame, goal = pairs.draw(config.batch_size, rng_at(seed, 31, update))
-        return controller.loss(images(frame), images(goal), actions[frame])
+        return frame, goal, controller.wanted(actions[frame])
 
-    train(controller, loss_at, config.num_updates, config.learning_rate, "controller", journal)
+    def loss(frame: Array, goal: Array, wanted: Array) -> Tensor:
+        return controller.loss(images(frame), images(goal), on_device(wanted, device))
+
+    train(controller, Step(draw, loss, images), config.num_updates, config.learning_rate, "controller", journal)
     return controller
 
 

@@ -15,10 +15,11 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from plan2vec.augmentation import augment
+from plan2vec.augmentation import augment, draw_changes
+from plan2vec.captured import Step
 from plan2vec.classical_scaling import landmark_vectors
 from plan2vec.device_search import distances_from_on
-from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder
+from plan2vec.encoder import Array, Encoder, FrameTensors, encode, make_encoder, on_device
 from plan2vec.heads import Head, make_head
 from plan2vec.processes import concatenated, in_shares, size
 from plan2vec.search import best_first, choose_workers, distances_from
@@ -108,7 +109,7 @@ def train_embedding(
     images = FrameTensors(frames, device)
     teacher = Teacher(embedding, graph, images, config, seed, allowed, guide)
     embedding.set_unit(config.target_scale or mean_length(graph, seed))
-    train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
+    train(teacher, teacher.step, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding
 
 
@@ -118,7 +119,7 @@ def fine_tune_embedding(
     """A copy of a learned embedding, taught the distances of a graph that has changed; its scale and standardization stay."""
     tuned, config = deepcopy(embedding), replace(config, guide=0.0)  # it stands where it should already
     teacher = Teacher(tuned, graph, FrameTensors(frames, tuned.scale.device), config, seed)
-    train(teacher, teacher.loss_at, config.num_updates, config.learning_rate, "fine_tuning", journal)
+    train(teacher, teacher.step, config.num_updates, config.learning_rate, "fine_tuning", journal)
     return tuned
 
 
@@ -155,20 +156,33 @@ class Teacher(nn.Module):
             self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
             self.register_buffer("reference_round", torch.tensor(-1))
 
-    def loss_at(self, update: int) -> Tensor:
+    def draw(self, update: int) -> tuple[Array, ...]:
+        """A block of goals and nodes: which rows of the targets, which nodes, the guide's weight, and how their frames change."""
         config, rng = self.config, rng_at(self.seed, 11, update)
         current = self.round_at(update * config.num_rounds // config.num_updates)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         nodes = rng.choice(current.known_nodes(rows), config.nodes_per_update)
-        drawn, which = np.unique(np.concatenate((nodes, current.goals[rows])), return_inverse=True)  # each is encoded once
-        encoded = in_shares(len(drawn), lambda part: self.embedding(augment(self.images(drawn[part]), config, rng, part, len(drawn))))
-        vectors = encoded[torch.from_numpy(which).to(encoded.device)]
+        seen = np.concatenate((nodes, current.goals[rows]))
+        led = np.float32(max(0.0, 1 - update / (config.guide * config.num_updates)) if config.guide else 0.0)
+        num_encoded = min(len(seen), len(self.reachable))
+        return rows, nodes, seen, np.array(led), *draw_changes(config, self.images, num_encoded, rng)
+
+    def loss(self, rows: Array, nodes: Array, seen: Array, led: Array, *changes: Array) -> Tensor:
+        rows, nodes, seen, led = (on_device(numbers, self.images.device) for numbers in (rows, nodes, seen, led))
+        vectors = self.encode(seen, changes)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
-        row, node = (torch.from_numpy(numbers).to(distance.device) for numbers in (rows, nodes))
-        target = self.targets[row, node[:, None]]
-        loss = distance_loss(distance, target, config.loss, self.unit)
-        led = 1 - update / (config.guide * config.num_updates) if config.guide else 0.0
-        return (1 - led) * loss + led * self.guide_loss(vectors, drawn[which]) if led > 0 else loss
+        loss = distance_loss(distance, self.targets[rows, nodes[:, None]], self.config.loss, self.unit)
+        return (1 - led) * loss + led * self.guide_loss(vectors, seen) if self.config.guide else loss
+
+    def encode(self, seen: Tensor, changes: tuple[Array, ...]) -> Tensor:
+        """[b, dim] vectors of the numbered frames; on a graph of fewer nodes than that, of each node once."""
+        numbers = seen if len(seen) <= len(self.reachable) else on_device(self.reachable, seen.device)
+        vectors = in_shares(len(numbers), lambda part: self.embedding(augment(self.images(numbers[part]), self.config, changes, part)))
+        return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
+
+    @property
+    def step(self) -> Step:
+        return Step(self.draw, self.loss, self.images)
 
     @cached_property
     def unit(self) -> float:
@@ -180,13 +194,13 @@ class Teacher(nn.Module):
         """[n, dim] the vectors given, or those of classical scaling; NaN where a node has none."""
         head, vectors = self.embedding.head, self.given_guide
         if vectors is None:
-            first = self.round_at(0)
+            first = self.rounds.get(0) or self.search(0)
             vectors = landmark_vectors(first.targets, first.goals, head.dim, head.degree)
         return torch.from_numpy(vectors).to(self.images.device)
 
-    def guide_loss(self, vectors: Tensor, numbers: np.ndarray) -> Tensor:
+    def guide_loss(self, vectors: Tensor, numbers: Tensor) -> Tensor:
         """Mean squared distance of vectors [b, dim] from their guides, where they have one, in units of the network's output."""
-        guide = self.guide[torch.from_numpy(numbers).to(vectors.device)]
+        guide = self.guide[numbers]
         known = guide.isfinite().all(dim=1)
         apart = torch.where(known[:, None], vectors - guide.nan_to_num(), 0) / self.embedding.scale
         return apart.square().sum() / known.sum().clamp(min=1)
@@ -198,8 +212,14 @@ class Teacher(nn.Module):
             if self.allowed is not None:
                 found = Round(found.goals, np.where(self.allowed[found.goals], found.targets, np.float32(np.inf)))
             self.rounds = {number: found}
-            self.targets = torch.from_numpy(found.targets).to(self.embedding.scale.device)
+            self._show(torch.from_numpy(found.targets))
         return self.rounds[number]
+
+    def _show(self, targets: Tensor) -> None:
+        """The targets of a new round, always in the same place: an update that was captured reads them there."""
+        if self.targets.shape != targets.shape:
+            self.targets = torch.empty_like(targets, device=self.images.device)
+        self.targets.copy_(targets)
 
     def _begin(self, number: int) -> None:
         """Search for a round beside training, where that takes child processes anyway: this one has only to wait for them."""

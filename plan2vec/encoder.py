@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plan2vec.processes import concatenated
 
 ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
 FOURIER = "fourier"
+Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have been sent to the device already
 
 
 class FrameTensors:
@@ -30,14 +32,18 @@ class FrameTensors:
     def __len__(self) -> int:
         return len(self.frames)
 
-    def __call__(self, numbers: np.ndarray) -> Tensor:
+    def __call__(self, numbers: Array) -> Tensor:
         if self.resident is not None:
-            return as_images(self.resident[torch.from_numpy(numbers).to(self.device)])
-        return as_images(torch.from_numpy(self.frames[numbers]).to(self.device))
+            return as_images(self.resident[on_device(numbers, self.device)])
+        return as_images(torch.from_numpy(self.frames[np.asarray(numbers)]).to(self.device))
 
     def batches(self, size: int = 1024) -> list[np.ndarray]:
         """The numbers of all frames in order, `size` at a time."""
         return [np.arange(first, min(first + size, len(self))) for first in range(0, len(self), size)]
+
+
+def on_device(numbers: Array, device: torch.device) -> Tensor:
+    return torch.as_tensor(numbers).to(device)
 
 
 def as_images(frames: Tensor) -> Tensor:
@@ -61,7 +67,7 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         images = (images - self.mean) / self.deviation
-        with torch.autocast("cuda", torch.bfloat16, enabled=images.is_cuda and self.training):
+        with torch.autocast("cuda", torch.bfloat16, enabled=images.is_cuda and self.training, cache_enabled=False):
             return self.network(images).float()
 
 
@@ -174,16 +180,24 @@ def small_trunk(channels: int, height: int, width: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten())
 
 
+class _GroupNorm(nn.GroupNorm):
+    """Torch's, but it stays in the precision of its input: autocast would widen it to float32 and narrow it again."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        with torch.autocast(input.device.type, enabled=False):
+            return F.group_norm(input, self.num_groups, self.weight.to(input.dtype), self.bias.to(input.dtype), self.eps)
+
+
 def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
     """For a moving camera: ten times the work of `small`, and normalized, because it must tell thousands of views apart."""
     layers: list[nn.Module] = []
     wide, out, short = channels, 32, min(height, width)
     for kernel in (5, 3, 3, 3):
         stride = 2 if short > 1 else 1
-        layers += [nn.Conv2d(wide, out, kernel, stride, kernel // 2), nn.GroupNorm(8, out), nn.ReLU()]
+        layers += [nn.Conv2d(wide, out, kernel, stride, kernel // 2), _GroupNorm(8, out), nn.ReLU()]
         wide, out, short = out, min(128, 2 * out), short // stride
     while max(height, width) // 16 > 4:  # larger frames are halved until at most 4 pixels of the longer side are left
-        layers += [nn.Conv2d(wide, wide, 3, 2, 1), nn.GroupNorm(8, wide), nn.ReLU()]
+        layers += [nn.Conv2d(wide, wide, 3, 2, 1), _GroupNorm(8, wide), nn.ReLU()]
         height, width = height // 2, width // 2
     return nn.Sequential(*layers, nn.Flatten())
 

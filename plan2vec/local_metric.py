@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plan2vec.augmentation import augment
+from plan2vec.augmentation import augment, draw_changes
+from plan2vec.captured import Step
 from plan2vec.data import frames_ahead, is_still, split_sequences, still_stretches
-from plan2vec.encoder import Encoder, FrameTensors, encode, make_encoder, make_stacked
+from plan2vec.encoder import Array, Encoder, FrameTensors, encode, make_encoder, make_stacked, on_device
 from plan2vec.processes import concatenated, in_shares
 from plan2vec.training import Journal, rng_at, train
 
@@ -147,48 +148,65 @@ def _train_on(
     """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
     siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
     first_stream = 1 if not phase else 4
-    train(siamese, lambda update: siamese_loss(siamese, images, pairs, config, rng_at(seed, first_stream, update)),
-          config.num_updates, config.learning_rate, f"local_metric{phase}", journal)  # fmt: skip
+    step = siamese_step(siamese, images, pairs, config, (seed, first_stream))
+    train(siamese, step, config.num_updates, config.learning_rate, f"local_metric{phase}", journal)
     if isinstance(metric, StackedMetric):
-        train(metric.network, lambda update: stacked_loss(metric, images, pairs, config, rng_at(seed, first_stream + 1, update)),
-              config.num_updates, config.learning_rate, f"stacked_metric{phase}", journal)  # fmt: skip
+        step = stacked_step(metric, images, pairs, config, (seed, first_stream + 1))
+        train(metric.network, step, config.num_updates, config.learning_rate, f"stacked_metric{phase}", journal)
     if config.loss == "nce":
         calibrate(siamese, images, pairs)
         if metric is not siamese:
             calibrate(metric, images, pairs)
 
 
-def siamese_loss(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:
+def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]) -> Step:
     """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by construction."""
-    first, gap = draw_neighbors(pairs, config.batch_size, rng)
-    numbers = np.concatenate((first, first + gap))
-    vectors = in_shares(len(numbers), lambda part: metric.embed(augment(images(numbers[part]), config, rng, part, len(numbers))))
-    distance = all_distances(vectors)  # [2b, 2b]
-    near = safe_norm(vectors[: len(first)] - vectors[len(first) :])
-    far = all_far(pairs, numbers, distance.device)
-    if config.loss == "nce":
-        return nce_loss(near, distance[: len(first)], far[: len(first)])
-    target = torch.from_numpy(gap.astype(np.float32)).to(distance.device)
-    far_loss = far_distance_loss(distance, far, pairs.max_gap, config.loss)
-    return F.smooth_l1_loss(near, target) + config.far_weight * far_loss
+
+    def draw(update: int) -> tuple[Array, ...]:
+        rng = rng_at(*stream, update)
+        first, gap = draw_neighbors(pairs, config.batch_size, rng)
+        numbers = np.concatenate((first, first + gap))
+        return gap.astype(np.float32), numbers, pairs.sequence[numbers], *draw_changes(config, images, len(numbers), rng)
+
+    def loss(gap: Array, numbers: Array, labels: Array, *changes: Array) -> Tensor:
+        vectors = in_shares(len(numbers), lambda part: metric.embed(augment(images(numbers[part]), config, changes, part)))
+        num, distance = len(gap), all_distances(vectors)  # [2b, 2b]
+        near = safe_norm(vectors[:num] - vectors[num:])
+        far = all_far(on_device(numbers, distance.device), on_device(labels, distance.device), pairs.max_gap)
+        if config.loss == "nce":
+            return nce_loss(near, distance[:num], far[:num])
+        far_loss = far_distance_loss(distance, far, pairs.max_gap, config.loss)
+        return F.smooth_l1_loss(near, on_device(gap, distance.device)) + config.far_weight * far_loss
+
+    return Step(draw, loss, images)
 
 
-def stacked_loss(metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, rng: np.random.Generator) -> Tensor:
+def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]) -> Step:
     """Identical : neighbour : far = 1 : 1 : far_weight (paper, equation 5), or the paper's equation 4."""
-    first, gap = draw_neighbors(pairs, config.batch_size, rng)
-    num_far = round(config.far_weight * len(first)) if config.loss != "nce" else NUM_NCE_NEGATIVES * len(first)
-    far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
-    a = np.concatenate((first, first, far_first))
-    b = np.concatenate((first, first + gap, far_second))
-    d = in_shares(len(a), lambda part: metric(*(augment(images(side[part]), config, rng, part, len(a)) for side in (a, b))))
-    same, near, far = d.split((len(first), len(first), num_far))
-    if config.loss == "nce":
-        negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
-        anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()  # equation 4 knows differences of d only
-        return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
-    target = torch.from_numpy(gap.astype(np.float32)).to(d.device)
-    far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
-    return F.smooth_l1_loss(same, torch.zeros_like(same)) + F.smooth_l1_loss(near, target) + config.far_weight * far_loss
+    num_far = round(config.far_weight * config.batch_size) if config.loss != "nce" else NUM_NCE_NEGATIVES * config.batch_size
+
+    def draw(update: int) -> tuple[Array, ...]:
+        rng = rng_at(*stream, update)
+        first, gap = draw_neighbors(pairs, config.batch_size, rng)
+        far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
+        a = np.concatenate((first, first, far_first))
+        b = np.concatenate((first, first + gap, far_second))
+        changes = [change for _ in (a, b) for change in draw_changes(config, images, len(a), rng)]
+        return gap.astype(np.float32), a, b, *changes
+
+    def loss(gap: Array, a: Array, b: Array, *changes: Array) -> Tensor:
+        sides = ((a, changes[: len(changes) // 2]), (b, changes[len(changes) // 2 :]))
+        d = in_shares(len(a), lambda part: metric(*(augment(images(side[part]), config, drawn, part) for side, drawn in sides)))
+        same, near, far = d.split((len(gap), len(gap), num_far))
+        if config.loss == "nce":
+            negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
+            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()  # equation 4 knows differences of d only
+            return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
+        far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
+        near_loss = F.smooth_l1_loss(near, on_device(gap, d.device))
+        return F.smooth_l1_loss(same, torch.zeros_like(same)) + near_loss + config.far_weight * far_loss
+
+    return Step(draw, loss, images)
 
 
 def far_distance_loss(distance: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:
@@ -229,11 +247,9 @@ def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return (pairs.sequence[first] != pairs.sequence[second]) | (np.abs(first - second) > 2 * pairs.max_gap)
 
 
-def all_far(pairs: Pairs, numbers: np.ndarray, device: torch.device) -> Tensor:
-    """[b, b] bool: `is_far` of all pairs of the numbered frames, on the device."""
-    number = torch.from_numpy(numbers).to(device)
-    label = torch.from_numpy(pairs.sequence[numbers]).to(device)
-    return (label[:, None] != label) | ((number[:, None] - number).abs() > 2 * pairs.max_gap)
+def all_far(numbers: Tensor, labels: Tensor, max_gap: int) -> Tensor:
+    """[b, b] bool: `is_far` of all pairs of the numbered frames of the labelled sequences."""
+    return (labels[:, None] != labels) | ((numbers[:, None] - numbers).abs() > 2 * max_gap)
 
 
 def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from plan2vec.batch_norm import share_statistics
+from plan2vec.captured import CapturedUpdate, Step
 from plan2vec.files import replacing
 from plan2vec.processes import agree, average_gradients, first_does
 
@@ -80,9 +82,14 @@ def rng_at(*numbers: int) -> np.random.Generator:
 def train(
     module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str, journal: Journal
 ) -> None:
-    """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there is one."""
+    """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there is one.
+
+    Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
+    """
     parameters = [p for p in module.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=parameters[0].is_cuda)
+    is_cuda = parameters[0].is_cuda
+    rate = torch.tensor(learning_rate, device=parameters[0].device)
+    optimizer = torch.optim.Adam(parameters, lr=rate if is_cuda else learning_rate, fused=is_cuda, capturable=is_cuda)
     checkpoint = journal.checkpoint(stage)
     share_statistics(module)
     first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
@@ -90,15 +97,11 @@ def train(
     last_saved = time.monotonic()
     log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
+    make_update = CapturedUpdate(loss_at, optimizer) if _is_captured(loss_at) else partial(_make_update, module, loss_at, optimizer)
     with journal.bar(stage.replace("_", " "), num_updates) as advance:
         for update in range(first, num_updates):
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate * schedule(update / num_updates)
-            optimizer.zero_grad(set_to_none=True)
-            loss = loss_at(update)
-            loss.backward()
-            average_gradients(module)
-            optimizer.step()
+            _set_rate(optimizer, learning_rate * schedule(update / num_updates))
+            loss = make_update(update)
             if update % log_every == 0:
                 journal.record(stage=stage, update=update, loss=round(loss.item(), 6))
                 advance(update)
@@ -106,8 +109,31 @@ def train(
                 _save_checkpoint(checkpoint, module, optimizer, update + 1)
                 last_saved = time.monotonic()
         advance(num_updates)
+    optimizer.zero_grad(set_to_none=True)
     agree(module)
     module.eval()
+
+
+def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: torch.optim.Optimizer, update: int) -> Tensor:
+    """The loss before the update."""
+    optimizer.zero_grad(set_to_none=True)
+    loss = loss_at(update)
+    loss.backward()
+    average_gradients(module)
+    optimizer.step()
+    return loss
+
+
+def _is_captured(loss_at: Callable[[int], Tensor]) -> TypeGuard[Step]:
+    return isinstance(loss_at, Step) and loss_at.can_be_captured
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def frozen_copy(module: M) -> M:

@@ -258,14 +258,15 @@ def test_dqn_targets_are_a_step_and_the_discounted_rest_and_known_bounds_hold():
     frames, sequence, action, _ = corridor()
     config = DQNConfig(width=16, discount=0.9, batch_size=4, goals_per_update=3)
     learner = Learner(CostNetwork(frames, 2, config), FrameTensors(frames, CPU), Futures(sequence), action[:, 0], config, 0)
-    first, later = np.array([0, 10, 22, 31]), np.array([1, 15, 24, 39])
-    goals = np.concatenate((first, later, [11, 5, 300]))
-    target = learner._targets(first, later, goals).numpy()
+    first, later, shared = (torch.tensor(numbers) for numbers in ([0, 10, 22, 31], [1, 15, 24, 39], [11, 5, 300]))
+    target = learner._targets(first, later, shared).numpy()
     with torch.no_grad():
-        onward = learner._costs(learner.network, first + 1, goals).amin(2).numpy()  # the target network is still a copy
+        onward = (
+            learner._costs(learner.network, first + 1, torch.cat((first, later, shared))).amin(2).numpy()
+        )  # the target network is still a copy
     assert target.shape == (4, 5) and (target[:, 0] == 0).all() and target[0, 1] == target[1, 2] == 1  # at the goal after the step
     assert target[2, 4] == pytest.approx(min(1 + 0.9 * onward[2, 4], 10), rel=1e-5)
-    assert (target[:, 1] <= (1 - 0.9 ** (later - first)) / 0.1 + 1e-5).all() and target.max() <= 10
+    assert (target[:, 1] <= (1 - 0.9 ** (later - first).numpy()) / 0.1 + 1e-5).all() and target.max() <= 10
 
 
 def test_dqn_costs_of_the_corridor_are_the_discounted_numbers_of_steps():

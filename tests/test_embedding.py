@@ -141,16 +141,16 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
 def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tmp_path, monkeypatch, targets):
     config = dataclasses.replace(QUICK, targets=targets, num_updates=12, num_rounds=3, depth=3)
     whole = fitted(LINE_FRAMES, LINE, config)
-    loss_at = Teacher.loss_at
+    draw = Teacher.draw
 
     def stopping(teacher, update):
         if update == 6:  # in the middle of the second round
             raise KeyboardInterrupt
-        return loss_at(teacher, update)
+        return draw(teacher, update)
 
     arguments = (LINE_FRAMES, LINE, "mlp", 8, "lp", 2.0, config, 0, CPU, Journal(tmp_path, checkpoint_seconds=0))
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Teacher, "loss_at", stopping)
+        patched.setattr(Teacher, "draw", stopping)
         train_embedding(*arguments)
     resumed = train_embedding(*arguments)
     for name, tensor in whole.state_dict().items():
@@ -249,17 +249,27 @@ def test_only_pairs_inside_a_part_are_learned_from():
     assert relative_error(fitted(TWO_FRAMES, TWO_PARTS), TWO_FRAMES, TWO_PARTS) < 0.1
 
 
+class Watched(FrameTensors):
+    """Frames that remember who was looked at."""
+
+    def __init__(self, frames, device):
+        super().__init__(frames, device)
+        self.seen = []
+
+    def __call__(self, numbers):
+        self.seen += numbers.tolist()
+        return super().__call__(numbers)
+
+
 def test_frames_outside_the_graph_are_never_goals_nor_learned_from():
     graph = graph_of(40, both_ways({(i, i + 1): 1.0 for i in range(19)}))  # frames 20 and up are held out
     for targets in ("full", "bootstrapped", "heuristic"):
         teacher = teacher_of(LINE_FRAMES, graph, targets=targets)
         found = teacher.search(0)
         assert (found.goals < 20).all() and not np.isfinite(found.targets[:, 20:]).any()
-        seen = []
-        images = teacher.images
-        teacher.images = lambda numbers, seen=seen, images=images: seen.extend(numbers.tolist()) or images(numbers)
-        teacher.loss_at(0)
-        assert seen == list(range(20))  # each is encoded once, however often it was drawn
+        teacher.images = Watched(LINE_FRAMES, CPU)
+        teacher.step(0)
+        assert teacher.images.seen == list(range(20))  # each is encoded once, however often it was drawn
 
 
 def test_vectors_are_the_scale_times_the_network():

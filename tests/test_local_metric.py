@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import plan2vec.local_metric
-from plan2vec.augmentation import augment
+from plan2vec.augmentation import augment, draw_changes
 from plan2vec.encoder import FrameTensors
 from plan2vec.local_metric import (
     LocalMetricConfig,
@@ -281,9 +281,16 @@ def test_a_siamese_distance_is_that_between_its_vectors():
 # ---------------------------------------------------------------------------------------------------- augmentation
 
 
+def augmented(shape, seed=0, gray=None, **setting):
+    """Random images [b, c, h, w], or gray ones, and the same after changes drawn with this seed."""
+    frames = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8) if gray is None else np.full(shape, gray, np.uint8)
+    tensors, config = FrameTensors(frames, CPU), LocalMetricConfig(**setting)
+    images = tensors(np.arange(len(frames)))
+    return images, augment(images, config, draw_changes(config, tensors, len(frames), np.random.default_rng(seed)))
+
+
 def test_shifts_move_every_image_by_whole_pixels_and_repeat_its_border():
-    images = torch.rand(40, 2, 6, 7, generator=torch.Generator().manual_seed(0))
-    shifted = augment(images, LocalMetricConfig(shift=2), np.random.default_rng(0))
+    images, shifted = augmented((40, 6, 7, 2), shift=2)
     seen = set()
     for image, moved in zip(images.numpy(), shifted.numpy(), strict=True):
         padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="edge")
@@ -294,8 +301,7 @@ def test_shifts_move_every_image_by_whole_pixels_and_repeat_its_border():
 
 
 def test_brightness_scales_and_shifts_gray_within_its_share_and_stays_in_range():
-    images = torch.rand(200, 1, 4, 4, generator=torch.Generator().manual_seed(0))
-    changed = augment(images, LocalMetricConfig(brightness=0.2), np.random.default_rng(0))
+    images, changed = augmented((200, 4, 4, 1), brightness=0.2)
     assert changed.min() >= 0 and changed.max() <= 1
     for image, other in zip(images.numpy(), changed.numpy(), strict=True):
         inner = (other > 0) & (other < 1)
@@ -305,12 +311,12 @@ def test_brightness_scales_and_shifts_gray_within_its_share_and_stays_in_range()
 
 
 def test_noise_has_the_given_deviation_and_follows_from_the_seed():
-    images = torch.full((4, 1, 32, 32), 0.5)
-    first, again = (augment(images, LocalMetricConfig(noise=0.1), np.random.default_rng(3)) for _ in range(2))
+    (images, first), (_, again) = (augmented((4, 32, 32, 1), seed=3, gray=128, noise=0.1) for _ in range(2))
     assert torch.equal(first, again) and (first - images).std().item() == pytest.approx(0.1, rel=0.05)
 
 
 def test_without_augmentation_and_for_vectors_nothing_changes():
-    images, vectors = torch.rand(3, 1, 4, 4), torch.rand(3, 4)
-    assert augment(images, LocalMetricConfig(), np.random.default_rng(0)) is images
-    assert augment(vectors, LocalMetricConfig(shift=2, brightness=0.5), np.random.default_rng(0)) is vectors
+    images, same = augmented((3, 4, 4, 1))
+    assert same is images
+    vectors = FrameTensors(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32), CPU)
+    assert draw_changes(LocalMetricConfig(shift=2, brightness=0.5), vectors, 3, np.random.default_rng(0)) == ()

@@ -21,7 +21,7 @@ from torch import nn
 
 import plan2vec
 from plan2vec import cli, processes
-from plan2vec.augmentation import augment
+from plan2vec.augmentation import augment, draw_changes
 from plan2vec.batch_norm import share_statistics
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
@@ -236,10 +236,11 @@ def test_batch_normalization_is_that_of_the_whole_batch(tmp_path):
 
 @pytest.mark.parametrize("setting", [{"shift": 2}, {"brightness": 0.3}, {"noise": 0.1}])
 def test_a_share_of_a_batch_is_augmented_as_among_all(setting):
-    images, config = torch.rand(6, 1, 8, 8), LocalMetricConfig(**setting)
-    every = augment(images, config, np.random.default_rng(0))
-    part = slice(2, 5)
-    assert torch.equal(augment(images[part], config, np.random.default_rng(0), part, 6), every[part])
+    frames = FrameTensors(np.random.default_rng(0).integers(256, size=(6, 8, 8, 1), dtype=np.uint8), torch.device("cpu"))
+    images, config = frames(np.arange(6)), LocalMetricConfig(**setting)
+    changes = draw_changes(config, frames, 6, np.random.default_rng(0))
+    every, part = augment(images, config, changes), slice(2, 5)
+    assert torch.equal(augment(images[part], config, changes, part), every[part])
     assert not torch.equal(every, images)
 
 

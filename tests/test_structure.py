@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
-    "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "augmentation",
-    "classical_scaling", "training", "search", "balls",
+    "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "captured",
+    "augmentation", "classical_scaling", "training", "search", "balls",
     "device_search", "local_metric", "graph", "sparsify", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
     "config", "domains", "run", "model", "pipeline", "control", "readers", "shaping", "reward",
     "relabel", "evaluation", "grow", "estimator", "estimate", "figures",

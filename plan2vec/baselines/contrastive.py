@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plan2vec.baselines import Judge, VectorJudge
+from plan2vec.captured import Step
 from plan2vec.data import transitions
-from plan2vec.encoder import Encoder, FrameTensors, make_encoder
+from plan2vec.encoder import Array, FrameTensors, make_encoder
 from plan2vec.training import Journal, rng_at, train
 
 
@@ -37,11 +38,13 @@ def train_contrastive(
     network = make_encoder(encoder, frames, dim).to(device)
     images, futures = FrameTensors(frames, device), Futures(sequence)
 
-    def loss_at(update: int) -> Tensor:
-        first, second = futures.draw(config.batch_size, config.mean_gap, rng_at(seed, 30, update))
-        return info_nce(network, images, first, second, config.temperature)
+    def draw(update: int) -> tuple[Array, ...]:
+        return (np.concatenate(futures.draw(config.batch_size, config.mean_gap, rng_at(seed, 30, update))),)
 
-    train(network, loss_at, config.num_updates, config.learning_rate, "contrastive", journal)
+    def loss(numbers: Array) -> Tensor:
+        return info_nce(network(images(numbers)), config.temperature)
+
+    train(network, Step(draw, loss, images), config.num_updates, config.learning_rate, "contrastive", journal)
     return VectorJudge(network, device)
 
 
@@ -63,9 +66,9 @@ class Futures:
         return self.starts[place], self.starts[place] + gap
 
 
-def info_nce(network: Encoder, images: FrameTensors, first: np.ndarray, second: np.ndarray, temperature: float) -> Tensor:
-    """Each frame must find its partner among all partners of the batch, and each partner its frame."""
-    a, b = network(images(np.concatenate((first, second)))).split(len(first))
+def info_nce(vectors: Tensor, temperature: float) -> Tensor:
+    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find the other among all."""
+    a, b = vectors.chunk(2)
     scores = -torch.cdist(a, b).square() / temperature  # [b, b]
-    same = torch.arange(len(first), device=scores.device)
+    same = torch.arange(len(a), device=scores.device)
     return (F.cross_entropy(scores, same) + F.cross_entropy(scores.T, same)) / 2

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from plan2vec.baselines import Judge, pair_distance
 from plan2vec.baselines.contrastive import Futures
-from plan2vec.encoder import FrameTensors, encode, make_encoder
+from plan2vec.captured import Step
+from plan2vec.encoder import Array, FrameTensors, encode, make_encoder, on_device
 from plan2vec.planner import Distance
 from plan2vec.training import Journal, frozen_copy, move_towards, rng_at, train
 
@@ -87,7 +88,7 @@ def train_dqn(
         raise ValueError(f"DQN needs one action number a frame, 0 or more, but action has shape {np.shape(action)} and type {taken.dtype}")
     network = CostNetwork(frames, int(taken.max()) + 1, config).to(device)
     learner = Learner(network, FrameTensors(frames, device), futures, taken[:, 0].astype(np.int64), config, seed)
-    train(learner, learner.loss_at, config.num_updates, config.learning_rate, "dqn", journal)
+    train(learner, Step(learner.draw, learner.loss, learner.images), config.num_updates, config.learning_rate, "dqn", journal)
     return DQNJudge(network, device)
 
 
@@ -99,37 +100,39 @@ class Learner(nn.Module):
         self.network, self.target = network, frozen_copy(network)
         self.images, self.futures, self.action, self.config, self.seed = images, futures, action, config, seed
 
-    def loss_at(self, update: int) -> Tensor:
-        """Each transition (b) against 2 + m goals: where it starts, where its sequence came later, and m random frames."""
+    def draw(self, update: int) -> tuple[Array, ...]:
+        """Transitions (b,), a later frame of each, goals that all share (m,), and the actions taken."""
         config, rng = self.config, rng_at(self.seed, 32, update)
-        move_towards(self.target, self.network, config.polyak)
         first, later = self.futures.draw(config.batch_size, config.mean_gap, rng)
-        goals = np.concatenate((first, later, rng.integers(len(self.images), size=config.goals_per_update)))
-        action = torch.from_numpy(self.action[first]).to(self.images.device)[:, None, None]
+        return first, later, rng.integers(len(self.images), size=config.goals_per_update), self.action[first]
+
+    def loss(self, *drawn: Array) -> Tensor:
+        """Each transition (b) against 2 + m goals: where it starts, where its sequence came later, and m random frames."""
+        first, later, shared, action = (on_device(numbers, self.images.device) for numbers in drawn)
+        move_towards(self.target, self.network, self.config.polyak)
+        goals = torch.cat((first, later, shared))
         cost = self._costs(self.network, first, goals)  # [b, 2 + m, actions]
-        cost = cost.gather(2, action.expand(-1, cost.shape[1], 1))[:, :, 0]
-        error = F.smooth_l1_loss(cost, self._targets(first, later, goals), reduction="none")
+        cost = cost.gather(2, action[:, None, None].expand(-1, cost.shape[1], 1))[:, :, 0]
+        error = F.smooth_l1_loss(cost, self._targets(first, later, shared), reduction="none")
         return error[:, 0].mean() + error[:, 1].mean() + error[:, 2:].mean()
 
-    def _costs(self, network: CostNetwork, states: np.ndarray, goals: np.ndarray) -> Tensor:
+    def _costs(self, network: CostNetwork, states: Tensor, goals: Tensor) -> Tensor:
         """[b, 2 + m, actions]: goals (b + b + m,) are two of each state's own, then those that all states share."""
         num = len(states)
-        features = network(self.images(np.concatenate((states, goals))))
+        features = network(self.images(torch.cat((states, goals))))
         state, goal = features[:num].chunk(2, dim=1)[0], features[num:].chunk(2, dim=1)[1]
         own, shared = torch.stack(goal[: 2 * num].split(num), dim=1), goal[2 * num :]
         return network.cost(state[:, None], torch.cat((own, shared.expand(num, -1, -1)), dim=1))
 
     @torch.no_grad()
-    def _targets(self, first: np.ndarray, later: np.ndarray, goals: np.ndarray) -> Tensor:
+    def _targets(self, first: Tensor, later: Tensor, shared: Tensor) -> Tensor:
         """[b, 2 + m]: a step and the discounted cost of the best action after it; 0 at the goal, known bounds kept."""
-        num, discount, device = len(first), self.config.discount, self.images.device
+        discount, goals = self.config.discount, torch.cat((first, later, shared))
         best = self._costs(self.network, first + 1, goals).argmin(2, keepdim=True)
         onward = self._costs(self.target, first + 1, goals).gather(2, best)[:, :, 0]
-        shared = np.broadcast_to(goals[2 * num :], (num, len(goals) - 2 * num))
-        is_hit = np.column_stack((first, later, shared)) == first[:, None] + 1
-        onward[torch.from_numpy(is_hit).to(device)] = 0
-        target = (1 + discount * onward).clamp(max=1 / (1 - discount))
+        own = torch.stack((first, later), dim=1)
+        is_hit = torch.cat((own, shared.expand(len(first), -1)), dim=1) == first[:, None] + 1
+        target = (1 + discount * onward.masked_fill(is_hit, 0)).clamp(max=1 / (1 - discount))
         target[:, 0] = 0
-        gap = torch.from_numpy((later - first).astype(np.float32)).to(device)
-        target[:, 1] = torch.minimum(target[:, 1], (1 - discount**gap) / (1 - discount))
+        target[:, 1] = torch.minimum(target[:, 1], (1 - discount ** (later - first)) / (1 - discount))
         return target

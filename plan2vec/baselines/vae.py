@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plan2vec.baselines import VectorJudge
-from plan2vec.encoder import Encoder, FrameTensors, as_images, make_encoder, mlp
+from plan2vec.captured import Step
+from plan2vec.encoder import Array, Encoder, FrameTensors, as_images, make_encoder, mlp, on_device
 from plan2vec.training import Journal, rng_at, train
 
 
@@ -91,12 +92,15 @@ def train_vae(
     vae = VAE(frames, encoder, dim).to(device)
     images = FrameTensors(frames, device)
 
-    def loss_at(update: int) -> Tensor:
+    def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(seed, 31, update)
-        noise = torch.from_numpy(rng.standard_normal((config.batch_size, dim), np.float32)).to(device)
-        return vae.loss(images(rng.integers(len(frames), size=config.batch_size)), noise, config.beta)
+        noise = rng.standard_normal((config.batch_size, dim), np.float32)
+        return noise, rng.integers(len(frames), size=config.batch_size)
 
-    train(vae, loss_at, config.num_updates, config.learning_rate, "vae", journal)
+    def loss(noise: Array, numbers: Array) -> Tensor:
+        return vae.loss(images(numbers), on_device(noise, device), config.beta)
+
+    train(vae, Step(draw, loss, images), config.num_updates, config.learning_rate, "vae", journal)
     return VectorJudge(CodeMean(vae.encoder), device)
 
 

@@ -12,9 +12,10 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from plan2vec.bench.measuring import Options, stopwatch, wait_for
+from plan2vec.captured import Step
 from plan2vec.device_search import distances_from_on
 from plan2vec.embedding import Embedding, EmbeddingConfig, build_embedding, distance_loss, mean_length
-from plan2vec.encoder import FrameTensors
+from plan2vec.encoder import Array, FrameTensors, on_device
 from plan2vec.training import Journal, rng_at, train
 
 PAIRS_PER_UPDATE, LEARNING_RATE = 32, 3e-4  # the paper's batch; the rate of `--preset paper`
@@ -48,7 +49,7 @@ def train_pairs(
     marks: list[tuple[float, float]] = []  # (seconds of training, error)
     clock = [0.0, time.perf_counter()]
 
-    def loss_at(update: int) -> Tensor:
+    def draw(update: int) -> tuple[Array, ...]:
         if update % check_every == 0 and update:
             wait_for(options.device)
             clock[0] += time.perf_counter() - clock[1]
@@ -57,18 +58,20 @@ def train_pairs(
             clock[1] = time.perf_counter()
         rng = rng_at(options.seed, PAIR_STREAM, update)
         row, node = rng.integers(len(goals), size=PAIRS_PER_UPDATE), rng.integers(len(frames), size=PAIRS_PER_UPDATE)
-        distance = embedding.head(embedding(images(node)), embedding(images(goals[row])))
-        target = torch.from_numpy(targets[row, node]).to(options.device)
-        return distance_loss(distance, target, "sammon", unit)
+        return node, goals[row], targets[row, node]
+
+    def loss(node: Array, goal: Array, target: Array) -> Tensor:
+        distance = embedding.head(embedding(images(node)), embedding(images(goal)))
+        return distance_loss(distance, on_device(target, options.device), "sammon", unit)
 
     check_every = 10**9
     tried = options.choose(10, 2)
     with stopwatch(options.device) as watch:
-        train(embedding, loss_at, tried, LEARNING_RATE, "pairs", Journal())
+        train(embedding, Step(draw, loss, images), tried, LEARNING_RATE, "pairs", Journal())
     num_updates = max(NUM_CHECKS, int(limit / watch.seconds * tried))
     check_every = max(1, num_updates // NUM_CHECKS)
     clock[:] = [0.0, time.perf_counter()]
-    train(embedding, loss_at, num_updates, LEARNING_RATE, "pairs", Journal())
+    train(embedding, Step(draw, loss, images), num_updates, LEARNING_RATE, "pairs", Journal())
     wait_for(options.device)
     marks.append((clock[0] + time.perf_counter() - clock[1], check.error()))
     reached = [seconds for seconds, error in marks if error <= wanted]

@@ -1,0 +1,79 @@
+"""An update recorded once and replayed: on a GPU a small network computes faster than Python can tell it what to do.
+
+A loss that is written in two halves, what the host draws (`Step.draw`) and what the device makes of it (`Step.loss`), becomes one CUDA
+graph with its gradient and Adam's step. What was drawn is copied to where the graph reads it; nothing waits for anything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from plan2vec.encoder import Array, FrameTensors
+from plan2vec.processes import size
+
+NUM_BEFORE = 3  # updates that are made step by step first, as libraries choose their algorithms in them
+
+
+@dataclass(frozen=True)
+class Step:
+    """The loss of an update: `loss(*draw(update))`. The arrays drawn have the same shapes in every update."""
+
+    draw: Callable[[int], tuple[Array, ...]]
+    loss: Callable[..., Tensor]  # reads nothing that changes but these arrays and tensors that stay where they are
+    images: FrameTensors
+
+    def __call__(self, update: int) -> Tensor:
+        return self.loss(*self.draw(update))
+
+    @property
+    def can_be_captured(self) -> bool:
+        return self.images.resident is not None and size() == 1
+
+
+class CapturedUpdate:
+    """Makes updates of the parameters that an optimizer holds; from the fourth on by replaying the third."""
+
+    def __init__(self, step: Step, optimizer: torch.optim.Optimizer):
+        self.step, self.optimizer = step, optimizer
+        self.inputs: tuple[Tensor, ...] = ()
+        self.num_made = 0
+        self.beside = torch.cuda.Stream()
+
+    def __call__(self, update: int) -> Tensor:
+        """The loss before the update; its value changes with the next one."""
+        self._feed(self.step.draw(update))
+        self.num_made += 1
+        if self.num_made > NUM_BEFORE:
+            graph, loss = self.captured
+            graph.replay()
+            return loss
+        self.beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.beside):
+            loss = self._make()
+        torch.cuda.current_stream().wait_stream(self.beside)
+        return loss
+
+    def _feed(self, drawn: tuple[Array, ...]) -> None:
+        tensors = [torch.as_tensor(numbers) for numbers in drawn]
+        if not self.inputs:
+            self.inputs = tuple(torch.empty_like(numbers, device=self.step.images.device) for numbers in tensors)
+        for place, numbers in zip(self.inputs, tensors, strict=True):
+            place.copy_(numbers if numbers.is_cuda else numbers.pin_memory(), non_blocking=True)
+
+    def _make(self) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.step.loss(*self.inputs)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    @cached_property
+    def captured(self) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        graph = torch.cuda.CUDAGraph()
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(graph):
+            loss = self._make()
+        return graph, loss
