@@ -176,9 +176,13 @@ class Teacher(nn.Module):
 
     def encode(self, seen: Tensor, changes: tuple[Array, ...]) -> Tensor:
         """[b, dim] vectors of the numbered frames; on a graph of fewer nodes than that, of each node once."""
-        numbers = seen if len(seen) <= len(self.reachable) else on_device(self.reachable, seen.device)
+        numbers = seen if len(seen) <= len(self.reachable) else self.all_nodes
         vectors = in_shares(len(numbers), lambda part: self.embedding(augment(self.images(numbers[part]), self.config, changes, part)))
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
+
+    @cached_property
+    def all_nodes(self) -> Tensor:
+        return on_device(self.reachable, self.images.device)
 
     @property
     def step(self) -> Step:
