@@ -31,7 +31,7 @@ class Map:
         return float(self.embedding.scale) * encode(self.embedding.encoder, FrameTensors(frames, self.device))
 
     def on(self, frames: np.ndarray) -> Distance:
-        vectors = torch.from_numpy(self.vectors(frames)).to(self.device)
+        vectors = torch.from_numpy(self.vectors(frames))  # on the host: searches ask many small questions
         return pair_distance(vectors, vectors, self.embedding.head)
 
 
