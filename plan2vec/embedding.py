@@ -36,7 +36,7 @@ class EmbeddingConfig:
     num_rounds: int = 2  # how often the goals that were searched from are replaced by new ones
     goals_per_round: int = 256  # goals searched from a round
     learning_rate: float = 1e-3  # Adam, at its highest
-    loss: Literal["relative", "sammon", "absolute"] = "relative"  # |D - path| / path | (D - path)^2 / path | |D - path| / mean path
+    loss: Literal["relative", "sammon", "huber", "absolute"] = "relative"  # of D and the path's length: see `distance_loss`
     targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
     depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
@@ -284,15 +284,24 @@ class Teacher(nn.Module):
         return targets
 
 
+BEYOND = 3.0  # steps of error from where on Huber's loss grows no faster than the error
+
+
 def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:
     """Mean error over pairs with a path; errors are taken over at least one step.
 
-    Sammon's stress punishes the few large errors, which are what traps a greedy walk, where relative errors forgive them.
+    | kind     | of an error e of a path                | in training                                                               |
+    |----------|----------------------------------------|---------------------------------------------------------------------------|
+    | relative | abs(e) / path                          | never fails, forgives the few large errors, which trap a greedy walk      |
+    | sammon   | e^2 / path                             | punishes them, but now and then one update of a squared head undoes a map |
+    | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm                      |
+    | absolute | abs(e) / mean path                     | near and far alike                                                        |
     """
     known = target.isfinite()
     path = target.masked_fill(~known, 0)
     error = (distance - path).abs() * known
-    if kind == "sammon":
-        error = error**2 / mean  # over the mean path, so that losses of all kinds are of one size
+    if kind in ("sammon", "huber"):
+        inner = error if kind == "sammon" else error.clamp(max=BEYOND)
+        error = inner * (2 * error - inner) / mean  # over the mean path, so that losses of all kinds are of one size
     error = error / (mean if kind == "absolute" else path.clamp(min=1))
     return error.sum() / known.sum().clamp(min=1)

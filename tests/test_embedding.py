@@ -98,7 +98,14 @@ def test_the_distances_on_a_ring_are_recovered_around_it_and_not_across(norm_ord
 
 @pytest.mark.parametrize(
     ("targets", "loss"),
-    [("full", "relative"), ("bootstrapped", "relative"), ("heuristic", "relative"), ("full", "absolute"), ("full", "sammon")],
+    [
+        ("full", "relative"),
+        ("bootstrapped", "relative"),
+        ("heuristic", "relative"),
+        ("full", "absolute"),
+        ("full", "sammon"),
+        ("full", "huber"),
+    ],
 )
 def test_every_kind_of_target_learns_a_line_better_than_an_untrained_network(targets, loss):
     config = dataclasses.replace(QUICK, targets=targets, loss=loss, depth=10, num_rounds=8, num_updates=120, goals_per_round=16)
@@ -228,9 +235,19 @@ def test_the_loss_is_the_mean_relative_error_of_known_pairs_over_at_least_one_st
     assert distance_loss(distance, target, "relative", 10.0).item() == pytest.approx((1 / 2 + 0.5 / 1 + 3 / 6) / 3)
     assert distance_loss(distance, target, "absolute", 10.0).item() == pytest.approx((1 + 0.5 + 3) / 10 / 3)
     assert distance_loss(distance, target, "sammon", 10.0).item() == pytest.approx((1 / 2 + 0.5**2 / 1 + 3**2 / 6) / 10 / 3)
+    assert distance_loss(distance, target, "huber", 10.0).item() == distance_loss(distance, target, "sammon", 10.0).item()
 
 
-@pytest.mark.parametrize("kind", ["relative", "absolute", "sammon"])
+def test_hubers_loss_grows_with_a_large_error_as_fast_as_at_three_steps_of_error():
+    distance = torch.tensor([8.0, 9.0, 20.0], requires_grad=True)
+    loss = distance_loss(distance, torch.full((3,), 6.0), "huber", 10.0)
+    loss.backward()
+    expected = [2 * min(error, 3.0) / 6 / 10 / 3 for error in (2.0, 3.0, 14.0)]
+    np.testing.assert_allclose(distance.grad.numpy(), expected, rtol=1e-5)
+    assert loss.item() == pytest.approx((4 + 9 + 3 * (2 * 14 - 3)) / 6 / 10 / 3)
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute", "sammon", "huber"])
 def test_unreachable_pairs_are_ignored_in_value_and_gradient(kind):
     distance = torch.tensor([1.0, 5.0, 2.0], requires_grad=True)
     distance_loss(distance, torch.tensor([3.0, torch.inf, 1.0]), kind, 2.0).backward()

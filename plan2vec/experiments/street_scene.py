@@ -72,14 +72,14 @@ RULES = {"success": Rule(50, None), "success_near": Rule(15, 20)}  # by metric: 
 def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     """Settings for streets, found on the real network (docs/streets.md): roots of path lengths fit into l2, path lengths do not.
 
-    Of free vectors on Large's true graph (no network, all pairs) relative errors lead 92 % of the walks to their goals, Sammon's
-    stress 98 %: what traps a walk is a large error, however few there are.
+    Of free vectors on Large's true graph (no network, all pairs) relative errors lead 92 % of the walks to their goals, Huber's
+    loss 98 %: what traps a walk is a large error, however few there are.
     """
     return Config(
         dim=64, head="squared", encoder=encoder, view="moving", seed=seed,
         local_metric=LocalMetricConfig(num_updates=METRIC_UPDATES[domain], batch_size=128),
         closures=ClosureConfig(min_degree=8.0),  # a view's visits and those of its two neighbours
-        embedding=EmbeddingConfig(loss="sammon", num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000,
+        embedding=EmbeddingConfig(loss="huber", num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000,
                                   goals_per_update=BLOCK[domain], nodes_per_update=BLOCK[domain]),
     )  # fmt: skip
 
