@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from plan2vec.augmentation import augment, draw_changes
 from plan2vec.captured import Step
 from plan2vec.classical_scaling import landmark_vectors
-from plan2vec.device_search import distances_from_on
+from plan2vec.device_graph import DeviceGraph
+from plan2vec.device_search import DeviceSearch, distances_from_on
 from plan2vec.encoder import Array, Encoder, FrameTensors, encode, make_encoder, on_device
 from plan2vec.heads import Head, make_head
 from plan2vec.processes import concatenated, in_shares, size
@@ -80,19 +81,24 @@ class Round:
     """Planned distances to learn from for a while: targets[k, v] is the length from frame v to goals[k]; inf: none."""
 
     goals: np.ndarray  # (r,)
-    targets: np.ndarray  # (r, n) float32, steps
+    targets: Tensor  # [r, n] float32, steps, where the network is
 
     @cached_property
     def always_known(self) -> np.ndarray | None:
         """(m,) nodes that have a path, where each of them has one to every goal, as on a graph of one part; else None."""
-        known = np.isfinite(self.targets)
-        return np.flatnonzero(known[0]) if (known == known[0]).all() else None
+        known = self.targets.isfinite()
+        return _numbers_of(known[0]) if bool((known == known[0]).all()) else None
 
     def known_nodes(self, rows: np.ndarray) -> np.ndarray:
         """(m,) nodes that have a path to one of these goals."""
         if self.always_known is not None:
             return self.always_known
-        return np.flatnonzero(np.isfinite(self.targets[rows]).any(axis=0))
+        return _numbers_of(self.targets[torch.from_numpy(rows).to(self.targets.device)].isfinite().any(dim=0))
+
+
+def _numbers_of(chosen: Tensor) -> np.ndarray:
+    """(m,) the nodes that are chosen [n]."""
+    return np.flatnonzero(chosen.cpu().numpy())
 
 
 def train_embedding(
@@ -199,7 +205,7 @@ class Teacher(nn.Module):
         head, vectors = self.embedding.head, self.given_guide
         if vectors is None:
             first = self.rounds.get(0) or self.search(0)
-            vectors = landmark_vectors(first.targets, first.goals, head.dim, head.degree)
+            vectors = landmark_vectors(first.targets.cpu().numpy(), first.goals, head.dim, head.degree)
         return torch.from_numpy(vectors).to(self.images.device)
 
     def guide_loss(self, vectors: Tensor, numbers: Tensor) -> Tensor:
@@ -214,9 +220,10 @@ class Teacher(nn.Module):
             found = self.begun.pop(number).result() if number in self.begun else self.search(number)
             self._begin(number + 1)
             if self.allowed is not None:
-                found = Round(found.goals, np.where(self.allowed[found.goals], found.targets, np.float32(np.inf)))
+                allowed = torch.from_numpy(self.allowed[found.goals]).to(self.device)
+                found = Round(found.goals, found.targets.masked_fill(~allowed, torch.inf))
             self.rounds = {number: found}
-            self._show(torch.from_numpy(found.targets))
+            self._show(found.targets)
         return self.rounds[number]
 
     def _show(self, targets: Tensor) -> None:
@@ -227,11 +234,20 @@ class Teacher(nn.Module):
 
     def _begin(self, number: int) -> None:
         """Search for a round beside training, where that takes child processes anyway: this one has only to wait for them."""
-        worth_it = size() == 1 and self.embedding.scale.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
+        worth_it = size() == 1 and self.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
         if worth_it and number < self.config.num_rounds and self.config.targets == "full":
             waiting = ThreadPoolExecutor(1)
             self.begun = {number: waiting.submit(self.search, number)}
             waiting.shutdown(wait=False)
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.scale.device
+
+    @cached_property
+    def device_search(self) -> DeviceSearch:
+        """On a GPU the graph goes there once, and what is found stays there."""
+        return DeviceSearch(DeviceGraph.of(self.graph, self.device).reversed)
 
     @cached_property
     def backward(self) -> csr_array:
@@ -243,11 +259,19 @@ class Teacher(nn.Module):
         rng = rng_at(self.seed, 12, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         if self.config.targets == "full":
-            return Round(goals, distances_from_on(self.embedding.scale.device, self.backward, goals))
+            return Round(goals, self._lengths_to(goals))
         self._refresh_reference(number)
         if self.config.targets == "bootstrapped":
-            return Round(goals, concatenated(np.array_split(goals, size()), partial(self._bootstrapped, self.backward)))
-        return Round(goals, self._led_by_itself(goals, rng))
+            lengths = concatenated(np.array_split(goals, size()), partial(self._bootstrapped, self.backward))
+        else:
+            lengths = self._led_by_itself(goals, rng)
+        return Round(goals, torch.from_numpy(lengths).to(self.device))
+
+    def _lengths_to(self, goals: np.ndarray) -> Tensor:
+        """[goals, n] the lengths of the shortest paths from every node."""
+        if self.device.type == "cuda":
+            return self.device_search.shared_distances_from(goals)
+        return torch.from_numpy(distances_from_on(self.device, self.backward, goals)).to(self.device)
 
     def _refresh_reference(self, number: int) -> None:
         if int(self.reference_round) != number:

@@ -202,7 +202,7 @@ def test_targets_led_by_the_embedding_itself_are_lengths_of_real_paths():
     teacher = teacher_of(LINE_FRAMES, LINE, targets="heuristic")
     found = teacher.search(0)
     exact = distances_from(LINE, found.goals)
-    known = np.isfinite(found.targets)
+    known = np.isfinite(found.targets.numpy())
     assert (found.targets[known] == exact[known]).all()  # on a line there is one path only
     assert (found.targets[np.arange(len(found.goals)), found.goals] == 0).all() and known.sum() > 5 * len(found.goals)
 
@@ -261,7 +261,7 @@ def test_only_pairs_inside_a_part_are_learned_from():
     assert num_parts == 2
     for targets in ("full", "bootstrapped", "heuristic"):
         found = teacher_of(TWO_FRAMES, TWO_PARTS, targets=targets).search(0)
-        known = np.isfinite(found.targets)
+        known = np.isfinite(found.targets.numpy())
         assert not known[part[found.goals][:, None] != part[None, :]].any() and known.any()
     assert relative_error(fitted(TWO_FRAMES, TWO_PARTS), TWO_FRAMES, TWO_PARTS) < 0.1
 
@@ -283,7 +283,7 @@ def test_frames_outside_the_graph_are_never_goals_nor_learned_from():
     for targets in ("full", "bootstrapped", "heuristic"):
         teacher = teacher_of(LINE_FRAMES, graph, targets=targets)
         found = teacher.search(0)
-        assert (found.goals < 20).all() and not np.isfinite(found.targets[:, 20:]).any()
+        assert (found.goals < 20).all() and not found.targets[:, 20:].isfinite().any()
         teacher.images = Watched(LINE_FRAMES, CPU)
         teacher.step(0)
         assert teacher.images.seen == list(range(20))  # each is encoded once, however often it was drawn
@@ -334,6 +334,6 @@ def test_tasks_that_are_not_allowed_are_not_learned_from():
     config = dataclasses.replace(QUICK, goals_per_round=40)
     teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 4, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0, allowed)
     current = teacher.round_at(0)
-    targets = current.targets[np.argsort(current.goals)]
+    targets = current.targets.numpy()[np.argsort(current.goals)]
     assert np.isinf(targets[0, 5]) and np.isinf(targets[5, 0]) and targets[0, 4] == 4
     assert np.isfinite(targets).sum() == 40 * 40 - 2

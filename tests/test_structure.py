@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
     "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "captured",
-    "augmentation", "classical_scaling", "training", "search", "balls",
+    "augmentation", "classical_scaling", "training", "search", "balls", "device_graph", "relaxation_kernel",
     "device_search", "local_metric", "graph", "sparsify", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
     "config", "domains", "run", "model", "pipeline", "control", "readers", "shaping", "reward",
     "relabel", "evaluation", "grow", "estimator", "estimate", "figures",
@@ -20,7 +20,7 @@ ORDER = (
 )  # fmt: skip
 EXTRAS = (
     "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx",
-    "usearch", "stable_baselines3", "ogbench", "mujoco",
+    "usearch", "stable_baselines3", "ogbench", "mujoco", "triton",
 )  # fmt: skip
 
 
