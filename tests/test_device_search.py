@@ -1,4 +1,10 @@
-"""Relaxation on a device equals Dijkstra; run on the CPU here, where the operations are the same."""
+"""Relaxation on a device equals Dijkstra: torch's operations on the CPU, the kernels on a GPU, or in Triton's interpreter."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,19 +12,36 @@ import torch
 from scipy.sparse import csr_array, random_array
 
 from plan2vec import device_search
-from plan2vec.device_search import distances_from_on, relaxed_distances
+from plan2vec.bench.sheets import joined, places
+from plan2vec.device_graph import DeviceGraph
+from plan2vec.device_search import DeviceSearch, distances_from_on, near_together, relaxed_distances
 from plan2vec.search import distances_from
 
 CPU = torch.device("cpu")
+INTERPRETED = """
+import sys, numpy as np, torch
+from scipy.sparse import csr_array
+from plan2vec.device_graph import DeviceGraph
+from plan2vec.relaxation_kernel import Tuning, tile_distances
+given = np.load(sys.argv[1])
+graph = DeviceGraph.of(csr_array((given["data"], given["indices"], given["indptr"])), torch.device("cpu"))
+tunings = Tuning(sweeps_at_once=4), Tuning(tile=2, edges_at_once=2, sweeps_at_once=3, reach=float("inf")), Tuning(tile=4, reach=0.0)
+np.save(sys.argv[2], np.stack([tile_distances(graph, torch.from_numpy(given["sources"]), tuning).numpy() for tuning in tunings]))
+"""
+
+
+def one_way_graph(seed: int, num: int = 60, density: float = 0.03) -> csr_array:
+    """Nodes of which some have no edge, and some edges of length zero."""
+    rng = np.random.default_rng(seed)
+    graph = csr_array(random_array((num, num), density=density, rng=rng, format="csr", dtype=np.float32))
+    graph.data[rng.random(graph.nnz) < 0.1] = 0
+    return graph
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_relaxed_distances_equal_dijkstras_also_one_way_and_unreachable(seed, monkeypatch):
     monkeypatch.setattr(device_search, "NUMBERS_AT_ONCE", 100)  # several blocks of rows
-    rng = np.random.default_rng(seed)
-    graph = csr_array(random_array((60, 60), density=0.03, rng=rng, format="csr", dtype=np.float32))
-    graph.data[rng.random(graph.nnz) < 0.1] = 0  # edges of length zero
-    sources = rng.choice(60, 7, replace=False)
+    graph, sources = one_way_graph(seed), np.random.default_rng(seed).choice(60, 7, replace=False)
     exact = distances_from(graph, sources)
     assert np.isinf(exact).any() and (exact[np.isfinite(exact)] > 0).any()
     np.testing.assert_allclose(relaxed_distances(graph, sources, CPU), exact, rtol=1e-5)
@@ -27,3 +50,42 @@ def test_relaxed_distances_equal_dijkstras_also_one_way_and_unreachable(seed, mo
 def test_on_a_cpu_the_exact_search_is_used():
     graph = csr_array(np.array([[0, 1, 10], [1, 0, 1], [10, 1, 0.0]]))
     np.testing.assert_array_equal(distances_from_on(CPU, graph, np.array([0])), [[0, 1, 2]])
+
+
+def test_a_graph_on_the_device_reversed_is_the_transposed_one():
+    graph = one_way_graph(0)
+    turned, wanted = DeviceGraph.of(graph, CPU).reversed, graph.T.tocsr()
+    assert np.array_equal(turned.indptr, wanted.indptr) and np.array_equal(turned.indices, wanted.indices)
+    assert np.array_equal(turned.weights, wanted.data) and turned.mean_weight == pytest.approx(graph.data.mean())
+
+
+def test_each_tile_of_sources_lies_in_a_corner_of_its_own():
+    place = np.random.default_rng(0).uniform(0, 1, (30, 2)) + np.repeat([[0, 0], [0, 9], [9, 0], [9, 9]], (8, 8, 8, 6), axis=0)
+    shuffled = np.random.default_rng(1).permutation(30)
+    order = near_together(place, shuffled, 8)
+    assert sorted(order) == list(range(30))
+    assert sorted(sorted(order[first : first + 8] // 8) for first in (0, 8, 16, 24)) == [[0] * 8, [1] * 8, [2] * 8, [3] * 6]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_kernels_find_dijkstras_distances_with_any_tuning_in_the_interpreter(tmp_path):
+    graph, sources = one_way_graph(0, 24, 0.08), np.array([3, 20, 0, 11, 7])
+    np.savez(tmp_path / "given.npz", data=graph.data, indices=graph.indices, indptr=graph.indptr, sources=sources)
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", INTERPRETED, tmp_path / "given.npz", tmp_path / "found.npy"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=Path(__file__).parent.parent)
+    assert done.returncode == 0, done.stderr
+    exact = distances_from(graph, sources)
+    assert np.isinf(exact).any() and (np.isfinite(exact).sum(axis=1) > 5).any()
+    for found in np.load(tmp_path / "found.npy"):
+        np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available() or not device_search.can_compile(), reason="needs a GPU and Triton")
+def test_on_a_gpu_the_kernels_find_dijkstras_distances(monkeypatch):
+    monkeypatch.setattr(device_search, "DISTANCES_AT_ONCE", 2000 * 40)  # several lots of sources
+    rng = np.random.default_rng(0)
+    for graph in (joined(places(2000, rng)), one_way_graph(0)):
+        sources = rng.choice(graph.shape[0], 51, replace=False)
+        found = DeviceSearch(DeviceGraph.of(graph, torch.device("cuda"))).distances_from(sources)
+        np.testing.assert_allclose(found.cpu().numpy(), distances_from(graph, sources), rtol=1e-5)
