@@ -83,7 +83,7 @@ class DeviceSearch:
         from plan2vec.relaxation_kernel import tile_distances
 
         joined = self.graph.indptr.diff().nonzero()[:, 0]
-        place = torch.linspace(0, max(0, len(joined) - 1), NUM_LANDMARKS, device=self.graph.device).long()
+        place = torch.linspace(0, max(0, len(joined) - 1), NUM_LANDMARKS, dtype=torch.float64, device=self.graph.device).long()
         return tile_distances(self.graph, joined[place] if len(joined) else place)
 
 
