@@ -114,7 +114,7 @@ def train_embedding(
     embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
     images = FrameTensors(frames, device)
     teacher = Teacher(embedding, graph, images, config, seed, allowed, guide)
-    embedding.set_unit(config.target_scale or mean_length(graph, seed))
+    embedding.set_unit(config.target_scale or mean_length(graph, seed, device))
     train(teacher, teacher.step, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding
 
@@ -134,9 +134,9 @@ def joined_nodes(graph: csr_array) -> np.ndarray:
     return np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))
 
 
-def mean_length(graph: csr_array, seed: int) -> float:
+def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
     """Mean finite distance to a few goals: the natural scale of the targets."""
-    lengths = distances_from(graph, rng_at(seed, 10).choice(joined_nodes(graph), 8))
+    lengths = distances_from_on(device, graph, rng_at(seed, 10).choice(joined_nodes(graph), 8))
     return float(lengths[np.isfinite(lengths) & (lengths > 0)].mean())
 
 

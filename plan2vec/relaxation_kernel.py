@@ -9,8 +9,9 @@ Sources are taken in tiles of a few that lie near each other, so that a row of d
 them offer its row to its neighbours. Far ones wait (delta-stepping, Meyer and Sanders, 2003): most nodes then tell their neighbours
 once or twice, not each time that one of hundreds of hops improves them, and one that stays as it is costs a look at 4 bytes.
 
-Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next `_select`. The
-host looks only every few sweeps whether anything is pending, so that the device need not wait for it.
+Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next `_select`. What is
+left in the end is the least sum over all paths, each summed from its source on, so it is the same bytes whatever the order was. The host
+looks only every few sweeps whether anything is pending, so that the device need not wait for it.
 """
 
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ def train_value_iteration(
     """Same inputs and output as `train_embedding`."""
     torch.manual_seed(seed)
     embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
-    embedding.set_unit(mean_length(graph, seed))
+    embedding.set_unit(mean_length(graph, seed, device))
     walker = Walker(embedding, graph, FrameTensors(frames, device), config, seed)
     train(walker, walker.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding

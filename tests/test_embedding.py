@@ -75,7 +75,7 @@ def fitted(frames, graph, config=QUICK, dim=8, head="lp", norm_order=2.0, seed=0
 def untrained(frames, graph, head="lp", dim=8):
     torch.manual_seed(0)
     embedding = build_embedding(frames, "mlp", dim, head, 2.0)
-    embedding.scale.fill_(mean_length(graph, 0))
+    embedding.scale.fill_(mean_length(graph, 0, CPU))
     return embedding
 
 

@@ -41,7 +41,7 @@ def train_pairs(
     """Train for about `limit` seconds; says when the error fell to `wanted` first. Measuring the error is not timed."""
     torch.manual_seed(options.seed)
     embedding = build_embedding(frames, network, dim, "lp", 2.0).to(options.device)
-    embedding.scale.fill_(mean_length(graph, options.seed))
+    embedding.scale.fill_(mean_length(graph, options.seed, options.device))
     images = FrameTensors(frames, options.device)
     goals = rng_at(options.seed, PAIR_STREAM).choice(len(frames), min(EmbeddingConfig().goals_per_round * 2, len(frames)), replace=False)
     targets, unit = distances_from_on(options.device, graph, goals), float(embedding.scale)
