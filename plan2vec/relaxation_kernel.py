@@ -6,8 +6,8 @@ Sources are taken in tiles of a few that lie near each other, so that a row of d
     pending   [tiles, nodes]         the least distance of a node that improved since it last told its neighbours; inf: none did
 
 `_select` lists the nodes (of a tile) whose pending distance is at most a little above the least one of the tile; `_relax` has each of
-them offer its row to its neighbours. Far ones wait (delta-stepping, Meyer and Sanders, 2003): most nodes then tell their neighbours
-once or twice, not each time that one of hundreds of hops improves them, and one that stays as it is costs a look at 4 bytes.
+them offer its row to its neighbours. Far ones wait (delta-stepping, Meyer and Sanders, 2003): a node then tells its neighbours a few
+times for all sources of a tile, not in each of hundreds of sweeps, and one that has nothing to tell costs a look at 4 bytes.
 
 Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next `_select`. What is
 left in the end is the least sum over all paths, each summed from its source on, so it is the same bytes whatever the order was. The host
@@ -63,13 +63,14 @@ def _relax(
 ):  # fmt: skip
     """Every node of the queue offers (its distance + edge) to its neighbours; those that take it become pending."""
     source = tl.arange(0, tile_size)
-    for turn in range(tl.program_id(0), tl.load(count + sweep), tl.num_programs(0)):
+    turn, num_turns = tl.program_id(0), tl.load(count + sweep)
+    while turn < num_turns:  # not `for`: the interpreter of older Triton takes no tensors in a range
         item = tl.load(queue + turn).to(tl.int64)
         first = item // num_nodes * num_nodes  # item of the tile's node 0
         node = item - first
         own = tl.load(distance + item * tile_size + source).to(tl.float32, bitcast=True)
-        end = tl.load(indptr + node + 1)
-        for begin in range(tl.load(indptr + node), end, edges_at_once):
+        begin, end = tl.load(indptr + node), tl.load(indptr + node + 1)
+        while begin < end:
             edge = begin + tl.arange(0, edges_at_once)
             other = first + tl.load(indices + edge, mask=edge < end, other=0)
             weight = tl.load(weights + edge, mask=edge < end, other=float("inf"))
@@ -79,6 +80,8 @@ def _relax(
             tl.atomic_min(place, offered, mask=better, sem="relaxed")
             best = tl.min(tl.where(better, offered, INFINITE), 1)
             tl.atomic_min(pending + other, best, mask=best < INFINITE, sem="relaxed")
+            begin += edges_at_once
+        turn += tl.num_programs(0)
 
 
 @torch.no_grad()
