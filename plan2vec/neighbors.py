@@ -18,6 +18,7 @@ TILE = 2048  # most rows of one block of distances
 NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 2 GB and 256 MB of float32
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
 FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
+PAIRS_AT_ONCE = 2048  # whose distances are taken together: their vectors fit into a core's cache
 NUM_CHECKED = 500  # frames that the recall is measured on
 
 
@@ -40,9 +41,10 @@ class NearPairs:
 def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Search = "exact") -> NearPairs:
     """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, so memory is O(n k)."""
     if not is_approximate(search, len(vectors), device):
-        return _unique_pairs(_exact_pairs(vectors, max_distance, max_neighbors, device), vectors)
+        return _unique_pairs(_exact_keys(vectors, max_distance, max_neighbors, device), vectors)
     found = _approximate_pairs(vectors, max_distance, max_neighbors)
-    return replace(_unique_pairs(found, vectors), recall=_measured_recall(found, vectors, max_distance, max_neighbors, device))
+    keys = found.min(axis=0) * len(vectors) + found.max(axis=0)
+    return replace(_unique_pairs(keys, vectors), recall=_measured_recall(found, vectors, max_distance, max_neighbors, device))
 
 
 def is_approximate(search: Search, num_frames: int, device: torch.device) -> bool:
@@ -53,8 +55,8 @@ def is_approximate(search: Search, num_frames: int, device: torch.device) -> boo
     return search == "approximate" or (search == "auto" and installed and device.type == "cpu" and num_frames > APPROXIMATE_ABOVE)
 
 
-def _exact_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
-    """(2, p) pairs, some of them twice, the other way round, and of frames with themselves."""
+def _exact_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
+    """(p,) int64 keys of pairs, low * n + high, most of them twice, and of frames with themselves."""
     points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)  # small numbers keep the matrix product exact
     squares = points.square().sum(1)
     num_nearest = min(max_neighbors + 1, len(points))
@@ -69,13 +71,17 @@ def _exact_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, d
             limit = square[crowded].kthvalue(num_nearest, dim=1).values
             near[crowded] &= square[crowded] <= limit[:, None]
         row, column = torch.nonzero(near, as_tuple=True)
-        return torch.stack((row + first, column), dim=1).cpu().numpy()
+        row += first
+        return (torch.minimum(row, column) * len(points) + torch.maximum(row, column)).cpu().numpy()
 
-    return concatenated(range(0, len(points), size), search).T
+    return concatenated(range(0, len(points), size), search)
 
 
 def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int) -> np.ndarray:
-    """As `_exact_pairs`. Frames join the index one after another in one thread: so it is the same index every time."""
+    """(2, p) pairs, some of them twice, the other way round, and of frames with themselves.
+
+    Frames join the index one after another in one thread: so it is the same index every time.
+    """
     from usearch.index import Index
 
     index = Index(ndim=vectors.shape[1], metric="l2sq", dtype="f32")
@@ -112,13 +118,17 @@ def nearest(vectors: np.ndarray, queries: np.ndarray, num: int, device: torch.de
     return number.cpu().numpy(), distance.cpu().numpy()
 
 
-def _unique_pairs(found: np.ndarray, vectors: np.ndarray) -> NearPairs:
+def _unique_pairs(keys: np.ndarray, vectors: np.ndarray) -> NearPairs:
     """Each unordered pair once; distances anew by subtraction, which is exact near 0 where the matrix product is not."""
-    low, high = found.min(axis=0), found.max(axis=0)
-    key = np.sort(low[low < high] * np.int64(len(vectors)) + high[low < high])
-    key = key[np.diff(key, prepend=-1) > 0]  # numpy's unique hashes first, which is 20 times slower here
-    first, second = key // len(vectors), key % len(vectors)
-    distance = np.empty(len(key), np.float32)
-    for part in np.array_split(np.arange(len(key)), max(1, len(key) // 100_000)):
-        distance[part] = np.linalg.norm(vectors[first[part]] - vectors[second[part]], axis=1)
+    keys.sort()  # numpy's unique hashes first, which is 20 times slower here
+    keys = keys[np.diff(keys, prepend=-1) > 0]
+    first, second = keys // len(vectors), keys % len(vectors)
+    apart = first < second
+    first, second = first[apart], second[apart]
+    distance = np.empty(len(first), np.float32)
+    for begin in range(0, len(first), PAIRS_AT_ONCE):
+        part = slice(begin, begin + PAIRS_AT_ONCE)
+        difference = vectors.take(first[part], axis=0)
+        difference -= vectors.take(second[part], axis=0)
+        distance[part] = np.sqrt(np.square(difference, out=difference).sum(axis=1))
     return NearPairs(first, second, distance)
