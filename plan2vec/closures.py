@@ -22,7 +22,8 @@ from plan2vec.graph import build_graph, closure_entries, edge_rows
 from plan2vec.neighbors import NearPairs
 from plan2vec.search import connected_parts, distances_from
 
-ROWS_AT_ONCE = 4096  # rows of a sparse product kept in memory
+MARKS_AT_ONCE = 2**26  # bytes that mark the neighbours of as many frames as they suffice for
+FIRST_ASKED = 4  # neighbours of a frame that are looked at first, to see whether two frames have some in common; then twice as many
 DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
 MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SHORT_DETOUR = "short detour"
@@ -126,25 +127,24 @@ def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: 
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if "common neighbours" in tests:
-        passed &= common_neighbors(within, sequence) >= 2
+        passed &= has_common_neighbors(within, sequence, 2)
     if "transition support" in tests:
         passed &= has_transition_support(within, sequence)
     return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0
 
 
-def common_neighbors(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
-    """(m,) number of frames that are near both frames of a pair (by candidates or by a recorded step)."""
+def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int) -> np.ndarray:
+    """(m,) bool: at least `num` frames are near both frames of a pair (by candidates or by a recorded step)."""
     near = _pattern(pairs, np.inf, len(sequence)) + _transition_pattern(sequence)
-    near.data[:] = 1
-    return _product_at(near, near, pairs)
+    return _share_columns(near, near, pairs, num)
 
 
 def has_transition_support(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
     """(m,) bool: a recorded step joins the look-alikes of the two frames, (N (T + 1) N)_ij > 0."""
     n = len(sequence)
-    alike = _pattern(pairs, SAME, n) + eye_array(n, format="csr", dtype=np.float32)
-    stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.float32)
-    return _product_at((alike @ stays_or_steps).tocsr(), alike, pairs) > 0
+    alike = _pattern(pairs, SAME, n) + eye_array(n, format="csr", dtype=np.int8)
+    stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)
+    return _share_columns((alike @ stays_or_steps).tocsr(), alike, pairs, 1)
 
 
 def may_show_one_place(pairs: NearPairs, kind: np.ndarray) -> np.ndarray:
@@ -214,27 +214,50 @@ def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:
 
 
 def _pattern(pairs: NearPairs, radius: float, n: int) -> csr_array:
-    """Symmetric 0/1 matrix of the pairs within the radius."""
+    """Symmetric pattern of the pairs within the radius; what is stored counts, not its value."""
     keep = pairs.distance <= radius
-    i, j = pairs.first[keep], pairs.second[keep]
-    ones = np.ones(2 * len(i), np.float32)
-    return csr_array((ones, (np.concatenate((i, j)), np.concatenate((j, i)))), shape=(n, n))
+    i, j = pairs.first[keep].astype(np.int32), pairs.second[keep].astype(np.int32)
+    upper = csr_array((np.ones(len(i), np.int8), j, np.searchsorted(i, np.arange(n + 1)).astype(np.int32)), shape=(n, n))
+    return upper + upper.T.tocsr()
 
 
 def _transition_pattern(sequence: np.ndarray) -> csr_array:
     start = transitions(sequence)
-    ones = np.ones(2 * len(start), np.float32)
+    ones = np.ones(2 * len(start), np.int8)
     return csr_array((ones, (np.concatenate((start, start + 1)), np.concatenate((start + 1, start)))), shape=(len(sequence),) * 2)
 
 
-def _product_at(left: csr_array, right: csr_array, pairs: NearPairs) -> np.ndarray:
-    """(m,) entries of left @ right at the pairs, a block of rows at a time."""
-    values = np.empty(len(pairs), np.float32)
-    for first in range(0, left.shape[0], ROWS_AT_ONCE):
-        here = slice(*np.searchsorted(pairs.first, (first, first + ROWS_AT_ONCE)))
-        block = (left[first : first + ROWS_AT_ONCE] @ right).tocsr()
-        values[here] = np.asarray(block[pairs.first[here] - first, pairs.second[here]]).ravel()
-    return values
+def _share_columns(left: csr_array, right: csr_array, pairs: NearPairs, num: int) -> np.ndarray:
+    """(m,) bool: row `first` of left and row `second` of right have at least `num` columns in common.
+
+    That is left @ right.T >= num at the pairs, but most pairs are settled by a few entries of `right`, and what the product has
+    elsewhere, ten times as much, is never formed.
+    """
+    n = left.shape[0]
+    passed, marks = np.zeros(len(pairs), bool), np.zeros(min(n, max(1, MARKS_AT_ONCE // n)) * n, bool)
+    rows_at_once = len(marks) // n
+    for first in range(0, n, rows_at_once):
+        last = min(n, first + rows_at_once)
+        here = slice(*np.searchsorted(pairs.first, (first, last)))
+        row = np.repeat(np.arange(last - first), np.diff(left.indptr[first : last + 1]))
+        marked = row * n + left.indices[left.indptr[first] : left.indptr[last]]
+        marks[marked] = True
+        passed[here] = _enough_marked(marks, (pairs.first[here] - first) * n, right, pairs.second[here], num)
+        marks[marked] = False
+    return passed
+
+
+def _enough_marked(marks: np.ndarray, offset: np.ndarray, right: csr_array, row: np.ndarray, num: int) -> np.ndarray:
+    """(m,) bool: of the columns in each `row` (m,) of right, `num` or more are marked at offset + column. A few are asked at a time."""
+    at, end = right.indptr[row], right.indptr[row + 1]
+    count, asked, width = np.zeros(len(row), np.int64), np.arange(len(row)), FIRST_ASKED
+    while len(asked):
+        entry = at[asked, None] + np.arange(width)
+        marked = marks.take(offset[asked, None] + right.indices.take(entry, mode="clip"))
+        count[asked] += np.count_nonzero(marked & (entry < end[asked, None]), axis=1)
+        at += width
+        asked, width = asked[(count[asked] < num) & (at[asked] < end[asked])], 2 * width
+    return count >= num
 
 
 def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32) -> list[dict]:

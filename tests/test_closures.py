@@ -13,8 +13,8 @@ import plan2vec.closures
 from plan2vec.closures import (
     ClosureConfig,
     choose_closures,
-    common_neighbors,
     count_path_uses,
+    has_common_neighbors,
     has_short_detour,
     has_transition_support,
     runs_alongside,
@@ -92,20 +92,36 @@ def random_pairs(seed, num_frames=40):
     return pairs_of([(i, j, float(rng.choice([0.2, 0.5, 0.9, 1.3]))) for i, j in drawn]), np.repeat(np.arange(8), num_frames // 8)
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 7, 4096])
+@pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_common_neighbours_equal_a_naive_count(monkeypatch, rows_at_once):
-    monkeypatch.setattr(plan2vec.closures, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(plan2vec.closures, "MARKS_AT_ONCE", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         near = as_set(pairs) | {(i, i + 1) for i in transitions(sequence).tolist()}
         near |= {(j, i) for i, j in near}
         naive = [sum((i, k) in near and (k, j) in near for k in range(40)) for i, j in zip(pairs.first, pairs.second, strict=True)]
-        assert common_neighbors(pairs, sequence).tolist() == naive and len(set(naive)) >= 3
+        assert len(set(naive)) >= 3
+        for num in (1, 2, 3):
+            assert has_common_neighbors(pairs, sequence, num).tolist() == [count >= num for count in naive]
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 7, 4096])
+def test_support_in_a_crowded_world_equals_the_whole_sparse_products():
+    n = len(DENSE_SEQUENCE)
+    start = transitions(DENSE_SEQUENCE)
+    near, alike, steps = np.zeros((n, n), np.int32), np.eye(n, dtype=np.int32), np.eye(n, dtype=np.int32)
+    near[DENSE.first, DENSE.second] = near[start, start + 1] = steps[start, start + 1] = 1
+    alike[DENSE.first, DENSE.second] = DENSE.distance <= 0.5
+    near, alike, steps = (matrix | matrix.T for matrix in (near, alike, steps))
+    common, support = ((near @ near)[DENSE.first, DENSE.second], (alike @ steps @ alike)[DENSE.first, DENSE.second])
+    assert np.median(near.sum(axis=1)) > 100  # so neighbours are looked at in several rounds
+    for num in (2, 30, 80):
+        assert (common >= num).any() and (has_common_neighbors(DENSE, DENSE_SEQUENCE, num) == (common >= num)).all()
+    assert (has_transition_support(DENSE, DENSE_SEQUENCE) == (support > 0)).all() and 0.1 < (support > 0).mean() < 0.9
+
+
+@pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_transition_support_equals_a_naive_search(monkeypatch, rows_at_once):
-    monkeypatch.setattr(plan2vec.closures, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(plan2vec.closures, "MARKS_AT_ONCE", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         triples = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.distance.tolist(), strict=True)
@@ -133,7 +149,7 @@ def test_two_common_neighbours_alone_remove_random_worm_holes_too():
     assert len(false & unfiltered) >= 35 and len(false & believed) <= 1 and len(believed - false) > 0.99 * len(unfiltered - false)
     square = np.repeat([0, 1], 2)  # 0 - 1 and 2 - 3 were recorded: 0 and 3 have the common neighbours 1 and 2, 0 and 2 only one more
     pairs = pairs_of([(0, 2, 0.9), (0, 3, 0.9), (1, 3, 0.9)])
-    assert common_neighbors(pairs, square).tolist() == [1, 2, 1]
+    assert has_common_neighbors(pairs, square, 1).all() and has_common_neighbors(pairs, square, 2).tolist() == [False, True, False]
     chosen = choose_closures(pairs, np.ones(2), square, np.arange(4), 1.0, 1, ClosureConfig(support="common"))
     assert as_set(chosen.pairs) == {(0, 3)} and "66.67% of the candidates failed" in chosen.reason
 
@@ -179,7 +195,7 @@ def test_a_cluster_of_look_alikes_has_common_neighbours_but_no_short_detour():
     false = [(i, j, 1.2) for i in range(5, 10) for j in range(40, 45)]
     pairs = pairs_of([*true, *false])
     alike = {(i, j) for i, j, _ in false}
-    assert len(alike & as_set(pairs.select(common_neighbors(pairs, sequence) >= 2))) > 20
+    assert len(alike & as_set(pairs.select(has_common_neighbors(pairs, sequence, 2)))) > 20
     assert as_set(pairs.select(has_short_detour(pairs, sequence, HALF_STEPS, 4.0))) == {(i, j) for i, j, _ in true}
 
 
