@@ -5,7 +5,7 @@ missing entry is a missing edge. Never densify it: zero-length edges vanish.
 """
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from plan2vec.data import transitions
 from plan2vec.neighbors import NearPairs
@@ -34,20 +34,22 @@ def build_graph(
     if not directed:
         rows, columns, values = [start, end], [end, start], [weight, weight]
     return graph_of_edges(
-        np.concatenate((*rows, closures.first, closures.second)), np.concatenate((*columns, closures.second, closures.first)),
+        np.concatenate((*rows, closures.first, closures.second), dtype=np.int32, casting="same_kind"),
+        np.concatenate((*columns, closures.second, closures.first), dtype=np.int32, casting="same_kind"),
         np.concatenate((*values, closures.distance, closures.distance)), n,
     )  # fmt: skip
 
 
 def graph_of_edges(row: np.ndarray, column: np.ndarray, value: np.ndarray, n: int) -> csr_array:
-    """The graph of n frames with these entries, the first of a pair given twice; by hand: no conversion of scipy's can lose a zero."""
-    order = np.lexsort((column, row))  # stable
-    is_first = np.ones(len(order), bool)
-    is_first[1:] = (np.diff(row[order]) != 0) | (np.diff(column[order]) != 0)
-    order = order[is_first]
-    row = row[order]
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n)))).astype(np.int32)
-    return csr_array((value[order].astype(np.float32), column[order].astype(np.int32), indptr), shape=(n, n))
+    """The graph of n frames with these entries, the first of a pair given twice. No sum of scipy's, which could lose a zero."""
+    ends = (row.astype(np.int32, copy=False), column.astype(np.int32, copy=False))
+    edges = coo_array((value.astype(np.float32, copy=False), ends), shape=(n, n))
+    edges.has_canonical_format = True  # else what is given twice would be added up
+    graph = edges.tocsc().tocsr()  # two counting sorts, by column and then by row; both are stable
+    is_first = np.ones(graph.nnz, bool)
+    is_first[1:] = np.diff(graph.indices) != 0
+    is_first[graph.indptr[:-1][np.diff(graph.indptr) > 0]] = True
+    return graph if is_first.all() else select_edges(graph, is_first)
 
 
 def transition_weights(start: np.ndarray, step_length: np.ndarray | None) -> np.ndarray:

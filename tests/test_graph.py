@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plan2vec.graph import build_graph, closure_entries, edge_rows, join_equal, places, transition_weights
+from plan2vec.graph import build_graph, closure_entries, edge_rows, graph_of_edges, join_equal, places, transition_weights
 from plan2vec.neighbors import NearPairs
 from plan2vec.search import connected_parts, distances_from, shortest_path
 
@@ -41,6 +41,18 @@ def test_the_graph_holds_the_transitions_and_closures_of_a_naive_loop(directed):
     assert entries(graph) == naive_entries(directed) and graph.nnz == (24 if not directed else 15)
     assert graph.has_sorted_indices and graph.has_canonical_format and graph.dtype == np.float32
     assert (graph[4, 5], graph[8, 9]) == (0, 0)  # no transition crosses from sequence to sequence
+
+
+def test_of_entries_given_twice_the_first_counts_and_zeros_stay():
+    rng = np.random.default_rng(0)
+    row, column = rng.integers(0, 9, (2, 200))
+    value = rng.integers(0, 3, 200).astype(np.float32)
+    graph = graph_of_edges(row, column, value, 12)  # rows 9 to 11 are empty
+    naive = {}
+    for i, j, length in zip(row.tolist(), column.tolist(), value.tolist(), strict=True):
+        naive.setdefault((i, j), length)
+    assert entries(graph) == naive and list(entries(graph)) == sorted(naive)
+    assert len(naive) < 90 and 0.0 in naive.values() and (graph.data.dtype, graph.indices.dtype) == (np.float32, np.int32)
 
 
 def test_a_closure_of_length_zero_is_an_edge():
