@@ -71,13 +71,13 @@ def choose_closures(
     apart = (sequence[candidates.first] != sequence[candidates.second]) | (candidates.second - candidates.first >= min_gap)
     candidates = candidates.select(apart)
     is_new = kind == np.arange(len(kind))
-    distinct, num_frames = candidates.select(is_new[candidates.first] & is_new[candidates.second]), int(np.count_nonzero(is_new))
+    distinct, num_frames = candidates.distance[is_new[candidates.first] & is_new[candidates.second]], int(np.count_nonzero(is_new))
     start = float(np.quantile(steps, 0.95)) if radius is None else radius
     limit = max(start, config.max_radius * max_gap) if radius is None else radius
     grown, reason = _grow(distinct, num_frames, start, limit, config.min_degree)
     if radius is not None:
         reason = "as given"
-    tests, tests_reason = choose_tests(distinct.select(distinct.distance <= grown), num_frames, config)
+    tests, tests_reason = choose_tests(distinct[distinct <= grown], num_frames, config)
     believed, share = _believe(candidates, grown, sequence, tests)
     while radius is None and share > config.max_unsupported and grown > start * 1.001:
         grown = max(start, grown * 0.95)
@@ -97,25 +97,25 @@ def choose_closures(
     )  # fmt: skip
 
 
-def _grow(candidates: NearPairs, num_frames: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
-    """The smallest radius from `start` up to `limit` at which frames have `min_degree` candidate neighbours on average."""
+def _grow(distance: np.ndarray, num_frames: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
+    """The smallest radius from `start` up to `limit` at which frames have `min_degree` neighbours on average; of candidates' distances."""
     wanted = int(min_degree * num_frames / 2)
-    if np.count_nonzero(candidates.distance <= start) >= wanted or limit <= start:
+    if np.count_nonzero(distance <= start) >= wanted or limit <= start:
         return start, "95th percentile of recorded steps"
-    reached = np.partition(candidates.distance, wanted - 1)[wanted - 1] if len(candidates) >= wanted else np.inf
+    reached = np.partition(distance, wanted - 1)[wanted - 1] if len(distance) >= wanted else np.inf
     grown = float(min(reached, limit))
     return grown, f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording"
 
 
-def choose_tests(candidates: NearPairs, num_frames: int, config: ClosureConfig) -> tuple[tuple[str, ...], str]:
-    """Which support tests this recording is dense enough for, and why."""
+def choose_tests(distance: np.ndarray, num_frames: int, config: ClosureConfig) -> tuple[tuple[str, ...], str]:
+    """Which support tests this recording is dense enough for, by the distances of its candidates, and why."""
     named = {
         "both": ("common neighbours", "transition support"), "common": ("common neighbours",), "detour": (SHORT_DETOUR,), "none": (),
     }  # fmt: skip
     if config.support != "auto":
         return named[config.support], "as given"
-    alike = 2 * np.count_nonzero(candidates.distance <= SAME) / num_frames
-    near = 2 * len(candidates) / num_frames
+    alike = 2 * np.count_nonzero(distance <= SAME) / num_frames
+    near = 2 * len(distance) / num_frames
     words = f"a frame has {near:.1f} candidates, {alike:.1f} of them look alike"
     if alike >= 4 and near >= 8:
         return named["both"], words
@@ -250,11 +250,11 @@ def _share_columns(left: csr_array, right: csr_array, pairs: NearPairs, num: int
 def _enough_marked(marks: np.ndarray, offset: np.ndarray, right: csr_array, row: np.ndarray, num: int) -> np.ndarray:
     """(m,) bool: of the columns in each `row` (m,) of right, `num` or more are marked at offset + column. A few are asked at a time."""
     at, end = right.indptr[row], right.indptr[row + 1]
-    count, asked, width = np.zeros(len(row), np.int64), np.arange(len(row)), FIRST_ASKED
+    count, asked, width = np.zeros(len(row), np.int32), np.arange(len(row)), FIRST_ASKED
     while len(asked):
-        entry = at[asked, None] + np.arange(width)
-        marked = marks.take(offset[asked, None] + right.indices.take(entry, mode="clip"))
-        count[asked] += np.count_nonzero(marked & (entry < end[asked, None]), axis=1)
+        entry = at[asked] + np.arange(width)[:, None]
+        marked = marks.take(right.indices.take(entry, mode="clip") + offset[asked])
+        count[asked] += (marked & (entry < end[asked])).sum(axis=0, dtype=np.int32)
         at += width
         asked, width = asked[(count[asked] < num) & (at[asked] < end[asked])], 2 * width
     return count >= num
