@@ -5,6 +5,7 @@
 
 import importlib
 import sys
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from plan2vec.data import chunks
 from plan2vec.processes import concatenated
 
 ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
@@ -25,9 +27,13 @@ class FrameTensors:
     def __init__(self, frames: np.ndarray, device: torch.device):
         self.frames = frames
         self.device = device
-        self.resident: Tensor | None = None
-        if device.type == "cuda" and frames.nbytes < torch.cuda.mem_get_info(device)[0] // 2:
-            self.resident = torch.tensor(np.asarray(frames), device=device)
+
+    @cached_property
+    def resident(self) -> Tensor | None:
+        """All frames on a GPU that has room for them, from the first time they are asked for; else None."""
+        if self.device.type != "cuda" or self.frames.nbytes >= torch.cuda.mem_get_info(self.device)[0] // 2:
+            return None
+        return copy_to(self.device, self.frames)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -44,6 +50,14 @@ class FrameTensors:
 
 def on_device(numbers: Array, device: torch.device) -> Tensor:
     return torch.as_tensor(numbers).to(device)
+
+
+def copy_to(device: torch.device, frames: np.ndarray) -> Tensor:
+    """All frames on the device, read in order and copied a part at a time: main memory never holds a second copy of them."""
+    copied = torch.empty(frames.shape, dtype=torch.from_numpy(np.array(frames[:1])).dtype, device=device)
+    for part in chunks(frames, len(frames)):
+        copied[part] = torch.from_numpy(np.array(frames[part])).to(device)
+    return copied
 
 
 def as_images(frames: Tensor) -> Tensor:

@@ -10,10 +10,21 @@ import torch
 from torch import nn
 
 import plan2vec
+import plan2vec.data
 import plan2vec.encoder
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
-from plan2vec.encoder import ENCODERS, FrameTensors, choose_device, encode, make_encoder, make_network, make_stacked, standardization
+from plan2vec.encoder import (
+    ENCODERS,
+    FrameTensors,
+    choose_device,
+    copy_to,
+    encode,
+    make_encoder,
+    make_network,
+    make_stacked,
+    standardization,
+)
 
 CPU = torch.device("cpu")
 SIZES = [(64, 64, 1), (64, 64, 3), (61, 75, 1), (75, 61, 4)]
@@ -55,6 +66,20 @@ def test_waves_tell_apart_what_an_mlp_takes_for_equal():
 def test_waves_are_for_vectors_only():
     with pytest.raises(ValueError, match="encoder 'fourier' is for vectors of few numbers"):
         make_encoder("fourier", frames(), 4)
+
+
+# ---------------------------------------------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize("given", [frames(50, (8, 8, 3)), np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)])
+def test_frames_of_a_memory_map_reach_the_device_whole_and_a_part_at_a_time(monkeypatch, tmp_path, given):
+    monkeypatch.setattr(plan2vec.data, "CHUNK_BYTES", 7 * given[:1].nbytes)
+    np.save(tmp_path / "frames.npy", given)
+    parts = []
+    monkeypatch.setattr(plan2vec.encoder.np, "array", lambda part, array=np.array: parts.append(len(part)) or array(part))
+    copied = copy_to(CPU, np.load(tmp_path / "frames.npy", mmap_mode="r"))
+    assert np.array_equal(copied.numpy(), given) and copied.numpy().dtype == given.dtype
+    assert parts[1:] == [7] * 7 + [1]
 
 
 # ---------------------------------------------------------------------------------------------------- shapes
