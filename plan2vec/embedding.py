@@ -104,15 +104,17 @@ def _numbers_of(chosen: Tensor) -> np.ndarray:
 def train_embedding(
     frames: np.ndarray, graph: csr_array, encoder: str, dim: int, head: str, norm_order: float, config: EmbeddingConfig, seed: int,
     device: torch.device, journal: Journal = Journal(), allowed: np.ndarray | None = None, guide: np.ndarray | None = None,
+    images: FrameTensors | None = None,
 ) -> Embedding:  # fmt: skip
     """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph.
 
     `allowed` (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from; None: every task.
     `guide` (n, dim): vectors that show the way at first (`config.guide`); None: those of classical scaling.
+    `images`: the frames where they are on the device already.
     """
     torch.manual_seed(seed)
     embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
-    images = FrameTensors(frames, device)
+    images = FrameTensors(frames, device) if images is None else images
     teacher = Teacher(embedding, graph, images, config, seed, allowed, guide)
     embedding.set_unit(config.target_scale or mean_length(graph, seed, device))
     train(teacher, teacher.step, config.num_updates, config.learning_rate, "embedding", journal)

@@ -122,8 +122,12 @@ def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConf
 def train_local_metric(
     frames: np.ndarray, sequence: np.ndarray, encoder: str, max_gap: int, config: LocalMetricConfig, seed: int,
     device: torch.device, journal: Journal = Journal(), usable: np.ndarray | None = None, stretch: np.ndarray | None = None,
+    images: FrameTensors | None = None,
 ) -> tuple[LocalMetric, float | None]:  # fmt: skip
-    """The metric, and its accuracy on the 10 % of sequences it never saw (None where those hold no step)."""
+    """The metric, and its accuracy on the 10 % of sequences it never saw (None where those hold no step).
+
+    `images`: the frames where they are on the device already.
+    """
     torch.manual_seed(seed)
     usable = np.ones(len(sequence), bool) if usable is None else usable
     stretch = still_stretches(frames, sequence) if stretch is None else stretch
@@ -133,7 +137,7 @@ def train_local_metric(
     if not len(pairs.first[0]):
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
     metric = build_local_metric(frames, encoder, config).to(device)
-    images = FrameTensors(frames, device)
+    images = FrameTensors(frames, device) if images is None else images
     _train_on(metric, images, pairs, config, "", seed, journal)
     held_pairs = recorded_pairs(frames, sequence, held_out, max_gap, stretch)
     measured = accuracy(metric, images, held_pairs, rng_at(seed, 3))

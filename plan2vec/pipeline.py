@@ -57,36 +57,38 @@ def fit(
     run, sequences = open_run(folder, sequences, config, journal)
     recorded = sequences.without_truth()  # no stage below ever sees a position
     frames, sequence = recorded.frames, recorded.sequence
-    usable = training_frames(sequence, config)
+    images, usable = FrameTensors(frames, target), training_frames(sequence, config)  # the images serve all stages
 
     metric, accuracy = run.product(
         "local_metric.safetensors",
         lambda: train_local_metric(frames, sequence, config.encoder, config.max_gap, config.local_metric, config.seed, target, journal,
-                                   usable, recorded.stretch),
+                                   usable, recorded.stretch, images),
         save_local_metric, lambda path: load_local_metric(path, frames, config, target),
     )  # fmt: skip
-    built = run.product("graph.npz", lambda: join_frames(recorded, metric, config, target, usable), save_graph_of(sequence), load_graph)
+    built = run.product(
+        "graph.npz", lambda: join_frames(recorded, metric, config, target, usable, images), save_graph_of(sequence), load_graph
+    )
     struck = read_judged(folder).struck
     built = replace(built, graph=drop_struck(built.graph, sequence, struck))
     journal.say(built.report)
     warn_about_parts(built, usable, journal)
     embedding = run.product(
         "embedding.safetensors",
-        lambda: train_map(frames, built.graph, config, target, journal),
+        lambda: train_map(frames, built.graph, config, target, journal, images),
         save_embedding_of(struck), lambda path: load_embedding(path, frames, config, target),
     )  # fmt: skip
-    vectors = run.product(
-        "vectors.npy", lambda: float(embedding.scale) * encode(embedding.encoder, FrameTensors(frames, target)), save_vectors, load_vectors
-    )
+    vectors = run.product("vectors.npy", lambda: float(embedding.scale) * encode(embedding.encoder, images), save_vectors, load_vectors)
     return Model(sequences, config, metric, accuracy, built.graph, built.radius, built.report, embedding, vectors, run.seconds(), folder)
 
 
-def train_map(frames: np.ndarray, graph: csr_array, config: Config, device: torch.device, journal: Journal) -> Embedding:
+def train_map(
+    frames: np.ndarray, graph: csr_array, config: Config, device: torch.device, journal: Journal, images: FrameTensors | None = None
+) -> Embedding:
     """Stage 4, by the configured variant."""
     shape = (config.encoder, config.dim, config.head, config.norm_order)
     if config.variant == "value-iteration":
         return train_value_iteration(frames, graph, *shape, config.value_iteration, config.seed, device, journal)
-    return train_embedding(frames, graph, *shape, config.embedding, config.seed, device, journal)
+    return train_embedding(frames, graph, *shape, config.embedding, config.seed, device, journal, images=images)
 
 
 def training_frames(sequence: np.ndarray, config: Config) -> np.ndarray:
@@ -97,9 +99,11 @@ def training_frames(sequence: np.ndarray, config: Config) -> np.ndarray:
     return kept
 
 
-def join_frames(sequences: Sequences, metric: LocalMetric, config: Config, device: torch.device, usable: np.ndarray) -> BuiltGraph:
+def join_frames(
+    sequences: Sequences, metric: LocalMetric, config: Config, device: torch.device, usable: np.ndarray, images: FrameTensors | None = None
+) -> BuiltGraph:
     """Stage 2: the recorded transitions and the loop closures that can be believed, as one graph."""
-    images = FrameTensors(sequences.frames, device)
+    images = FrameTensors(sequences.frames, device) if images is None else images
     stretch = sequences.stretch
     apart = usable & (stretch == np.arange(len(stretch)))  # a place where one stood still is joined by its first frame only
     first = recorded_pairs(sequences.frames, sequences.sequence, usable, 1, stretch).first[0]
@@ -138,7 +142,8 @@ def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarr
 
 def warn_about_parts(built: BuiltGraph, usable: np.ndarray, journal: Journal) -> None:
     """A map of several parts is no failure, but the user should know, and know what to do."""
-    num_parts, _ = connected_parts(built.graph[usable][:, usable])
+    _, part = connected_parts(built.graph)
+    num_parts = len(np.unique(part[usable]))  # no edge leads to a frame that is not usable
     if num_parts > 1:
         journal.say(
             f"warning: the graph has {num_parts} parts that never meet; plans exist inside each. "
