@@ -16,12 +16,13 @@ from plan2vec.local_metric import recorded_pairs
 from plan2vec.model import Model
 from plan2vec.pipeline import join_frames, training_frames
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
-from plan2vec.search import choose_workers, connected_parts, distances_from, tree_depths
+from plan2vec.search import choose_workers, connected_parts, distances_from
 from plan2vec.training import rng_at
 from plan2vec.version import __version__
 
 NUM_GOALS = 64  # goals of the episodes that need exact distances
 NUM_COST_PLANS = 16  # plans whose cost is counted
+EDGES_AT_ONCE = 2**18  # closures whose true distances are looked at together
 MIN_TRUE_STEP = 1e-9  # recorded steps shorter than this did not move
 
 
@@ -104,10 +105,20 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     drawn = rng.choice(place, num_goals, replace=False)
     backward = graph.T.tocsr()
     length, onward = distances_from(backward, drawn, choose_workers(graph, num_goals), predecessors=True)
-    hops = tree_depths(length, onward)
     goal = np.arange(num) % num_goals
     starts = rng.choice(place, num)
-    return Episodes(starts, drawn[goal], length[goal, starts], hops[goal, starts])
+    hops = np.where(np.isfinite(length[goal, starts]), count_hops(onward, goal, starts), np.inf)
+    return Episodes(starts, drawn[goal], length[goal, starts], hops.astype(np.float32))
+
+
+def count_hops(onward: np.ndarray, goal: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(m,) hops from each start on the way that row `goal` of onward (k, n) tells: the next node, negative at the way's end."""
+    hops, walking, node = np.zeros(len(starts), np.int64), np.arange(len(starts)), starts
+    while len(walking):
+        node = onward[goal[walking], node]
+        walking, node = walking[node >= 0], node[node >= 0]
+        hops[walking] += 1
+    return hops
 
 
 def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
@@ -150,20 +161,21 @@ def costed(episodes: Episodes) -> np.ndarray:
 def cost_plans(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, list[Plan]]:
     chosen = costed(episodes)
     starts, goals = episodes.starts[chosen], episodes.goals[chosen]
+    lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
     return {
-        "dijkstra": [dijkstra_cost(graph, start, goal) for start, goal in zip(starts.tolist(), goals.tolist(), strict=True)],
+        "dijkstra": [dijkstra_cost(graph, *task) for task in zip(starts.tolist(), goals.tolist(), lengths, strict=True)],
         "astar": make_plans(graph, distance, starts, goals, "astar"),
         "greedy": make_plans(graph, distance, starts, goals, "greedy"),
     }
 
 
-def dijkstra_cost(graph: csr_array, start: int, goal: int) -> Plan:
-    """What Dijkstra would expand and touch, from all distances at once (in pure Python the search itself takes seconds)."""
-    length = distances_from(graph, np.array([start]))[0]
-    expanded = np.flatnonzero(length < length[goal])
+def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | None = None) -> Plan:
+    """What Dijkstra would expand and touch, from all distances `length` (n,) at once (in pure Python the search itself takes seconds)."""
+    length = distances_from(graph, np.array([start]))[0] if length is None else length
+    expanded = length < length[goal]
     is_touched = np.zeros(graph.shape[0], bool)
-    is_touched[neighbor_lists(graph, expanded)[1]] = True
-    return Plan(start, goal, "dijkstra", None, float(length[goal]), len(expanded), int(is_touched.sum()))
+    is_touched[graph.indices[np.repeat(expanded, np.diff(graph.indptr))]] = True
+    return Plan(start, goal, "dijkstra", None, float(length[goal]), int(expanded.sum()), int(is_touched.sum()))
 
 
 def cost_per_hop(counts: list[int], episodes: Episodes) -> float | None:
@@ -210,10 +222,12 @@ def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_
     counted = counted_closures(graph, sequence, min_gap)
     if false_beyond is None:
         false_beyond = 3 * float(true_steps(sequence, truth).max())
-    true = truth.between(edge_rows(graph)[counted], graph.indices[counted])
+    first, second = edge_rows(graph)[counted], graph.indices[counted]
+    parts = (slice(begin, begin + EDGES_AT_ONCE) for begin in range(0, len(first), EDGES_AT_ONCE))
+    num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond)) for part in parts)
     return {
-        "false_edge_share": float(np.mean(true > false_beyond)) if len(true) else 0.0,
-        "loop_closures": int(np.count_nonzero(counted)),
+        "false_edge_share": num_false / max(1, len(first)),
+        "loop_closures": len(first),
         "false_beyond": false_beyond,
     }
 
