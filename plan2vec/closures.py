@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array, eye_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.data import transitions
 from plan2vec.graph import build_graph, closure_entries, edge_rows
 from plan2vec.neighbors import NearPairs
+from plan2vec.overlaps import share_columns
 from plan2vec.search import connected_parts, distances_from
 
-MARKS_AT_ONCE = 2**26  # bytes that mark the neighbours of as many frames as they suffice for
-FIRST_ASKED = 4  # neighbours of a frame that are looked at first, to see whether two frames have some in common; then twice as many
+CPU = torch.device("cpu")
 DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
 MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SHORT_DETOUR = "short detour"
@@ -59,7 +60,7 @@ class Closures:
 
 def choose_closures(
     candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, kind: np.ndarray, radius: float | None, max_gap: int,
-    config: ClosureConfig,
+    config: ClosureConfig, device: torch.device = CPU,
 ) -> Closures:  # fmt: skip
     """Believed closures among the candidates.
 
@@ -78,11 +79,11 @@ def choose_closures(
     if radius is not None:
         reason = "as given"
     tests, tests_reason = choose_tests(distinct[distinct <= grown], num_frames, config)
-    believed, share = _believe(candidates, grown, sequence, tests)
+    believed, share = _believe(candidates, grown, sequence, tests, device)
     while radius is None and share > config.max_unsupported and grown > start * 1.001:
         grown = max(start, grown * 0.95)
         reason = f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording, stopped by unsupported candidates"
-        believed, share = _believe(candidates, grown, sequence, tests)
+        believed, share = _believe(candidates, grown, sequence, tests, device)
     if SHORT_DETOUR in tests:
         num_before = len(believed)
         believed = believed.select(may_show_one_place(believed, kind))
@@ -122,29 +123,31 @@ def choose_tests(distance: np.ndarray, num_frames: int, config: ClosureConfig) -
     return named["detour"], words
 
 
-def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...]) -> tuple[NearPairs, float]:
+def _believe(
+    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], device: torch.device
+) -> tuple[NearPairs, float]:
     """Candidates within the radius that pass the tests of support by neighbours, and the share that fails."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if "common neighbours" in tests:
-        passed &= has_common_neighbors(within, sequence, 2)
+        passed &= has_common_neighbors(within, sequence, 2, device)
     if "transition support" in tests:
-        passed &= has_transition_support(within, sequence)
+        passed &= has_transition_support(within, sequence, device)
     return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0
 
 
-def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int) -> np.ndarray:
+def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU) -> np.ndarray:
     """(m,) bool: at least `num` frames are near both frames of a pair (by candidates or by a recorded step)."""
     near = _pattern(pairs, np.inf, len(sequence)) + _transition_pattern(sequence)
-    return _share_columns(near, near, pairs, num)
+    return share_columns(near, near, pairs.first, pairs.second, num, device)
 
 
-def has_transition_support(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
+def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU) -> np.ndarray:
     """(m,) bool: a recorded step joins the look-alikes of the two frames, (N (T + 1) N)_ij > 0."""
     n = len(sequence)
     alike = _pattern(pairs, SAME, n) + eye_array(n, format="csr", dtype=np.int8)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)
-    return _share_columns((alike @ stays_or_steps).tocsr(), alike, pairs, 1)
+    return share_columns((alike @ stays_or_steps).tocsr(), alike, pairs.first, pairs.second, 1, device)
 
 
 def may_show_one_place(pairs: NearPairs, kind: np.ndarray) -> np.ndarray:
@@ -225,39 +228,6 @@ def _transition_pattern(sequence: np.ndarray) -> csr_array:
     start = transitions(sequence)
     ones = np.ones(2 * len(start), np.int8)
     return csr_array((ones, (np.concatenate((start, start + 1)), np.concatenate((start + 1, start)))), shape=(len(sequence),) * 2)
-
-
-def _share_columns(left: csr_array, right: csr_array, pairs: NearPairs, num: int) -> np.ndarray:
-    """(m,) bool: row `first` of left and row `second` of right have at least `num` columns in common.
-
-    That is left @ right.T >= num at the pairs, but most pairs are settled by a few entries of `right`, and what the product has
-    elsewhere, ten times as much, is never formed.
-    """
-    n = left.shape[0]
-    passed, marks = np.zeros(len(pairs), bool), np.zeros(min(n, max(1, MARKS_AT_ONCE // n)) * n, bool)
-    rows_at_once = len(marks) // n
-    for first in range(0, n, rows_at_once):
-        last = min(n, first + rows_at_once)
-        here = slice(*np.searchsorted(pairs.first, (first, last)))
-        row = np.repeat(np.arange(last - first), np.diff(left.indptr[first : last + 1]))
-        marked = row * n + left.indices[left.indptr[first] : left.indptr[last]]
-        marks[marked] = True
-        passed[here] = _enough_marked(marks, (pairs.first[here] - first) * n, right, pairs.second[here], num)
-        marks[marked] = False
-    return passed
-
-
-def _enough_marked(marks: np.ndarray, offset: np.ndarray, right: csr_array, row: np.ndarray, num: int) -> np.ndarray:
-    """(m,) bool: of the columns in each `row` (m,) of right, `num` or more are marked at offset + column. A few are asked at a time."""
-    at, end = right.indptr[row], right.indptr[row + 1]
-    count, asked, width = np.zeros(len(row), np.int32), np.arange(len(row)), FIRST_ASKED
-    while len(asked):
-        entry = at[asked] + np.arange(width)[:, None]
-        marked = marks.take(right.indices.take(entry, mode="clip") + offset[asked])
-        count[asked] += (marked & (entry < end[asked])).sum(axis=0, dtype=np.int32)
-        at += width
-        asked, width = asked[(count[asked] < num) & (at[asked] < end[asked])], 2 * width
-    return count >= num
 
 
 def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32) -> list[dict]:

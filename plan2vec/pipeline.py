@@ -111,7 +111,7 @@ def join_frames(
     reach = config.radius or max(float(np.quantile(steps, 0.95)), config.closures.max_radius * config.max_gap)
     candidates = candidate_pairs(metric, images, np.flatnonzero(apart), reach, config.closures)
     kind = first_equal(sequences.frames, apart)
-    closures = choose_closures(candidates, steps, sequences.sequence, kind, config.radius, config.max_gap, config.closures)
+    closures = choose_closures(candidates, steps, sequences.sequence, kind, config.radius, config.max_gap, config.closures, device)
     graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable, stretch)
     return BuiltGraph(graph, closures.radius, closures.reason)
 

@@ -10,6 +10,7 @@ import torch
 from scipy.sparse import csr_array
 
 import plan2vec.closures
+import plan2vec.overlaps
 from plan2vec.closures import (
     ClosureConfig,
     choose_closures,
@@ -94,7 +95,7 @@ def random_pairs(seed, num_frames=40):
 
 @pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_common_neighbours_equal_a_naive_count(monkeypatch, rows_at_once):
-    monkeypatch.setattr(plan2vec.closures, "MARKS_AT_ONCE", 40 * rows_at_once)
+    monkeypatch.setitem(plan2vec.overlaps.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         near = as_set(pairs) | {(i, i + 1) for i in transitions(sequence).tolist()}
@@ -121,7 +122,7 @@ def test_support_in_a_crowded_world_equals_the_whole_sparse_products():
 
 @pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_transition_support_equals_a_naive_search(monkeypatch, rows_at_once):
-    monkeypatch.setattr(plan2vec.closures, "MARKS_AT_ONCE", 40 * rows_at_once)
+    monkeypatch.setitem(plan2vec.overlaps.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         triples = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.distance.tolist(), strict=True)

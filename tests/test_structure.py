@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
     "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "captured",
-    "augmentation", "classical_scaling", "training", "search", "balls", "device_graph", "relaxation_kernel",
+    "overlaps", "augmentation", "classical_scaling", "training", "search", "balls", "device_graph", "relaxation_kernel",
     "device_search", "local_metric", "graph", "sparsify", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
     "config", "domains", "run", "model", "pipeline", "control", "readers", "shaping", "reward",
     "relabel", "evaluation", "grow", "estimator", "estimate", "figures",
