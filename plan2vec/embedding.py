@@ -116,7 +116,7 @@ def train_embedding(
     embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
     images = FrameTensors(frames, device) if images is None else images
     teacher = Teacher(embedding, graph, images, config, seed, allowed, guide)
-    embedding.set_unit(config.target_scale or mean_length(graph, seed))
+    embedding.set_unit(config.target_scale or mean_length(graph, seed, device))
     train(teacher, teacher.step, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding
 
