@@ -6,7 +6,8 @@ more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
 
 One world of many rooms (plan2vec/domains/rooms.py): a longer recording explores more of it at the same density, 2,500 frames a room, so
 1,000,000 frames are 20 x 20 rooms. Frames are written to a file as they are drawn and memory-mapped. Settings are the defaults, but
-for 32 dimensions and for the updates, of which a larger world takes more; they stand in the rows.
+for the encoder (medium), the map (64 dimensions, squared head, Huber's loss: many rooms are many loops, as streets are) and the updates,
+of which a larger world takes more; they stand in the rows.
 """
 
 import tempfile
@@ -23,7 +24,7 @@ from plan2vec.domains import rooms
 from plan2vec.experiments.rows import Row, select, values
 
 NAME, TITLE = "scale", "From ten thousand frames to a million"
-DIM = 32  # of the map; walks of 10,000 frames arrive a little more often than in 8
+DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: of free vectors in 6 x 6 rooms 99 % of the walks arrive; with 32-d l2 93 %
 UPDATES, UPDATES_PER_ROUND = 1500, 300  # of the embedding, in the smallest world
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
@@ -53,8 +54,9 @@ def settings(size: int, seed: int) -> Config:
     columns, rows = rooms.world_size(size)
     width = max(1.0, (columns * rows) ** 0.5 / 2)  # of the smallest world of this benchmark
     local = replace(config.local_metric, num_updates=round(config.local_metric.num_updates * width**0.5))
-    embedding = replace(config.embedding, num_updates=round(UPDATES * width), num_rounds=round(UPDATES * width / UPDATES_PER_ROUND))
-    return replace(config, dim=DIM, local_metric=local, embedding=embedding)
+    num_updates = round(UPDATES * width)
+    embedding = replace(config.embedding, loss="huber", num_updates=num_updates, num_rounds=round(num_updates / UPDATES_PER_ROUND))
+    return replace(config, dim=DIM, head="squared", encoder=ENCODER, local_metric=local, embedding=embedding)
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -48,9 +48,9 @@ from plan2vec.training import Journal, rng_at
 DOMAINS = ("street-tiny", "street-small", "street-medium", "street-large")
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
-NUM_UPDATES = {"street-tiny": 1500, "street-small": 3000, "street-medium": 4000, "street-large": 5000}  # of the map
+NUM_UPDATES = {"street-tiny": 1500, "street-small": 3000, "street-medium": 4000, "street-large": 5500}  # of the map
 METRIC_UPDATES = {"street-tiny": 300, "street-small": 500, "street-medium": 700, "street-large": 1000}  # of the local metric
-BLOCK = {"street-tiny": 128, "street-small": 256, "street-medium": 512, "street-large": 512}  # goals, and nodes, of an update of the map
+BLOCK = {"street-tiny": 128, "street-small": 256, "street-medium": 512, "street-large": 768}  # goals, and nodes, of an update of the map
 WALKS = 70  # stage number of the walks' random numbers
 PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
