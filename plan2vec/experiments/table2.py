@@ -131,7 +131,8 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
     if method == "exact graph distance":
         return site.scores(site.exact_distance(scene.device))
     if method == "isomap":
-        return site.scores(fit_isomap(site.graph, min(scene.config.dim, len(site.view) - 1)).on(site.frames))
+        dim = min(scene.config.dim, len(site.view) // 2)  # of so few nodes the other half of the eigenvalues is negative
+        return site.scores(fit_isomap(site.graph, dim).on(site.frames))
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
     configs = {"plan2vec 2-d": as_flat(scene.config), "paper's settings": paper_config(scene)}
