@@ -6,9 +6,12 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec.domains.streets import generate_city
+from plan2vec.embedding import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
+from plan2vec.experiments.free_vectors import fit_free
 from plan2vec.experiments.settings import SMOKE, Settings
 from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, StreetTruth, street_config, street_scenes
+from plan2vec.heads import make_head
 
 CPU = torch.device("cpu")
 
@@ -143,3 +146,15 @@ def test_points_fitted_to_known_distances_put_unknown_ones_right_where_no_start_
     points = street_generalization.fit_points(np.where(unknown, np.inf, path), 2.0, 0, CPU, is_smoke=False)
     found = np.linalg.norm(points[:, None] - points, axis=-1)
     assert np.abs(found - path)[unknown].mean() < 0.05 * path[unknown].mean()
+
+
+@pytest.mark.parametrize("loss", ["relative", "sammon", "huber"])
+def test_free_vectors_end_nearer_to_the_path_lengths_than_classical_scaling(loss):
+    column, row = np.divmod(np.arange(36), 6)
+    lengths = (np.abs(column[:, None] - column) + np.abs(row[:, None] - row)).astype(np.float32)  # a grid of streets
+    head = make_head("squared", 2.0, 4)
+    began, ended = (
+        distance_loss(head.pairwise(vectors, vectors), torch.from_numpy(lengths), loss, 4.0).item()
+        for vectors in (fit_free(lengths, head, loss, num_updates) for num_updates in (0, 200))
+    )
+    assert ended < 0.8 * began
