@@ -32,7 +32,7 @@ Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d)
 class AgentSettings:
     """How long and how an agent learns."""
 
-    num_steps: int = 40_000  # of all blocks together
+    num_steps: int = 20_000  # of all blocks together
     steps_between: int = 1000  # two evaluations
     num_blocks: int = 16  # that act side by side
     updates_per_move: int = 16  # gradient updates after each step of all blocks
