@@ -54,7 +54,12 @@ def as_text(words: str) -> str:
 
 def command(experiment: ModuleType, rows: list[Row]) -> str:
     seeds = in_order(rows, "seed")
-    return f"plan2vec reproduce {experiment.NAME} --seeds {len(seeds)}" + (f" --seed-start {seeds[0]}" if seeds[0] else "")
+    words = [f"plan2vec reproduce {experiment.NAME} --seeds {len(seeds)}"]
+    if seeds[0]:
+        words.append(f"--seed-start {seeds[0]}")
+    if any(row["setting"].get("network") == "manhattan" for row in rows):
+        words.append("--street-graph touchdown_graph.npz")
+    return " ".join(words)
 
 
 def total_seconds(rows: list[Row]) -> float:
