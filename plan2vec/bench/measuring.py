@@ -29,6 +29,7 @@ class Options:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     smoke: bool = False  # tiny, in seconds, to see that it runs; no results
     sizes: tuple[int, ...] = ()  # frames; empty: the benchmark's own
+    commit: str | None = None  # of the rows; None: where the program stands
 
     def choose(self, usual: Any, tiny: Any) -> Any:
         return tiny if self.smoke else usual
@@ -44,7 +45,7 @@ class Options:
     def rows(self, name: str, domain: str, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
         """A row a number. The machine is part of the setting, so that rows of several machines stand side by side."""
         case = Case(name, domain, {"machine": self.machine} | setting, method, self.seed)
-        return make_rows(case, numbers, seconds, Stamp(commit(), self.machine))
+        return make_rows(case, numbers, seconds, Stamp(self.commit or commit(), self.machine))
 
 
 class Stopwatch:

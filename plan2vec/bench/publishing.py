@@ -42,6 +42,7 @@ class Request:
     out: Path | None = None  # folder of rows and figures; None: runs/bench, a temporary one of a smoke run
     draw_only: bool = False
     write_docs: bool = False
+    commit: str | None = None
 
 
 def run_speed(request: Request) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def run_speed(request: Request) -> dict[str, Any]:
     if request.sizes and len(chosen) > 1:
         raise ValueError("--sizes are for one benchmark, but came with `bench all`; name it")
     out = request.out or (Path(tempfile.mkdtemp(prefix="plan2vec-smoke-")) if request.smoke else Path("runs") / "bench")
-    options = Options(request.seed, choose_device(request.device), request.smoke, request.sizes)
+    options = Options(request.seed, choose_device(request.device), request.smoke, request.sizes, request.commit)
     made = {name: [] if request.draw_only else run_one(SPEED[name], options, out) for name in chosen}
     tables = {name: publish(SPEED[name], out) for name in chosen}
     if request.write_docs:
