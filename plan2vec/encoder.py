@@ -18,6 +18,7 @@ from plan2vec.processes import concatenated
 
 ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
 FOURIER = "fourier"
+DEVICES = ("auto", "cpu", "cuda", "mps")
 Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have been sent to the device already
 
 
@@ -41,7 +42,8 @@ class FrameTensors:
     def __call__(self, numbers: Array) -> Tensor:
         if self.resident is not None:
             return as_images(self.resident[on_device(numbers, self.device)])
-        return as_images(torch.from_numpy(self.frames[np.asarray(numbers)]).to(self.device))
+        on_host = numbers.cpu().numpy() if isinstance(numbers, Tensor) else numbers
+        return as_images(torch.from_numpy(self.frames[on_host]).to(self.device))
 
     def batches(self, size: int = 1024) -> list[np.ndarray]:
         """The numbers of all frames in order, `size` at a time."""
@@ -198,7 +200,7 @@ class _GroupNorm(nn.GroupNorm):
     """Torch's, but it stays in the precision of its input: autocast would widen it to float32 and narrow it again."""
 
     def forward(self, input: Tensor) -> Tensor:
-        with torch.autocast(input.device.type, enabled=False):
+        with torch.autocast("cuda", enabled=False):  # nothing else is ever cast
             return F.group_norm(input, self.num_groups, self.weight.to(input.dtype), self.bias.to(input.dtype), self.eps)
 
 
@@ -312,7 +314,9 @@ def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` takes a GPU where there is one."""
+    """`auto` takes a GPU where there is one. Of several GPUs only the current one: kernels and captured updates run there."""
+    if name not in DEVICES:
+        raise ValueError(f"device must be one of {', '.join(DEVICES)}, but is {name!r}; choose among GPUs by CUDA_VISIBLE_DEVICES")
     if name != "auto":
         if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
             raise ValueError(f"device {name} was asked for but this machine has none; use --device auto")

@@ -82,6 +82,24 @@ def test_frames_of_a_memory_map_reach_the_device_whole_and_a_part_at_a_time(monk
     assert parts[1:] == [7] * 7 + [1]
 
 
+class Elsewhere(torch.Tensor):
+    """Stands for a tensor on a GPU: only a copy of it can be read by numpy."""
+
+    def __array__(self, *arguments, **options):
+        raise TypeError("can't convert a tensor of another device to numpy")
+
+    def cpu(self):
+        return self.as_subclass(torch.Tensor)
+
+
+@pytest.mark.parametrize("numbers", [np.array([4, 0, 4]), torch.tensor([4, 0, 4]), torch.tensor([4, 0, 4]).as_subclass(Elsewhere)])
+def test_frames_too_many_for_a_gpu_are_found_by_numbers_that_lie_there(numbers):
+    given = frames(5, (8, 8, 3))
+    images = FrameTensors(given, CPU)
+    assert images.resident is None
+    assert np.array_equal(images(numbers).numpy(), given[[4, 0, 4]].transpose(0, 3, 1, 2) / np.float32(255))
+
+
 # ---------------------------------------------------------------------------------------------------- shapes
 
 
@@ -353,4 +371,7 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch):
     assert choose_device("auto") == choose_device("cpu") == CPU
     for name in ("cuda", "mps"):
         with pytest.raises(ValueError, match=f"device {name} was asked for but this machine has none; use --device auto"):
+            choose_device(name)
+    for name in ("cuda:1", "gpu"):
+        with pytest.raises(ValueError, match=f"device must be one of auto, cpu, cuda, mps, but is '{name}'; .* CUDA_VISIBLE_DEVICES"):
             choose_device(name)
