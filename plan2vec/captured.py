@@ -34,7 +34,7 @@ class Step:
 
 
 class CapturedUpdate:
-    """Makes updates of the parameters that an optimizer holds; from the fourth on by replaying the third."""
+    """Makes updates of the parameters that an optimizer holds; from the fourth on by replaying that one, captured before it is made."""
 
     def __init__(self, step: Step, optimizer: torch.optim.Optimizer):
         self.step, self.optimizer = step, optimizer
@@ -74,6 +74,12 @@ class CapturedUpdate:
     def captured(self) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         graph = torch.cuda.CUDAGraph()
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(graph):
-            loss = self._make()
+        try:
+            with torch.cuda.graph(graph):
+                loss = self._make()
+        except RuntimeError as error:
+            reason = str(error.__context__ or error).splitlines()[0]  # the end of a capture that failed fails too
+            raise ValueError(
+                f"an update cannot be recorded on the GPU ({reason}); a network must not ask for values while it computes, as .item() does"
+            ) from error
         return graph, loss
