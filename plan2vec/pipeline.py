@@ -87,7 +87,7 @@ def train_map(
     """Stage 4, by the configured variant."""
     shape = (config.encoder, config.dim, config.head, config.norm_order)
     if config.variant == "value-iteration":
-        return train_value_iteration(frames, graph, *shape, config.value_iteration, config.seed, device, journal)
+        return train_value_iteration(frames, graph, *shape, config.value_iteration, config.seed, device, journal, images)
     return train_embedding(frames, graph, *shape, config.embedding, config.seed, device, journal, images=images)
 
 

@@ -48,13 +48,13 @@ class ValueIterationConfig:
 
 def train_value_iteration(
     frames: np.ndarray, graph: csr_array, encoder: str, dim: int, head: str, norm_order: float, config: ValueIterationConfig, seed: int,
-    device: torch.device, journal: Journal = Journal(),
+    device: torch.device, journal: Journal = Journal(), images: FrameTensors | None = None,
 ) -> Embedding:  # fmt: skip
     """Same inputs and output as `train_embedding`."""
     torch.manual_seed(seed)
     embedding = build_embedding(frames, encoder, dim, head, norm_order).to(device)
     embedding.set_unit(mean_length(graph, seed, device))
-    walker = Walker(embedding, graph, FrameTensors(frames, device), config, seed)
+    walker = Walker(embedding, graph, FrameTensors(frames, device) if images is None else images, config, seed)
     train(walker, walker.loss_at, config.num_updates, config.learning_rate, "embedding", journal)
     return embedding
 

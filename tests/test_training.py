@@ -2,15 +2,12 @@
 
 import math
 import os
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from plan2vec.captured import CapturedUpdate, Step
-from plan2vec.encoder import FrameTensors, make_encoder
 from plan2vec.files import remove_leftovers, replacing, write_text
 from plan2vec.training import NUM_LOG_LINES, Journal, rng_at, schedule, train
 
@@ -190,64 +187,3 @@ def test_what_a_killed_process_left_behind_is_removed_and_nothing_else(tmp_path)
     (tmp_path / ".hidden").write_text("a user's")
     remove_leftovers(tmp_path)
     assert sorted(os.listdir(tmp_path)) == [".hidden", "checkpoints"] and os.listdir(tmp_path / "checkpoints") == ["some.npz"]
-
-
-def trained_on_gpu(is_captured, journal=Journal(), stop_at=None):
-    """The bytes of a network after 20 updates."""
-    torch.manual_seed(0)
-    frames = np.random.default_rng(0).integers(256, size=(60, 16, 16, 1), dtype=np.uint8)
-    images, network = FrameTensors(frames, torch.device("cuda")), make_encoder("small", frames, 4).cuda()
-
-    def draw(update):
-        if update == stop_at:
-            raise InterruptionError
-        return (rng_at(0, update).integers(60, size=32),)
-
-    def loss(numbers):
-        return network(images(numbers)).square().mean()
-
-    step = Step(draw, loss, images)
-    train(network, step if is_captured else lambda update: step(update), 20, 1e-2, "some", journal)
-    return {name: tensor.cpu().numpy().tobytes() for name, tensor in network.state_dict().items()}
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_replayed_updates_end_in_the_same_bytes_as_updates_made_one_by_one():
-    assert trained_on_gpu(is_captured=True) == trained_on_gpu(is_captured=False)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_replayed_updates_that_were_interrupted_end_in_the_same_bytes(tmp_path):
-    journal = Journal(tmp_path, checkpoint_seconds=0)
-    with pytest.raises(InterruptionError):
-        trained_on_gpu(is_captured=True, journal=journal, stop_at=11)
-    assert journal.checkpoint("some").exists()
-    assert trained_on_gpu(is_captured=True, journal=journal) == trained_on_gpu(is_captured=True)
-
-
-def test_a_step_is_the_loss_of_what_it_draws_and_is_not_captured_without_a_gpu():
-    frames = np.arange(40, dtype=np.float32).reshape(20, 2)
-    images = FrameTensors(frames, torch.device("cpu"))
-    step = Step(lambda update: (np.array([update, update + 1]),), lambda numbers: images(numbers).sum(), images)
-    assert step(3).item() == frames[3:5].sum() and not step.can_be_captured
-
-
-def test_a_network_that_cannot_be_captured_is_refused_with_the_reason(monkeypatch):
-    @contextmanager
-    def capturing(graph):
-        try:
-            yield
-        except RuntimeError:
-            raise RuntimeError("capture ended\nin two lines") from None  # as torch does, once something was asked for
-
-    for name, stand_in in (("Stream", object), ("CUDAGraph", object), ("graph", capturing)):
-        monkeypatch.setattr(torch.cuda, name, stand_in)
-    module = nn.Linear(2, 1)
-
-    def loss():
-        raise RuntimeError("operation not permitted when stream is capturing\nmore")
-
-    step = Step(lambda update: (), loss, FrameTensors(np.zeros((4, 2), np.float32), torch.device("cpu")))
-    update = CapturedUpdate(step, torch.optim.Adam(module.parameters()))
-    with pytest.raises(ValueError, match=r"recorded on the GPU \(operation not permitted when stream is capturing\); a network must not"):
-        update.captured  # noqa: B018

@@ -66,7 +66,7 @@ def train_pairs(
         return distance_loss(distance, on_device(target, options.device), "sammon", unit)
 
     step, untrained, check_every = Step(draw, loss, images), deepcopy(embedding.state_dict()), 10**9
-    tried = options.choose(1000 if options.device.type == "cuda" else 10, 2)  # to capture an update takes as long as hundreds of them
+    tried = options.choose(1000 if options.device.type == "cuda" else 10, 2)  # to capture an update takes far longer than to replay it
     train(embedding, step, 2, LEARNING_RATE, "pairs", Journal())  # libraries choose their algorithms, which is not timed
     with stopwatch(options.device) as watch:
         train(embedding, step, tried, LEARNING_RATE, "pairs", Journal())
