@@ -8,9 +8,11 @@ the shortest path with the most hops has edges. The numbers equal scipy's up to 
 import importlib.util
 import os
 import shutil
+import sysconfig
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -31,11 +33,6 @@ def distances_from_on(device: torch.device, graph: csr_array, sources: np.ndarra
     if device.type == "cuda":
         return DeviceSearch(DeviceGraph.of(graph, device)).shared_distances_from(sources).cpu().numpy()
     return concatenated(_shares(sources), lambda some: distances_from(graph, some, choose_workers(graph, len(some))))
-
-
-def relaxed_distances(graph: csr_array, sources: np.ndarray, device: torch.device) -> np.ndarray:
-    """(len(sources), n) float32: steps from each source to every node, by torch; inf where no path leads."""
-    return relaxed(DeviceGraph.of(graph, device), sources).cpu().numpy()
 
 
 def _shares(sources: np.ndarray) -> list[np.ndarray]:
@@ -89,9 +86,11 @@ class DeviceSearch:
 
 @cache
 def can_compile() -> bool:
-    """Whether Triton is there, and the C compiler that it calls."""
+    """Whether Triton is there, the C compiler that it calls, and Python's headers, which that one reads."""
     compilers = os.environ.get("CC"), shutil.which("cc"), shutil.which("gcc"), shutil.which("clang")
-    return importlib.util.find_spec("triton") is not None and any(compilers)
+    scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")  # as Triton does: Debian's own has no headers
+    headers = Path(sysconfig.get_path("include", scheme), "Python.h")
+    return importlib.util.find_spec("triton") is not None and any(compilers) and headers.exists()
 
 
 def near_together(place: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, random_array
 from plan2vec import device_search
 from plan2vec.bench.sheets import joined, places
 from plan2vec.device_graph import DeviceGraph
-from plan2vec.device_search import DeviceSearch, distances_from_on, near_together, relaxed_distances
+from plan2vec.device_search import DeviceSearch, can_compile, distances_from_on, near_together, relaxed
 from plan2vec.search import distances_from
 
 CPU = torch.device("cpu")
@@ -38,13 +38,17 @@ def one_way_graph(seed: int, num: int = 60, density: float = 0.03) -> csr_array:
     return graph
 
 
+def relaxed_distances(graph, sources):
+    return relaxed(DeviceGraph.of(graph, CPU), sources).numpy()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_relaxed_distances_equal_dijkstras_also_one_way_and_unreachable(seed, monkeypatch):
     monkeypatch.setattr(device_search, "NUMBERS_AT_ONCE", 100)  # several blocks of rows
     graph, sources = one_way_graph(seed), np.random.default_rng(seed).choice(60, 7, replace=False)
     exact = distances_from(graph, sources)
     assert np.isinf(exact).any() and (exact[np.isfinite(exact)] > 0).any()
-    np.testing.assert_allclose(relaxed_distances(graph, sources, CPU), exact, rtol=1e-5)
+    np.testing.assert_allclose(relaxed_distances(graph, sources), exact, rtol=1e-5)
 
 
 def test_on_a_cpu_the_exact_search_is_used():
@@ -67,6 +71,17 @@ def test_each_tile_of_sources_lies_in_a_corner_of_its_own():
     assert sorted(sorted(order[first : first + 8] // 8) for first in (0, 8, 16, 24)) == [[0] * 8, [1] * 8, [2] * 8, [3] * 6]
 
 
+@pytest.mark.parametrize("missing", ["nothing", "triton", "a compiler", "headers"])
+def test_kernels_are_compiled_only_where_everything_that_it_takes_is_there(monkeypatch, tmp_path, missing):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if missing == "triton" else name)
+    monkeypatch.setattr("shutil.which", lambda name: None if missing == "a compiler" else f"/usr/bin/{name}")
+    monkeypatch.setattr("sysconfig.get_path", lambda name, scheme: str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    if missing != "headers":
+        (tmp_path / "Python.h").touch()
+    assert can_compile.__wrapped__() == (missing == "nothing")
+
+
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_kernels_find_dijkstras_distances_with_any_tuning_in_the_interpreter(tmp_path):
     graph, sources = one_way_graph(0, 24, 0.08), np.array([3, 20, 0, 11, 7])
@@ -79,10 +94,10 @@ def test_kernels_find_dijkstras_distances_with_any_tuning_in_the_interpreter(tmp
     assert np.isinf(exact).any() and (np.isfinite(exact).sum(axis=1) > 5).any()
     for found in np.load(tmp_path / "found.npy"):
         np.testing.assert_allclose(found, exact, rtol=1e-5)
-        assert np.array_equal(found, relaxed_distances(graph, sources, CPU))  # whatever the order, the same sums
+        assert np.array_equal(found, relaxed_distances(graph, sources))  # whatever the order, the same sums
 
 
-@pytest.mark.skipif(not torch.cuda.is_available() or not device_search.can_compile(), reason="needs a GPU and Triton")
+@pytest.mark.skipif(not torch.cuda.is_available() or not can_compile(), reason="needs a GPU and Triton")
 def test_on_a_gpu_the_kernels_find_dijkstras_distances(monkeypatch):
     monkeypatch.setattr(device_search, "DISTANCES_AT_ONCE", 2000 * 40)  # several lots of sources
     rng = np.random.default_rng(0)
@@ -90,4 +105,4 @@ def test_on_a_gpu_the_kernels_find_dijkstras_distances(monkeypatch):
         sources = rng.choice(graph.shape[0], 51, replace=False)
         found = DeviceSearch(DeviceGraph.of(graph, torch.device("cuda"))).distances_from(sources)
         np.testing.assert_allclose(found.cpu().numpy(), distances_from(graph, sources), rtol=1e-5)
-        assert np.array_equal(found.cpu().numpy(), relaxed_distances(graph, sources, CPU))
+        assert np.array_equal(found.cpu().numpy(), relaxed_distances(graph, sources))
