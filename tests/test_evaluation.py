@@ -126,7 +126,9 @@ def test_the_same_seed_draws_the_same_tasks():
 # ---------------------------------------------------------------------------------------------------- closures
 
 
-def test_false_closures_are_counted_exactly_and_once():
+@pytest.mark.parametrize("edges_at_once", [1, 10, 1000])
+def test_false_closures_are_counted_exactly_and_once(monkeypatch, edges_at_once):
+    monkeypatch.setattr("plan2vec.evaluation.EDGES_AT_ONCE", edges_at_once)
     false = [(0, 119), (5, 80), (11, 108)]
     truly = [manhattan(PLACES[i], PLACES[j]) for i, j in false]
     assert min(truly) > 3
