@@ -157,7 +157,7 @@ def measure_free(scene: StreetScene, loss: str) -> dict[str, float | None]:
     """Vectors that no network has to find in pictures, as many numbers and the head as of our maps, on the true network."""
     site, config = scene.true_site, scene.config
     lengths = distances_from(site.graph, np.arange(len(site.view)))
-    head = make_head("squared", 2.0, config.dim)
+    head = make_head(config.head, config.norm_order, config.dim)
     vectors = fit_free(lengths, head, loss, 5 if scene.size.is_smoke else FREE_UPDATES)
     return site.scores(pair_distance(vectors, vectors, head))
 
