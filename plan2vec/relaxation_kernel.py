@@ -33,7 +33,7 @@ class Tuning:
 
     tile: int = 8  # sources side by side, a power of two: 8 float32 are a sector of memory
     edges_at_once: int = 64  # neighbours that a program offers its row to at once, a power of two
-    reach: float = 2.0  # edges of mean length above a tile's least pending distance from where on nodes wait
+    reach: float = 4.0  # edges of mean length above a tile's least pending distance from where on nodes wait
     sweeps_at_once: int = 16  # before the host looks whether anything is pending
     num_warps: int = 1  # of 32 threads, a program
     programs_per_core: int = 32  # of `_relax`, a multiprocessor
