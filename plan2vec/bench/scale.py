@@ -24,7 +24,7 @@ from plan2vec.domains import rooms
 from plan2vec.experiments.rows import Row, select, values
 
 NAME, TITLE = "scale", "From ten thousand frames to a million"
-DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: of free vectors in 6 x 6 rooms 99 % of the walks arrive; with 32-d l2 93 %
+DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
 UPDATES, UPDATES_PER_ROUND = 1500, 300  # of the embedding, in the smallest world
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
