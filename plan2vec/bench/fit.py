@@ -76,4 +76,4 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row]) -> Figure:
-    return bar_figure(rows, "total")
+    return bar_figure(rows, "total", "seconds")

@@ -156,14 +156,14 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
     return figure
 
 
-def bar_figure(rows: list[Row], metric: str) -> Figure:
+def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
     """A bar a machine, data, method and size."""
     figure, (ax,) = panels(1, 7.0, 0.8 + 0.35 * len(select(rows, metric=metric)))
     part = select(rows, metric=metric)
     names = [f"{row['method']}, {row['domain']}{_size(row)}, {row['setting']['machine']}" for row in part]
     ax.barh(range(len(part)), [row["value"] or 0.0 for row in part], color=LOOKS[0][0])
     ax.set_yticks(range(len(part)), names, fontsize=7)
-    ax.set_xlabel(metric.replace("_", " "))
+    ax.set_xlabel(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
     return figure
 
 
