@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import sysconfig
+import warnings
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -86,11 +87,15 @@ class DeviceSearch:
 
 @cache
 def can_compile() -> bool:
-    """Whether Triton is there, the C compiler that it calls, and Python's headers, which that one reads."""
+    """Whether Triton is there, the C compiler that it calls, and Python's headers, which that one reads; says once what is missing."""
     compilers = os.environ.get("CC"), shutil.which("cc"), shutil.which("gcc"), shutil.which("clang")
     scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")  # as Triton does: Debian's own has no headers
     headers = Path(sysconfig.get_path("include", scheme), "Python.h")
-    return importlib.util.find_spec("triton") is not None and any(compilers) and headers.exists()
+    there = {"Triton": importlib.util.find_spec("triton") is not None, "a C compiler": any(compilers), "Python.h": headers.exists()}
+    missing = [name for name, is_there in there.items() if not is_there]
+    if missing:
+        warnings.warn(f"shortest distances take longer on this GPU: its kernels need {', '.join(missing)}; install it", stacklevel=2)
+    return not missing
 
 
 def near_together(place: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
