@@ -146,7 +146,9 @@ class Blocks(VecEnv):
         pass
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [None] * self.num_envs  # the render mode, which is all that is asked for: there is none
+        if attr_name != "render_mode":
+            raise AttributeError(f"the blocks have no {attr_name}: they move together, there is no environment of each")
+        return [None] * self.num_envs  # nothing is rendered
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise NotImplementedError(f"{attr_name} cannot be set: the blocks move together, there is no environment of each")
