@@ -41,4 +41,4 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row]) -> Figure:
-    return bar_figure(rows, "ratio")
+    return bar_figure(rows, "ratio", "update / forward and backward pass of the bare network")
