@@ -22,6 +22,7 @@ from plan2vec.device_graph import DeviceGraph
 from plan2vec.device_search import DeviceSearch, distances_from_on
 from plan2vec.encoder import Array, Encoder, FrameTensors, encode, make_encoder, on_device
 from plan2vec.heads import Head, make_head
+from plan2vec.losses import distance_loss, slope_loss
 from plan2vec.processes import concatenated, in_shares, size
 from plan2vec.search import best_first, choose_workers, distances_from
 from plan2vec.training import Journal, rng_at, train
@@ -37,13 +38,14 @@ class EmbeddingConfig:
     num_rounds: int = 2  # how often the goals that were searched from are replaced by new ones
     goals_per_round: int = 256  # goals searched from a round
     learning_rate: float = 1e-3  # Adam, at its highest
-    loss: Literal["relative", "sammon", "huber", "absolute"] = "relative"  # of D and the path's length: see `distance_loss`
+    loss: Literal["relative", "sammon", "huber", "absolute"] = "relative"  # of D and the path's length: see losses.py
     targets: Literal["full", "bootstrapped", "heuristic"] = "full"  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
     depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     target_scale: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
     shift: int = 0  # augmentation, as of the local metric: pixels
     brightness: float = 0.0  # share
     noise: float = 0.0  # share of white
+    slope: float = 0.0  # weight, beside the loss, of how D changes over an edge: a greedy walk lives by it (for the squared head)
     guide: float = 0.0  # share of the updates, at first, in which vectors of classical scaling show the way; so a flat map does not fold
 
 
@@ -136,6 +138,13 @@ def joined_nodes(graph: csr_array) -> np.ndarray:
     return np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))
 
 
+def random_neighbors(graph: csr_array, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(m,) a neighbour of each node (m,); of a node that leads nowhere, itself."""
+    first, num = graph.indptr[nodes], graph.indptr[nodes + 1] - graph.indptr[nodes]
+    chosen = np.minimum(first + (rng.random(len(nodes)) * num).astype(first.dtype), graph.nnz - 1)
+    return np.where(num > 0, graph.indices[chosen], nodes)
+
+
 def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
     """Mean finite distance to a few goals: the natural scale of the targets."""
     lengths = distances_from_on(device, graph, rng_at(seed, 10).choice(joined_nodes(graph), 8))
@@ -170,6 +179,9 @@ class Teacher(nn.Module):
         current = self.round_at(update * config.num_rounds // config.num_updates)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         nodes = rng.choice(current.known_nodes(rows), config.nodes_per_update)
+        if config.slope:
+            half = len(nodes) // 2
+            nodes[len(nodes) - half :] = random_neighbors(self.graph, nodes[:half], rng)
         seen = np.concatenate((nodes, current.goals[rows]))
         led = np.float32(max(0.0, 1 - update / (config.guide * config.num_updates)) if config.guide else 0.0)
         num_encoded = min(len(seen), len(self.reachable))
@@ -179,7 +191,10 @@ class Teacher(nn.Module):
         rows, nodes, seen, led = (on_device(numbers, self.images.device) for numbers in (rows, nodes, seen, led))
         vectors = self.encode(seen, changes)
         distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
-        loss = distance_loss(distance, self.targets[rows, nodes[:, None]], self.config.loss, self.unit)
+        target = self.targets[rows, nodes[:, None]]
+        loss = distance_loss(distance, target, self.config.loss, self.unit)
+        if self.config.slope:
+            loss = loss + self.config.slope * slope_loss(distance, target, self.unit)
         return (1 - led) * loss + led * self.guide_loss(vectors, seen) if self.config.guide else loss
 
     def encode(self, seen: Tensor, changes: tuple[Array, ...]) -> Tensor:
@@ -308,26 +323,3 @@ class Teacher(nn.Module):
                 hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
                 targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)
         return targets
-
-
-BEYOND = 3.0  # steps of error from where on Huber's loss grows no faster than the error
-
-
-def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:
-    """Mean error over pairs with a path; errors are taken over at least one step.
-
-    | kind     | of an error e of a path                | in training                                                               |
-    |----------|----------------------------------------|---------------------------------------------------------------------------|
-    | relative | abs(e) / path                          | never fails, forgives the few large errors, which trap a greedy walk      |
-    | sammon   | e^2 / path                             | punishes them, but now and then one update of a squared head undoes a map |
-    | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm                      |
-    | absolute | abs(e) / mean path                     | near and far alike                                                        |
-    """
-    known = target.isfinite()
-    path = target.masked_fill(~known, 0)
-    error = (distance - path).abs() * known
-    if kind in ("sammon", "huber"):
-        inner = error if kind == "sammon" else error.clamp(max=BEYOND)
-        error = inner * (2 * error - inner) / mean  # over the mean path, so that losses of all kinds are of one size
-    error = error / (mean if kind == "absolute" else path.clamp(min=1))
-    return error.sum() / known.sum().clamp(min=1)

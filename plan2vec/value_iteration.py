@@ -18,9 +18,10 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.device_search import distances_from_on
-from plan2vec.embedding import Embedding, build_embedding, distance_loss, joined_nodes, mean_length
+from plan2vec.embedding import Embedding, build_embedding, joined_nodes, mean_length
 from plan2vec.encoder import FrameTensors, encode
 from plan2vec.graph import edge_rows, select_edges
+from plan2vec.losses import distance_loss
 from plan2vec.planner import walk_many
 from plan2vec.processes import in_shares
 from plan2vec.search import connected_parts

@@ -15,8 +15,9 @@ from torch import Tensor
 from plan2vec.bench.measuring import Options, stopwatch, wait_for
 from plan2vec.captured import Step
 from plan2vec.device_search import distances_from_on
-from plan2vec.embedding import Embedding, EmbeddingConfig, build_embedding, distance_loss, mean_length
+from plan2vec.embedding import Embedding, EmbeddingConfig, build_embedding, mean_length
 from plan2vec.encoder import Array, FrameTensors, on_device
+from plan2vec.losses import distance_loss
 from plan2vec.training import Journal, rng_at, train
 
 PAIRS_PER_UPDATE, LEARNING_RATE = 32, 3e-4  # the paper's batch; the rate of `--preset paper`

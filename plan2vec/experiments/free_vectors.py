@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from plan2vec.classical_scaling import landmark_vectors
-from plan2vec.embedding import distance_loss
 from plan2vec.heads import Head
+from plan2vec.losses import distance_loss
 
 LEARNING_RATE = 0.02  # Adam, at first; falls to 0
 

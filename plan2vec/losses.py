@@ -1,0 +1,38 @@
+"""How far learned distances are from the lengths of paths: what the embedding is trained to make small."""
+
+from torch import Tensor
+
+BEYOND = 3.0  # steps of error from where on Huber's loss grows no faster than the error
+
+
+def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:
+    """Mean error over pairs with a path; errors are taken over at least one step.
+
+    | kind     | of an error e of a path                | in training                                                               |
+    |----------|----------------------------------------|---------------------------------------------------------------------------|
+    | relative | abs(e) / path                          | never fails, forgives the few large errors, which trap a greedy walk      |
+    | sammon   | e^2 / path                             | punishes them, but now and then one update of a squared head undoes a map |
+    | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm                      |
+    | absolute | abs(e) / mean path                     | near and far alike                                                        |
+    """
+    known = target.isfinite()
+    path = target.masked_fill(~known, 0)
+    error = (distance - path).abs() * known
+    if kind in ("sammon", "huber"):
+        inner = error if kind == "sammon" else error.clamp(max=BEYOND)
+        error = inner * (2 * error - inner) / mean  # over the mean path, so that losses of all kinds are of one size
+    error = error / (mean if kind == "absolute" else path.clamp(min=1))
+    return error.sum() / known.sum().clamp(min=1)
+
+
+def slope_loss(distance: Tensor, target: Tensor, mean: float) -> Tensor:
+    """Error of how D [nodes, goals] changes over an edge, over the mean path: the last half of the nodes are neighbours of the first half.
+
+    Where a walk has far to go, D may be wrong by steps; what traps the walk is a neighbour that is nearer and seems farther.
+    """
+    half = len(distance) // 2
+    known = target.isfinite()
+    error = distance - target.masked_fill(~known, 0)
+    both = known[:half] & known[len(known) - half :]
+    change = (error[:half] - error[len(error) - half :]).abs() * both
+    return change.sum() / both.sum().clamp(min=1) / mean
