@@ -11,6 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from plan2vec.adam import Adam
 from plan2vec.encoder import Array, FrameTensors
 from plan2vec.processes import size
 
@@ -36,7 +37,7 @@ class Step:
 class CapturedUpdate:
     """Makes updates of the parameters that an optimizer holds; from the fourth on by replaying that one, captured before it is made."""
 
-    def __init__(self, step: Step, optimizer: torch.optim.Optimizer):
+    def __init__(self, step: Step, optimizer: Adam):
         self.step, self.optimizer = step, optimizer
         self.inputs: tuple[Tensor, ...] = ()
         self.num_made = 0
@@ -64,7 +65,7 @@ class CapturedUpdate:
             place.copy_(numbers if numbers.is_cuda else numbers.pin_memory(), non_blocking=True)
 
     def _make(self) -> Tensor:
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         loss = self.step.loss(*self.inputs)
         loss.backward()
         self.optimizer.step()
@@ -73,7 +74,7 @@ class CapturedUpdate:
     @cached_property
     def captured(self) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         graph = torch.cuda.CUDAGraph()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         try:
             with torch.cuda.graph(graph):
                 loss = self._make()

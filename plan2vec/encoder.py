@@ -65,7 +65,7 @@ def copy_to(device: torch.device, frames: np.ndarray) -> Tensor:
 def as_images(frames: Tensor) -> Tensor:
     """uint8 [b, h, w, c] to float [b, c, h, w] in 0..1; vectors [b, d] stay as they are."""
     if frames.dtype == torch.uint8:
-        return frames.permute(0, 3, 1, 2).float() / 255
+        return frames.permute(0, 3, 1, 2) / 255
     return frames.float()
 
 

@@ -44,7 +44,8 @@ class Head(nn.Module):
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
         """[n, dim], [m, dim] -> [n, m]: from every first vector to every second."""
-        return torch.cat([self(rows[:, None], second) for rows in _blocks(first, second)])
+        blocks = [self(rows[:, None], second) for rows in _blocks(first, second)]
+        return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
 
 
 class LpHead(Head):
@@ -71,7 +72,7 @@ class LpHead(Head):
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
         """[n, dim], [m, dim] -> [n, m]. Never by the inner products that torch prefers: near zero they lose half the digits."""
-        if self.needs_scaling:
+        if self.needs_scaling or first.is_cuda:  # torch's kernel for a GPU gives a whole block of threads to every pair
             return super().pairwise(first, second)
         return torch.cdist(first, second, self.norm_order, compute_mode="donot_use_mm_for_euclid_dist")
 

@@ -25,6 +25,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from plan2vec.adam import Adam
 from plan2vec.batch_norm import share_statistics
 from plan2vec.captured import CapturedUpdate, Step
 from plan2vec.files import replacing
@@ -87,9 +88,7 @@ def train(
     Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
     """
     parameters = [p for p in module.parameters() if p.requires_grad]
-    is_cuda = parameters[0].is_cuda
-    rate = torch.tensor(learning_rate, device=parameters[0].device)
-    optimizer = torch.optim.Adam(parameters, lr=rate if is_cuda else learning_rate, fused=is_cuda, capturable=is_cuda)
+    optimizer = Adam(parameters, learning_rate)
     checkpoint = journal.checkpoint(stage)
     share_statistics(module)
     first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
@@ -100,7 +99,7 @@ def train(
     make_update = CapturedUpdate(loss_at, optimizer) if _is_captured(loss_at) else partial(_make_update, module, loss_at, optimizer)
     with journal.bar(stage.replace("_", " "), num_updates) as advance:
         for update in range(first, num_updates):
-            _set_rate(optimizer, learning_rate * schedule(update / num_updates))
+            optimizer.set_rate(learning_rate * schedule(update / num_updates))
             loss = make_update(update)
             if update % log_every == 0:
                 journal.record(stage=stage, update=update, loss=round(loss.item(), 6))
@@ -109,14 +108,14 @@ def train(
                 _save_checkpoint(checkpoint, module, optimizer, update + 1)
                 last_saved = time.monotonic()
         advance(num_updates)
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad()
     agree(module)
     module.eval()
 
 
-def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: torch.optim.Optimizer, update: int) -> Tensor:
+def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: Adam, update: int) -> Tensor:
     """The loss before the update."""
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad()
     loss = loss_at(update)
     loss.backward()
     average_gradients(module)
@@ -126,14 +125,6 @@ def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer:
 
 def _is_captured(loss_at: Callable[[int], Tensor]) -> TypeGuard[Step]:
     return isinstance(loss_at, Step) and loss_at.can_be_captured
-
-
-def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
 
 
 def frozen_copy(module: M) -> M:
@@ -156,9 +147,9 @@ def schedule(progress: float) -> float:
     return min(1.0, (progress + 1e-3) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def _save_checkpoint(path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, update: int) -> None:
+def _save_checkpoint(path: Path, module: nn.Module, optimizer: Adam, update: int) -> None:
     tensors = {f"module.{name}": tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
-    for number, state in optimizer.state_dict()["state"].items():
+    for number, state in optimizer.state().items():
         tensors |= {f"optimizer.{number}.{name}": value.contiguous() for name, value in state.items()}
     with replacing(path) as temporary:
         save_file(tensors, temporary, metadata={"update": str(update)})
@@ -172,7 +163,7 @@ def _read_checkpoint(path: Path | None) -> tuple[dict[str, Tensor], int]:
         return {name: file.get_tensor(name) for name in file.keys()}, int(file.metadata()["update"])
 
 
-def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, optimizer: Adam) -> int:
     """Module and optimizer as they were; returns the update to go on with."""
     tensors, update = checkpoint
     if not tensors:
@@ -184,5 +175,5 @@ def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, opti
         if name.startswith("optimizer."):
             _, number, key = name.split(".")
             state.setdefault(int(number), {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    optimizer.load_state(state)
     return update

@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plan2vec"
 ORDER = (
-    "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "captured",
-    "overlaps", "augmentation", "classical_scaling", "training", "search", "balls", "device_graph", "relaxation_kernel",
+    "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "adam", "captured",
+    "overlaps", "augmentation", "classical_scaling", "losses", "training", "search", "balls", "device_graph", "relaxation_kernel",
     "device_search", "local_metric", "graph", "sparsify", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
     "config", "domains", "run", "model", "pipeline", "control", "readers", "shaping", "reward",
     "relabel", "evaluation", "grow", "estimator", "estimate", "figures",
