@@ -174,7 +174,7 @@ class Teacher(nn.Module):
             self.register_buffer("reference_round", torch.tensor(-1))
 
     def draw(self, update: int) -> tuple[Array, ...]:
-        """A block of goals and nodes: which rows of the targets, which nodes, the guide's weight, and how their frames change."""
+        """A block of nodes and goals: which rows of the targets, whose frames, how much the guide weighs, and how the frames change."""
         config, rng = self.config, rng_at(self.seed, 11, update)
         current = self.round_at(update * config.num_rounds // config.num_updates)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
@@ -183,19 +183,21 @@ class Teacher(nn.Module):
             half = len(nodes) // 2
             nodes[len(nodes) - half :] = random_neighbors(self.graph, nodes[:half], rng)
         seen = np.concatenate((nodes, current.goals[rows]))
-        led = np.float32(max(0.0, 1 - update / (config.guide * config.num_updates)) if config.guide else 0.0)
-        num_encoded = min(len(seen), len(self.reachable))
-        return rows, nodes, seen, np.array(led), *draw_changes(config, self.images, num_encoded, rng)
+        led = [np.array(max(0.0, 1 - update / (config.guide * config.num_updates)), np.float32)] if config.guide else []
+        return rows, seen, *led, *draw_changes(config, self.images, min(len(seen), len(self.reachable)), rng)
 
-    def loss(self, rows: Array, nodes: Array, seen: Array, led: Array, *changes: Array) -> Tensor:
-        rows, nodes, seen, led = (on_device(numbers, self.images.device) for numbers in (rows, nodes, seen, led))
-        vectors = self.encode(seen, changes)
-        distance = self.embedding.head.pairwise(vectors[: len(nodes)], vectors[len(nodes) :])  # [nodes, goals]
-        target = self.targets[rows, nodes[:, None]]
-        loss = distance_loss(distance, target, self.config.loss, self.unit)
-        if self.config.slope:
-            loss = loss + self.config.slope * slope_loss(distance, target, self.unit)
-        return (1 - led) * loss + led * self.guide_loss(vectors, seen) if self.config.guide else loss
+    def loss(self, rows: Array, seen: Array, *more: Array) -> Tensor:
+        device, config = self.images.device, self.config
+        rows, seen, led, changes = on_device(rows, device), on_device(seen, device), more[: config.guide > 0], more[config.guide > 0 :]
+        vectors, num_nodes = self.encode(seen, changes), len(seen) - len(rows)
+        distance = self.embedding.head.pairwise(vectors[:num_nodes], vectors[num_nodes:])  # [nodes, goals]
+        target = self.targets[rows, seen[:num_nodes, None]]
+        loss = distance_loss(distance, target, config.loss, self.unit)
+        if config.slope:
+            loss = loss + config.slope * slope_loss(distance, target, self.unit)
+        for weight in led:
+            loss = loss.lerp(self.guide_loss(vectors, seen), on_device(weight, device))
+        return loss
 
     def encode(self, seen: Tensor, changes: tuple[Array, ...]) -> Tensor:
         """[b, dim] vectors of the numbered frames; on a graph of fewer nodes than that, of each node once."""

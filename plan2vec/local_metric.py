@@ -165,18 +165,20 @@ def _train_on(
 
 def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]) -> Step:
     """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by construction."""
+    apart = moments(pairs)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(*stream, update)
         first, gap = draw_neighbors(pairs, config.batch_size, rng)
         numbers = np.concatenate((first, first + gap))
-        return gap.astype(np.float32), numbers, pairs.sequence[numbers], *draw_changes(config, images, len(numbers), rng)
+        return gap.astype(np.float32), np.stack((numbers, apart[numbers])), *draw_changes(config, images, len(numbers), rng)
 
-    def loss(gap: Array, numbers: Array, labels: Array, *changes: Array) -> Tensor:
+    def loss(gap: Array, drawn: Array, *changes: Array) -> Tensor:
+        numbers, moment = on_device(drawn, images.device)
         vectors = in_shares(len(numbers), lambda part: metric.embed(augment(images(numbers[part]), config, changes, part)))
         num, distance = len(gap), all_distances(vectors)  # [2b, 2b]
         near = safe_norm(vectors[:num] - vectors[num:])
-        far = all_far(on_device(numbers, distance.device), on_device(labels, distance.device), pairs.max_gap)
+        far = (moment[:, None] - moment).abs() > 2 * pairs.max_gap
         if config.loss == "nce":
             return nce_loss(near, distance[:num], far[:num])
         far_loss = far_distance_loss(distance, far, pairs.max_gap, config.loss)
@@ -251,9 +253,10 @@ def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return (pairs.sequence[first] != pairs.sequence[second]) | (np.abs(first - second) > 2 * pairs.max_gap)
 
 
-def all_far(numbers: Tensor, labels: Tensor, max_gap: int) -> Tensor:
-    """[b, b] bool: `is_far` of all pairs of the numbered frames of the labelled sequences."""
-    return (labels[:, None] != labels) | ((numbers[:, None] - numbers).abs() > 2 * max_gap)
+def moments(pairs: Pairs) -> np.ndarray:
+    """(n,) when each frame was, had all been recorded one sequence after the other: those that `is_far` are more than 2 x max_gap apart."""
+    begins = np.diff(pairs.sequence, prepend=pairs.sequence[:1]) != 0
+    return np.arange(len(begins)) + 2 * pairs.max_gap * np.cumsum(begins)
 
 
 def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
