@@ -97,20 +97,53 @@ def train(
     log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
     make_update = CapturedUpdate(loss_at, optimizer) if _is_captured(loss_at) else partial(_make_update, module, loss_at, optimizer)
+    losses = LossLog(stage, journal)
     with journal.bar(stage.replace("_", " "), num_updates) as advance:
         for update in range(first, num_updates):
             optimizer.set_rate(learning_rate * schedule(update / num_updates))
             loss = make_update(update)
             if update % log_every == 0:
-                journal.record(stage=stage, update=update, loss=round(loss.item(), 6))
+                losses.add(update, loss)
                 advance(update)
             if checkpoint and time.monotonic() - last_saved > journal.checkpoint_seconds:
                 _save_checkpoint(checkpoint, module, optimizer, update + 1)
                 last_saved = time.monotonic()
         advance(num_updates)
+    losses.write()
     optimizer.zero_grad()
     agree(module)
     module.eval()
+
+
+class LossLog:
+    """Lines of metrics.jsonl. A loss on a GPU is written down when the next one comes: to wait for it would stop the updates behind it."""
+
+    def __init__(self, stage: str, journal: Journal):
+        self.stage, self.journal = stage, journal
+        self.waiting: tuple[int, Tensor, torch.cuda.Event] | None = None
+
+    def add(self, update: int, loss: Tensor) -> None:
+        self.write()
+        if self.journal.folder is None:
+            return
+        if not loss.is_cuda:
+            self._record(update, loss)
+            return
+        on_host, arrived = torch.empty((), dtype=loss.dtype, pin_memory=True), torch.cuda.Event()
+        on_host.copy_(loss.detach(), non_blocking=True)
+        arrived.record()
+        self.waiting = (update, on_host, arrived)
+
+    def write(self) -> None:
+        """What has not been written yet."""
+        if self.waiting is not None:
+            update, on_host, arrived = self.waiting
+            arrived.synchronize()
+            self._record(update, on_host)
+            self.waiting = None
+
+    def _record(self, update: int, loss: Tensor) -> None:
+        self.journal.record(stage=self.stage, update=update, loss=round(loss.item(), 6))
 
 
 def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: Adam, update: int) -> Tensor:
