@@ -14,6 +14,7 @@ from plan2vec.embedding import (
     Teacher,
     build_embedding,
     mean_length,
+    random_neighbors,
     train_embedding,
 )
 from plan2vec.encoder import FrameTensors
@@ -309,3 +310,31 @@ def test_tasks_that_are_not_allowed_are_not_learned_from():
     targets = current.targets.numpy()[np.argsort(current.goals)]
     assert np.isinf(targets[0, 5]) and np.isinf(targets[5, 0]) and targets[0, 4] == 4
     assert np.isfinite(targets).sum() == 40 * 40 - 2
+
+
+def test_with_a_slope_the_last_half_of_the_nodes_are_neighbors_of_the_first_half():
+    config = dataclasses.replace(QUICK, slope=1.0, nodes_per_update=21)
+    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 4, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0)
+    for update in range(5):
+        rows, seen = teacher.draw(update)
+        first, last = seen[:10], seen[11:21]
+        assert len(rows) == 32 and (((first - last) % 40 == 1) | ((first - last) % 40 == 39)).all()
+        assert set((first - last) % 40) == {1, 39}
+
+
+def test_a_node_that_leads_nowhere_is_its_own_neighbor():
+    one_way = graph_of(3, {(0, 1): 1.0, (1, 2): 1.0})
+    neighbors = random_neighbors(one_way, np.array([0, 1, 2, 2]), np.random.default_rng(0))
+    assert neighbors.tolist() == [1, 2, 2, 2]
+
+
+def test_a_slope_makes_the_change_of_the_distance_over_an_edge_more_exact():
+    errors = []
+    for slope in (0.0, 3.0):
+        config = dataclasses.replace(QUICK, slope=slope, loss="huber", num_updates=300, goals_per_round=40)
+        embedding = train_embedding(RING_FRAMES, RING, "mlp", 8, "squared", 2.0, config, 0, CPU)
+        with torch.no_grad():
+            vectors = embedding(torch.from_numpy(RING_FRAMES))
+            wrong = embedding.head.pairwise(vectors, vectors).numpy() - distances_from(RING, np.arange(40))
+        errors.append(np.abs(np.diff(wrong, axis=0)).mean())
+    assert errors[1] < 0.8 * errors[0], errors

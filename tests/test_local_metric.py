@@ -24,6 +24,7 @@ from plan2vec.local_metric import (
     far_distance_loss,
     is_far,
     local_vectors,
+    moments,
     nce_loss,
     pair_distances,
     recorded_pairs,
@@ -203,6 +204,8 @@ def test_far_pairs_lie_in_other_sequences_or_more_than_two_gaps_apart():
     first, second = rng.integers(0, 100, (2, 2000))
     naive = [SEQUENCE[i] != SEQUENCE[j] or abs(i - j) > 4 for i, j in zip(first, second, strict=True)]
     assert is_far(pairs, first, second).tolist() == naive and 50 < naive.count(False) < 500
+    when = moments(pairs)
+    assert (np.abs(when[first] - when[second]) > 2 * pairs.max_gap).tolist() == naive
     drawn = draw_far(pairs, np.resize(STEPS, 4000), rng)
     assert np.mean(is_far(pairs, *drawn)) > 0.999
 

@@ -61,8 +61,9 @@ def settings(size: int, seed: int) -> Config:
 
 
 def table(rows: list[Row]) -> list[str]:
+    rows = sorted(rows, key=lambda row: row["setting"]["frames"])
     lines = number_table(rows, ("simulate", *COLUMNS, "updates_local", "updates_embedding"), ("frames",))
-    return [*lines, "", *markdown(["machine", "from frames", "to frames", "exponent"], exponents(rows))]
+    return [*lines, *markdown(["machine", "from frames", "to frames", "exponent"], exponents(rows))]
 
 
 def exponents(rows: list[Row]) -> list[list[str]]:
