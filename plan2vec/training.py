@@ -88,8 +88,6 @@ def train(
     Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
     """
     parameters = [p for p in module.parameters() if p.requires_grad]
-    if parameters[0].device.type == "cpu":
-        module.to(memory_format=torch.channels_last)  # a quarter less time for the convolutions of a CPU
     optimizer = Adam(parameters, learning_rate)
     checkpoint = journal.checkpoint(stage)
     share_statistics(module)
@@ -113,7 +111,6 @@ def train(
         advance(num_updates)
     losses.write()
     optimizer.zero_grad()
-    module.to(memory_format=torch.contiguous_format)
     agree(module)
     module.eval()
 

@@ -139,6 +139,9 @@ def _words(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{DIGITS}g}"
 
 
+TITLES = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}  # of metrics whose names lack it
+
+
 def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -> Figure:
     """A panel a metric: against the size, both axes logarithmic, a line a machine and method."""
     figure, axes = panels(len(metrics))
@@ -150,7 +153,7 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
             color, marker, dashes = LOOKS[look % len(LOOKS)]
             if points:
                 ax.plot(*zip(*points, strict=True), dashes, color=color, marker=marker, markersize=5, label=f"{method}, {machine}")
-        ax.set(xscale="log", yscale="log", xlabel=size, title=metric.replace("_", " "))
+        ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
         ax.grid(color="0.9")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return figure
