@@ -13,8 +13,13 @@ from plan2vec.shaping import Mode
 
 DESCRIPTION = "The commands. Answers go to standard output, everything else to standard error; exit code 2 for a user's mistake."
 Device = Literal["auto", "cpu", "cuda", "mps"]
+Preset = Literal["default", "quick", "paper"]
 Settings = Annotated[Config, tyro.conf.arg(name="")]
 ReadSettings = Annotated[ReadOptions, tyro.conf.arg(name="")]
+
+
+def quick() -> Config:
+    return preset("quick")
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,8 @@ class Demo:
     num_rollouts: int = 1000  # random walks of 10 frames
     device: Device = "auto"
     json: bool = False  # print the scorecard as one JSON object
-    preset: Literal["default", "paper"] = "default"  # start from these settings
-    config: Settings = field(default_factory=Config)
+    preset: Preset = "quick"  # start from these settings: half the work of a fit's default is enough for these frames
+    config: Settings = field(default_factory=quick)
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Fit:
     device: Device = "auto"
     checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
     json: bool = False  # print the scorecard as one JSON object
-    preset: Literal["default", "paper"] = "default"  # start from these settings
+    preset: Preset = "default"  # start from these settings
     config: Settings = field(default_factory=Config)
 
 
@@ -205,11 +210,11 @@ Command = Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | Closure
 
 def parse(arguments: list[str]) -> Command:
     """The command with its settings; --preset changes the defaults that the help shows."""
-    settings = preset(_preset_name(arguments))
+    given = _preset_name(arguments)
     subcommand = tyro.conf.subcommand
     commands = (
-        Annotated[Demo, subcommand("demo", default=Demo(config=settings))]
-        | Annotated[Fit, subcommand("fit", default=Fit(tyro.MISSING, tyro.MISSING, config=settings))]
+        Annotated[Demo, subcommand("demo", default=Demo(config=preset(given or Demo.preset)))]
+        | Annotated[Fit, subcommand("fit", default=Fit(tyro.MISSING, tyro.MISSING, config=preset(given or Fit.preset)))]
         | Annotated[Inspect, subcommand("inspect")]
         | Annotated[PlanCommand, subcommand("plan")]
         | Annotated[Evaluate, subcommand("evaluate")]
@@ -224,13 +229,14 @@ def parse(arguments: list[str]) -> Command:
     return tyro.cli(commands, prog="plan2vec", description=DESCRIPTION, args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
 
 
-def _preset_name(arguments: list[str]) -> str:
+def _preset_name(arguments: list[str]) -> str | None:
+    """What was typed; None: each command has its own."""
     for place, argument in enumerate(arguments):
         if argument == "--preset" and place + 1 < len(arguments):
             return arguments[place + 1]
         if argument.startswith("--preset="):
             return argument.split("=", 1)[1]
-    return "default"
+    return None
 
 
 def typed_settings(arguments: list[str]) -> frozenset[str]:

@@ -153,8 +153,8 @@ def demo(command: Demo, given: frozenset[str]) -> None:
 
 
 def demo_name(command: Demo) -> str:
-    """demo-ROOM and the settings that differ from the default, so that two different demos never meet in one folder."""
-    changed = [text.split(" (")[0] for text in differences(to_json(Config()), to_json(command.config))]
+    """demo-ROOM and the settings that differ from a demo's, so that two different demos never meet in one folder."""
+    changed = [text.split(" (")[0] for text in differences(to_json(Demo().config), to_json(command.config))]
     values = [f"-{name.replace('_', '-')}-{_setting(command.config, name)}" for name in changed]
     rollouts = f"-rollouts-{command.num_rollouts}" if command.num_rollouts != 1000 else ""
     name = f"demo-{command.room}{rollouts}{''.join(values)}"

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plan2vec.cli import main
+from plan2vec.arguments import Demo, parse
+from plan2vec.cli import demo_name, main
+from plan2vec.config import Config, preset
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
 from plan2vec.readers.npz import write_npz
@@ -126,6 +128,15 @@ def test_the_demo_names_its_folder_after_what_was_changed(tmp_path, capsys, monk
     assert card["num_frames"] == 300 and (tmp_path / "runs/t/report.html").exists()
     answer(capsys, "demo", "--num-rollouts", "12", "--dim", "2", "--local-metric.num-updates", "5", "--embedding.num-updates", "5")
     assert len(list((tmp_path / "runs").glob("demo-c-maze-rollouts-12-dim-2-*"))) == 1
+
+
+def test_a_demo_starts_from_quick_settings_a_fit_from_the_default_and_both_from_what_is_typed():
+    fit = ["fit", "here.npz", "--out", "there"]
+    assert parse(["demo"]).config == preset("quick") == Demo().config and parse(fit).config == Config()
+    for name in ("default", "quick", "paper"):
+        assert parse(["demo", "--preset", name]).config == parse([*fit, f"--preset={name}"]).config == preset(name)
+    assert demo_name(parse(["demo", "--room", "open"])) == "demo-open"
+    assert "num-updates-400" in demo_name(parse(["demo", "--preset", "default"]))
 
 
 def test_pure_noise_warns_and_finishes(tmp_path, capsys):

@@ -31,7 +31,7 @@ def test_settings_that_were_given_stay():
     assert settled.local_metric.brightness == MOVING_LOCAL_METRIC["brightness"]
 
 
-@pytest.mark.parametrize("config", [Config(), preset("paper")])
+@pytest.mark.parametrize("config", [Config(), preset("paper"), preset("quick")])
 def test_a_fixed_camera_changes_nothing(config):
     assert follow_view(config, simulate("c-maze", 5, 10, 0)) == replace(config, view="fixed")
 
