@@ -1,7 +1,7 @@
 """Adam, as torch has it, with what a GPU needs: all in one kernel, a rate that a captured update can read, and work for all of the GPU.
 
-Torch's fused kernel gives 65,536 numbers to one multiprocessor, so that a small network keeps two or three of a hundred busy, for longer
-than its forward pass takes. Cut into pieces, the same parameters take a tenth of that. A checkpoint knows nothing of pieces.
+Torch's fused kernel gives 65,536 numbers to one multiprocessor, so that a small network keeps two or three of a hundred busy. Cut into
+pieces, the same parameters keep many busy and take less time. A checkpoint knows nothing of pieces.
 """
 
 from collections.abc import Iterable

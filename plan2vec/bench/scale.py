@@ -6,8 +6,8 @@ more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
 
 One world of many rooms (plan2vec/domains/rooms.py): a longer recording explores more of it at the same density, 2,500 frames a room, so
 1,000,000 frames are 20 x 20 rooms. Frames are written to a file as they are drawn and memory-mapped. Settings are the defaults, but
-for the encoder (medium), the closures (within 1.2 steps, about 110 a frame; tested by common neighbours alone: the other test leaves out a
-fifth of the true ones, and a walk ends beside its goal), the map (64 dimensions, squared head, Huber's loss: many rooms are many loops,
+for the encoder (medium), the closures (within 1.2 steps; tested by common neighbours alone: the other test leaves out true ones too, and
+then a walk ends beside its goal and not at it), the map (64 dimensions, squared head, Huber's loss: many rooms are many loops,
 as streets are; slope 1) and the updates, of which a larger world takes more; they stand in the rows. The exponent is that of all sizes
 measured on one machine. Not yet right at 1,000,000 frames (commit 4a9ed7a): after 1,265 updates the local metric takes some of the 400
 rooms for others, a quarter of the closures is false, and half of the walks go astray.
@@ -28,7 +28,7 @@ from plan2vec.experiments.rows import Row, markdown, select
 
 NAME, TITLE = "scale", "From ten thousand frames to a million"
 DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
-RADIUS = 1.2  # steps; about 110 neighbours a frame
+RADIUS = 1.2  # steps within which frames are joined
 UPDATES, ROUNDS = 8000, 30  # of the embedding; updates in the smallest world
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
