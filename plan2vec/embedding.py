@@ -188,7 +188,8 @@ class Teacher(nn.Module):
 
     def loss(self, rows: Array, seen: Array, *more: Array) -> Tensor:
         device, config = self.images.device, self.config
-        rows, seen, led, changes = on_device(rows, device), on_device(seen, device), more[: config.guide > 0], more[config.guide > 0 :]
+        rows, seen = on_device(rows, device), on_device(seen, device)
+        led, changes = (more[:1], more[1:]) if config.guide else ((), more)
         vectors, num_nodes = self.encode(seen, changes), len(seen) - len(rows)
         distance = self.embedding.head.pairwise(vectors[:num_nodes], vectors[num_nodes:])  # [nodes, goals]
         target = self.targets[rows, seen[:num_nodes, None]]
