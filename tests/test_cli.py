@@ -224,7 +224,16 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "setting", [("--dim", "0"), ("--radius", "-1"), ("--holdout", "1"), ("--norm-order", "0.5"), ("--directed",), ("--encoder", "nope")]
+    "setting",
+    [
+        ("--dim", "0"),
+        ("--radius", "-1"),
+        ("--holdout", "1"),
+        ("--norm-order", "0.5"),
+        ("--directed",),
+        ("--encoder", "nope"),
+        ("--embedding.slope", "-1"),
+    ],  # fmt: skip
 )
 def test_impossible_settings_are_refused(recordings, capsys, tmp_path, setting):
     refusal(capsys, "fit", str(recordings), "--out", str(tmp_path / "run"), *QUICK, *setting)
