@@ -233,7 +233,7 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
         ("--directed",),
         ("--encoder", "nope"),
         ("--embedding.slope", "-1"),
-    ],  # fmt: skip
+    ],
 )
 def test_impossible_settings_are_refused(recordings, capsys, tmp_path, setting):
     refusal(capsys, "fit", str(recordings), "--out", str(tmp_path / "run"), *QUICK, *setting)
