@@ -159,12 +159,18 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
     return figure
 
 
+WIDE = 50.0  # bars that differ by more than this factor are drawn on a logarithmic axis: the least could not be seen
+
+
 def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
     """A bar a machine, data, method and size."""
     figure, (ax,) = panels(1, 7.0, 0.8 + 0.35 * len(select(rows, metric=metric)))
     part = select(rows, metric=metric)
     names = [f"{row['method']}, {row['domain']}{_size(row)}, {row['setting']['machine']}" for row in part]
     ax.barh(range(len(part)), [row["value"] or 0.0 for row in part], color=LOOKS[0][0])
+    shown = [row["value"] for row in part if row["value"]]
+    if shown and max(shown) > WIDE * min(shown):
+        ax.set_xscale("log")
     ax.set_yticks(range(len(part)), names, fontsize=7)
     ax.set_xlabel(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
     return figure
