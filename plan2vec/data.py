@@ -158,7 +158,7 @@ def still_stretches(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
     first = np.arange(len(sequence))
     for number in start[change <= limit] + 1:  # in order, so the stretch of the frame before is known
         head = first[number - 1]
-        if _mean_change(frames[head : head + 1], frames[number : number + 1])[0] <= limit:
+        if head == number - 1 or _mean_change(frames[head : head + 1], frames[number : number + 1])[0] <= limit:
             first[number] = head
     return first
 

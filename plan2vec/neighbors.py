@@ -18,7 +18,7 @@ TILE = 2048  # most rows of one block of distances
 NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 2 GB and 256 MB of float32
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
 FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
-PAIRS_AT_ONCE = 2048  # whose distances are taken together: their vectors fit into a core's cache
+PAIRS_AT_ONCE = {"cuda": 2**23, "cpu": 2048}  # whose distances are taken together; on a CPU their vectors fit into a core's cache
 NUM_CHECKED = 500  # frames that the recall is measured on
 
 
@@ -41,10 +41,11 @@ class NearPairs:
 def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Search = "exact") -> NearPairs:
     """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, so memory is O(n k)."""
     if not is_approximate(search, len(vectors), device):
-        return _unique_pairs(_exact_keys(vectors, max_distance, max_neighbors, device), vectors)
+        return _unique_pairs(_exact_keys(vectors, max_distance, max_neighbors, device), vectors, device)
     found = _approximate_pairs(vectors, max_distance, max_neighbors)
     keys = found.min(axis=0) * len(vectors) + found.max(axis=0)
-    return replace(_unique_pairs(keys, vectors), recall=_measured_recall(found, vectors, max_distance, max_neighbors, device))
+    recall = _measured_recall(found, vectors, max_distance, max_neighbors, device)
+    return replace(_unique_pairs(keys, vectors, device), recall=recall)
 
 
 def is_approximate(search: Search, num_frames: int, device: torch.device) -> bool:
@@ -118,17 +119,26 @@ def nearest(vectors: np.ndarray, queries: np.ndarray, num: int, device: torch.de
     return number.cpu().numpy(), distance.cpu().numpy()
 
 
-def _unique_pairs(keys: np.ndarray, vectors: np.ndarray) -> NearPairs:
-    """Each unordered pair once; distances anew by subtraction, which is exact near 0 where the matrix product is not."""
-    keys.sort()  # numpy's unique hashes first, which is 20 times slower here
+def _unique_pairs(keys: np.ndarray, vectors: np.ndarray, device: torch.device) -> NearPairs:
+    """Each unordered pair once."""
+    if device.type == "cuda":
+        keys = torch.from_numpy(keys).to(device).sort().values.cpu().numpy()
+    else:
+        keys.sort()  # numpy's unique hashes first, which is 20 times slower here
     keys = keys[np.diff(keys, prepend=-1) > 0]
     first, second = keys // len(vectors), keys % len(vectors)
     apart = first < second
     first, second = first[apart], second[apart]
-    distance = np.empty(len(first), np.float32)
-    for begin in range(0, len(first), PAIRS_AT_ONCE):
-        part = slice(begin, begin + PAIRS_AT_ONCE)
-        difference = vectors.take(first[part], axis=0)
-        difference -= vectors.take(second[part], axis=0)
-        distance[part] = np.sqrt(np.square(difference, out=difference).sum(axis=1))
-    return NearPairs(first, second, distance)
+    return NearPairs(first, second, _distances(vectors, first, second, device))
+
+
+def _distances(vectors: np.ndarray, first: np.ndarray, second: np.ndarray, device: torch.device) -> np.ndarray:
+    """(m,) float32; by subtraction, which is exact near 0 where the matrix product is not."""
+    points, distance = torch.from_numpy(vectors).to(device), np.empty(len(first), np.float32)
+    size = PAIRS_AT_ONCE.get(device.type, PAIRS_AT_ONCE["cpu"])
+    for begin in range(0, len(first), size):
+        part = slice(begin, begin + size)
+        ends = (torch.from_numpy(numbers[part]).to(device) for numbers in (first, second))
+        from_, to = (points.index_select(0, numbers) for numbers in ends)
+        distance[part] = (from_ - to).square_().sum(1).sqrt_().cpu().numpy()
+    return distance
