@@ -1,7 +1,8 @@
 """Which loop closures to believe. One false closure (a "worm-hole") shortens thousands of distances.
 
 Without truth at hand, a closure i - j is believed when other recorded evidence supports it:
-- *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none.
+- *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none. Two whole regions that
+  the metric half confuses have, but not where the common neighbours must be nearer than the closure is long (`common_reach`).
 - *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N T N)_ij > 0.
   It also finds clusters of false closures, through a wall say, but needs dense recordings.
 - *short detour*, where recordings are too sparse for that: i and j are near each other already by recorded steps and
@@ -45,6 +46,7 @@ class ClosureConfig:
     max_neighbors: int = 200  # nearest candidates a frame
     search: Literal["auto", "exact", "approximate"] = "auto"  # how they are found; auto: by usearch in large recordings on a CPU
     support: Literal["auto", "both", "common", "detour", "none"] = "auto"  # tests a closure must pass; auto: by local density
+    common_reach: float = 1.0  # share of the radius within which a frame is a common neighbour of both ends; less is stricter
     max_detour: float = 4.0  # steps within which a doubtful closure's ends must be joined by recorded steps and surer closures
     max_unsupported: float = 0.1  # the radius stops growing where more than this share of the candidates fails
 
@@ -79,11 +81,11 @@ def choose_closures(
     if radius is not None:
         reason = "as given"
     tests, tests_reason = choose_tests(distinct[distinct <= grown], num_frames, config)
-    believed, share = _believe(candidates, grown, sequence, tests, device)
+    believed, share = _believe(candidates, grown, sequence, tests, config.common_reach, device)
     while radius is None and share > config.max_unsupported and grown > start * 1.001:
         grown = max(start, grown * 0.95)
         reason = f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording, stopped by unsupported candidates"
-        believed, share = _believe(candidates, grown, sequence, tests, device)
+        believed, share = _believe(candidates, grown, sequence, tests, config.common_reach, device)
     if SHORT_DETOUR in tests:
         num_before = len(believed)
         believed = believed.select(may_show_one_place(believed, kind))
@@ -124,21 +126,23 @@ def choose_tests(distance: np.ndarray, num_frames: int, config: ClosureConfig) -
 
 
 def _believe(
-    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], device: torch.device
+    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], common_reach: float, device: torch.device
 ) -> tuple[NearPairs, float]:
     """Candidates within the radius that pass the tests of support by neighbours, and the share that fails."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if "common neighbours" in tests:
-        passed &= has_common_neighbors(within, sequence, 2, device)
+        passed &= has_common_neighbors(within, sequence, 2, device, common_reach * radius)
     if "transition support" in tests:
         passed &= has_transition_support(within, sequence, device)
     return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0
 
 
-def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU) -> np.ndarray:
-    """(m,) bool: at least `num` frames are near both frames of a pair (by candidates or by a recorded step)."""
-    near = _pattern(pairs, np.inf, len(sequence)) + _transition_pattern(sequence)
+def has_common_neighbors(
+    pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU, reach: float = np.inf
+) -> np.ndarray:
+    """(m,) bool: at least `num` frames are near both frames of a pair (by a candidate within `reach` or by a recorded step)."""
+    near = _pattern(pairs, reach, len(sequence)) + _transition_pattern(sequence)
     return share_columns(near, near, pairs.first, pairs.second, num, device)
 
 

@@ -233,6 +233,7 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
         ("--directed",),
         ("--encoder", "nope"),
         ("--embedding.slope", "-1"),
+        ("--closures.common-reach", "0"),
     ],
 )
 def test_impossible_settings_are_refused(recordings, capsys, tmp_path, setting):

@@ -174,9 +174,10 @@ def test_clustered_worm_holes_pass_the_first_test_but_not_the_second():
     true = zip(DENSE.first.tolist(), DENSE.second.tolist(), DENSE.distance.tolist(), strict=True)
     candidates = pairs_of([*true, *((i, j, 0.8) for i, j in false)])
     assert len(false) > 100
-    common = as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support="common").pairs)
-    both = as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support="both").pairs)
+    believed = lambda **config: as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, **config).pairs)  # noqa: E731
+    common, both, strict = believed(support="common"), believed(support="both"), believed(support="common", common_reach=0.75)
     assert len(false & common) == len(false) and len(false & both) == 0
+    assert len(false & strict) == 0 and len(strict) > 0.99 * len(common - false)  # nearer common neighbours: no two regions are that alike
 
 
 def test_sparse_recordings_lose_few_of_their_true_closures():
