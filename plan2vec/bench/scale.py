@@ -28,8 +28,8 @@ from plan2vec.experiments.rows import Row, markdown, select
 
 NAME, TITLE = "scale", "From ten thousand frames to a million"
 DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
-RADIUS = 1.0  # steps within which frames are joined
-LOCAL_UPDATES, UPDATES, ROUNDS = 1200, 8000, 30  # of local metric and embedding; updates in the smallest world
+RADIUS, COMMON_REACH = 1.2, 0.75  # steps within which frames are joined, and share of them within which two others must be near both
+UPDATES, ROUNDS = 8000, 30  # of the embedding; updates in the smallest world
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 
@@ -49,13 +49,14 @@ def run(options: Options) -> Iterator[list[Row]]:
 
 
 def settings(size: int, seed: int) -> Config:
-    """The defaults, with more to learn where there is more of the world: updates grow as its width does."""
+    """The defaults, with more to learn where there is more of the world: the embedding's updates grow as its width does, those of the
+    local metric faster, since all rooms must be told apart from all others."""
     config = Config(seed=seed)
     columns, rows = rooms.world_size(size)
     width = max(1.0, (columns * rows) ** 0.5 / 2)  # of the smallest world of this benchmark
-    local = replace(config.local_metric, num_updates=round(LOCAL_UPDATES * width))
+    local = replace(config.local_metric, num_updates=round(config.local_metric.num_updates * width**1.5))
     embedding = replace(config.embedding, loss="huber", slope=1.0, num_updates=round(UPDATES * width), num_rounds=ROUNDS)
-    closures = replace(config.closures, support="common")
+    closures = replace(config.closures, support="common", common_reach=COMMON_REACH)
     return replace(
         config, dim=DIM, head="squared", encoder=ENCODER, radius=RADIUS, local_metric=local, closures=closures, embedding=embedding
     )
