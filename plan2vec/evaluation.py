@@ -5,11 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from plan2vec.balls import neighbor_lists
 from plan2vec.data import Sequences, SuccessRule, split_sequences, transitions
+from plan2vec.device_graph import DeviceGraph
+from plan2vec.device_search import DeviceSearch
 from plan2vec.domains import find_domain
 from plan2vec.graph import closure_entries, edge_rows, places
 from plan2vec.local_metric import recorded_pairs
@@ -20,6 +23,7 @@ from plan2vec.search import choose_workers, connected_parts, distances_from
 from plan2vec.training import rng_at
 from plan2vec.version import __version__
 
+CPU = torch.device("cpu")
 NUM_GOALS = 64  # goals of the episodes that need exact distances
 NUM_COST_PLANS = 16  # plans whose cost is counted
 EDGES_AT_ONCE = 2**18  # closures whose true distances are looked at together
@@ -55,12 +59,14 @@ class Episodes:
 
 def scorecard(
     graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int, truth: Truth | None = None, rule: SuccessRule = SuccessRule(),
-    false_beyond: float | None = None, min_gap: int = 0,
+    false_beyond: float | None = None, min_gap: int = 0, device: torch.device = CPU, costs: bool = True,
 ) -> dict[str, object]:  # fmt: skip
-    """The numbers that follow from graph, map and truth; names and units as the documentation lists them."""
+    """The numbers that follow from graph, map and truth; names and units as the documentation lists them. Without `costs` no plan is
+    made one by one to count what it touches, which in a large graph takes longer than all the rest."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
-    card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0]) | plan_numbers(graph, distance, episodes, rule, rng)
+    card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0], device)
+    card |= plan_numbers(graph, distance, episodes, rule, rng) | (cost_numbers(graph, distance, episodes) if costs else {})
     if truth is not None:
         card |= truth_numbers(graph, sequence, distance, truth, episodes, rule, rng)
         card |= closure_numbers(graph, sequence, truth, false_beyond, min_gap)
@@ -79,10 +85,15 @@ def graph_numbers(graph: csr_array) -> dict[str, object]:
     }
 
 
-def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int) -> dict[str, object]:
+def map_numbers(
+    graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int, device: torch.device = CPU
+) -> dict[str, object]:
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
-    lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
+    if device.type == "cuda":
+        lengths = DeviceSearch(DeviceGraph.of(graph, device)).distances_from(sources).cpu().numpy()
+    else:
+        lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
     ends = rng.integers(num_frames, size=(len(sources), 400))
     exact = np.take_along_axis(lengths, ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())
@@ -131,14 +142,18 @@ def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
 def plan_numbers(
     graph: csr_array, distance: Distance, episodes: Episodes, rule: SuccessRule, rng: np.random.Generator
 ) -> dict[str, object]:
-    """Greedy walks to the goal's neighbourhood, no memory; path_ratio over the walks that arrive; costs a hop of the shortest path."""
+    """Greedy walks to the goal's neighbourhood, no memory."""
     rule = replace(rule, max_hops=None, epsilon=0.0, memory=False)
     walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), 0.0, False,
                       lambda nodes, goals: is_neighbor(graph, nodes, goals), rng)  # fmt: skip
     connected = np.isfinite(episodes.length)
+    return {"success_graph": float(walks.arrived[connected].mean()) if connected.any() else None}
+
+
+def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, object]:
+    """Of a few plans: path_ratio over those that arrive; costs a hop of the shortest path."""
     plans = cost_plans(graph, distance, episodes)
     return {
-        "success_graph": float(walks.arrived[connected].mean()) if connected.any() else None,
         "path_ratio": path_ratio(plans["greedy"], episodes),
         "touched_per_step": {method: cost_per_hop([p.num_touched for p in some], episodes) for method, some in plans.items()},
         "expanded_per_step": {method: cost_per_hop([p.num_expanded for p in some], episodes) for method, some in plans.items()},
@@ -250,20 +265,22 @@ def is_symmetric(graph: csr_array) -> bool:
     return (graph != graph.T).nnz == 0
 
 
-def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0) -> dict[str, object]:
+def evaluate(
+    model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0, costs: bool = True
+) -> dict[str, object]:
     """The scorecard of a fitted model; with held-out sequences also theirs, on a graph of their own, under "holdout"."""
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
     kept = training_frames(sequences.sequence, config)
-    card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap) | {"local_accuracy": model.local_accuracy}
+    card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs) | {"local_accuracy": model.local_accuracy}
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, 20))[1]
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(sequences.frames, sequences.sequence, held_out, 1, recorded.stretch).first[0]):
             graph = join_frames(recorded, model.local_metric, config, model.device, held_out).graph
-            card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap)
+            card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap, costs)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
     return card | {
         "radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)}, "device": str(model.device),
@@ -289,7 +306,7 @@ def truth_of(sequences: Sequences) -> Truth | None:
 
 
 def _score_frames(
-    model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None, min_gap: int
+    model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None, min_gap: int, costs: bool
 ) -> dict[str, object]:
     """The scorecard of the chosen frames (n,) bool alone."""
     numbers = np.flatnonzero(chosen)
@@ -297,7 +314,7 @@ def _score_frames(
     if truth is not None:
         truth = replace(truth, position=truth.position[numbers])
     return scorecard(
-        graph[numbers][:, numbers], model.sequences.sequence[numbers],
+        graph if chosen.all() else graph[numbers][:, numbers], model.sequences.sequence[numbers],
         lambda first, second: model.distance_between(numbers[first], numbers[second]),
-        model.config.seed, truth, rule, false_beyond, min_gap,
+        model.config.seed, truth, rule, false_beyond, min_gap, model.device, costs,
     )  # fmt: skip

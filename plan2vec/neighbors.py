@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from plan2vec.processes import concatenated
 
@@ -17,6 +18,7 @@ Search = Literal["auto", "exact", "approximate"]
 TILE = 2048  # most rows of one block of distances
 NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 2 GB and 256 MB of float32
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
+PACKED = 16  # times as many near frames as count: there the nearest are found before all are listed
 FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
 PAIRS_AT_ONCE = {"cuda": 2**23, "cpu": 2048}  # whose distances are taken together; on a CPU their vectors fit into a core's cache
 NUM_CHECKED = 500  # frames that the recall is measured on
@@ -66,16 +68,28 @@ def _exact_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, de
     def search(first: int) -> np.ndarray:
         rows = slice(first, first + size)
         square = torch.addmm(squares, points[rows], points.T, alpha=-2)  # [tile, n] squared distances less |row|^2
-        near = square <= (max_distance**2 - squares[rows])[:, None]
-        crowded = near.sum(1) > num_nearest
-        if crowded.any():
-            limit = square[crowded].kthvalue(num_nearest, dim=1).values
-            near[crowded] &= square[crowded] <= limit[:, None]
-        row, column = torch.nonzero(near, as_tuple=True)
+        row, column = _least_within(square, max_distance**2 - squares[rows], num_nearest)
         row += first
         return (torch.minimum(row, column) * len(points) + torch.maximum(row, column)).cpu().numpy()
 
     return concatenated(range(0, len(points), size), search)
+
+
+def _least_within(values: Tensor, limit: Tensor, num: int) -> tuple[Tensor, Tensor]:
+    """Row and column of the values [r, n] within the limit [r] of their row; of a row with more than `num` the least."""
+    within = values <= limit[:, None]
+    packed = within.sum(1) > PACKED * num
+    if packed.any():  # to list all of them would take much memory; ties are left for below
+        within[packed] &= values[packed] <= values[packed].kthvalue(num, dim=1).values[:, None]
+    row, column = torch.nonzero(within, as_tuple=True)
+    in_row = torch.bincount(row, minlength=len(values))
+    if int(in_row.max()) <= num:
+        return row, column
+    order = values[row, column].argsort(stable=True)
+    order = order[row[order].argsort(stable=True)]  # by row, and in it by value
+    rank = torch.arange(len(row), device=row.device) - (in_row.cumsum(0) - in_row)[row]
+    kept = order[rank < num]
+    return row[kept], column[kept]
 
 
 def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int) -> np.ndarray:

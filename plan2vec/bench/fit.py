@@ -65,7 +65,7 @@ def fit_rows(options: Options, name: str, domain: str, sequences: Sequences, con
     with stopwatch(options.device) as watch:
         model = fit(sequences, config, device=str(options.device))
     numbers: dict[str, Any] = {"total": watch.seconds, "memory_gb": peak_memory()} | {stage: model.seconds[stage] for stage in STAGES}
-    card: dict[str, Any] = evaluate(model)
+    card: dict[str, Any] = evaluate(model, costs=False)
     known = {metric: card.get(metric) for metric in COLUMNS if metric in card}
     numbers |= known | {"evaluate": card["seconds"]["evaluate"]}
     return options.rows(name, domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)

@@ -28,7 +28,7 @@ from plan2vec.experiments.rows import Row, markdown, select
 
 NAME, TITLE = "scale", "From ten thousand frames to a million"
 DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
-RADIUS, COMMON_REACH = 1.2, 0.75  # steps within which frames are joined, and share of them within which two others must be near both
+RADIUS, COMMON_REACH = 1.4, 0.65  # steps within which frames are joined, and share of them within which two others must be near both
 UPDATES, ROUNDS = 8000, 30  # of the embedding; updates in the smallest world
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
