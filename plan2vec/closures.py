@@ -138,9 +138,7 @@ def _believe(
     return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0
 
 
-def has_common_neighbors(
-    pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU, reach: float = np.inf
-) -> np.ndarray:
+def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU, reach: float = np.inf) -> np.ndarray:
     """(m,) bool: at least `num` frames are near both frames of a pair (by a candidate within `reach` or by a recorded step)."""
     near = _pattern(pairs, reach, len(sequence)) + _transition_pattern(sequence)
     return share_columns(near, near, pairs.first, pairs.second, num, device)

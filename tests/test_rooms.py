@@ -6,8 +6,8 @@ import pytest
 from plan2vec.domains import find_domain, rooms
 from plan2vec.evaluation import truth_of
 
-RECORDING = rooms.simulate(12_000, seed=3)
-SIZE = rooms.world_size(12_000)
+RECORDING = rooms.simulate(60_000, seed=3)
+SIZE = rooms.world_size(60_000)
 
 
 def test_walks_leave_a_room_through_its_doors_alone():
@@ -30,7 +30,7 @@ def test_walks_leave_a_room_through_its_doors_alone():
 def test_every_room_can_be_reached_and_every_recording_grows_the_same_world():
     length = rooms.geodesic("rooms-9x7", np.full((63, 2), 8.0), rooms.ROOM * np.argwhere(np.ones((9, 7))) + 8)
     assert np.isfinite(length).all() and length[0] == 0 and length.max() < 9 * 7 * rooms.ROOM
-    assert rooms.world_size(1_000_000) == (20, 20) and rooms.world_size(10_000) == (2, 2) and rooms.world_size(20) == (1, 1)
+    assert rooms.world_size(1_000_000) == (10, 10) and rooms.world_size(40_000) == (2, 2) and rooms.world_size(20) == (1, 1)
 
 
 def test_the_marks_on_a_picture_tell_the_room_and_the_block_its_place():

@@ -3,7 +3,7 @@
 The world is one grid of rooms; a longer recording explores more of it, at the same density, so that work a frame stays the same. What
 a camera shows: the floor's pattern (each room has its own), the doors, the block, and on the frame of the picture two marks that say
 which column and row of the grid the room is in. In a doorway the picture fades from one camera to the other. Doors that lead out of
-the explored part are shut. Units are steps: a room is 10 steps wide. x to the right, y up, the origin at the lower left corner of room
+the explored part are shut. Units are steps: a room is 20 steps wide. x to the right, y up, the origin at the lower left corner of room
 (0, 0). Walls are thin; the block slides along them.
 """
 
@@ -18,10 +18,10 @@ from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.data import Sequences, SuccessRule
 
-ROOM = 10.0  # width of a room
-DOOR = 3.0  # width of a door
+ROOM = 20.0  # width of a room
+DOOR = 6.0  # width of a door
 MOST_ROOMS = 32  # columns and rows of the whole world
-FRAMES_PER_ROOM = 2500  # recorded, on average
+FRAMES_PER_ROOM = 10_000  # recorded, on average
 EXTRA_DOORS = 0.6  # share of the walls with a door beyond those that join all rooms
 WORLD_SEED = 0  # the world is the same for every recording
 
@@ -32,7 +32,7 @@ LONGEST_STEP = math.sqrt(2)
 FADE = 1.0  # steps from a door within which the next room's camera has a share of the picture
 FACE = 1e-6  # the block stops this short of a wall
 
-PIXELS, RING, STRIP, SCALE = 64, 8, 3, 4.8  # of a frame, its wall, the marks on it; pixels a step
+PIXELS, RING, STRIP, SCALE = 64, 8, 3, 2.4  # of a frame, its wall, the marks on it; pixels a step
 BLOCK_PIXELS = 6  # side of the block
 BLOCK_GRAY, WALL_GRAY, DOOR_GRAY, DARK, LIGHT = 40, 100, 255, 20, 255
 FLOOR_GRAYS, CELLS = (150, 256), 4  # levels of the floor's pattern, and its cells a side
