@@ -6,8 +6,8 @@ more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
 
 One world of many rooms (plan2vec/domains/rooms.py): a longer recording explores more of it at the same density, 10,000 frames a room,
 so 1,000,000 frames are 10 x 10 rooms of 20 x 20 steps. Frames are written to a file as they are drawn and memory-mapped. Settings are the
-defaults, but for the encoder (medium), the closures (within 1.4 steps, so that a walk has long hops to choose from; tested by two common
-neighbours within 0.9 steps, which regions that the metric half confuses do not have), the map (64 dimensions, squared head, Huber's loss:
+defaults, but for the encoder (medium), the closures (within 1.6 steps, up to 300 a frame, so that a walk has long hops to choose from;
+tested by two common neighbours within 1 step, which regions that the metric half confuses do not have), the map (64 dimensions, squared head, Huber's loss:
 many rooms are many loops, as streets are; slope 1) and the updates, of which a larger world takes more; they stand in the rows. The
 exponent is that of all sizes measured on one machine. What limits it is how many rooms the map must know within the time: of 1,000,000
 frames in 20 x 20 rooms of 10 x 10 steps the graph was right (commit 4eb74d4: spearman_true 0.998, false_edge_share 0.00007, 242 s), but D
@@ -29,9 +29,10 @@ from plan2vec.experiments.rows import Row, markdown, select
 
 NAME, TITLE = "scale", "From ten thousand frames to a million"
 DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
-RADIUS, COMMON_REACH = 1.4, 0.65  # steps within which frames are joined, and share of them within which two others must be near both
+RADIUS, COMMON_REACH = 1.6, 0.6  # steps within which frames are joined, and share of them within which two others must be near both
+MOST_NEIGHBORS = 300  # of a frame
 LOCAL_POWER = 0.65  # of the number of frames, that the local metric's updates grow with
-LEAST_UPDATES, UPDATES_A_ROOM, ROUNDS = 8000, 1000, 30  # of the embedding
+LEAST_UPDATES, UPDATES_A_ROOM, ROUNDS = 8000, 850, 30  # of the embedding
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 
@@ -57,7 +58,7 @@ def settings(size: int, seed: int) -> Config:
     columns, rows = rooms.world_size(size)
     updates = round(config.local_metric.num_updates * max(1.0, size / SIZES[0]) ** LOCAL_POWER)
     local = replace(config.local_metric, num_updates=updates)
-    closures = replace(config.closures, support="common", common_reach=COMMON_REACH)
+    closures = replace(config.closures, support="common", common_reach=COMMON_REACH, max_neighbors=MOST_NEIGHBORS)
     updates = max(LEAST_UPDATES, UPDATES_A_ROOM * columns * rows)
     embedding = replace(config.embedding, loss="huber", slope=1.0, num_updates=updates, num_rounds=ROUNDS)
     return replace(
