@@ -40,7 +40,7 @@ def run(options: Options) -> Iterator[list[Row]]:
     sizes = options.choose_sizes((10_000, 100_000), (200, 400))
     for domain, size, make in zip(("c-maze", "vectors"), sizes, (simulate_maze, simulate_vectors), strict=False):
         if size:
-            yield fit_rows(options, NAME, domain, make(size, options.seed), BRIEF if options.smoke else Config(seed=options.seed))
+            yield from fit_rows(options, NAME, domain, make(size, options.seed), BRIEF if options.smoke else Config(seed=options.seed))
 
 
 def simulate_maze(size: int, seed: int) -> Sequences:
@@ -59,16 +59,16 @@ def simulate_vectors(size: int, seed: int) -> Sequences:
     return Sequences(frames, seen.sequence, position=seen.position, domain=seen.domain, source="simulated vectors")
 
 
-def fit_rows(options: Options, name: str, domain: str, sequences: Sequences, config: Config) -> list[Row]:
-    """Rows of one fit: seconds by stage, memory, the scorecard."""
+def fit_rows(options: Options, name: str, domain: str, sequences: Sequences, config: Config) -> Iterator[list[Row]]:
+    """Rows of one fit: seconds by stage and memory as soon as they are known, then the scorecard."""
     forget_peak()
     with stopwatch(options.device) as watch:
         model = fit(sequences, config, device=str(options.device))
     numbers: dict[str, Any] = {"total": watch.seconds, "memory_gb": peak_memory()} | {stage: model.seconds[stage] for stage in STAGES}
+    yield options.rows(name, domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)
     card: dict[str, Any] = evaluate(model, costs=False)
-    known = {metric: card.get(metric) for metric in COLUMNS if metric in card}
-    numbers |= known | {"evaluate": card["seconds"]["evaluate"]}
-    return options.rows(name, domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)
+    known = {metric: card.get(metric) for metric in COLUMNS if metric in card} | {"evaluate": card["seconds"]["evaluate"]}
+    yield options.rows(name, domain, "plan2vec", known, watch.seconds, frames=sequences.num_frames)
 
 
 def table(rows: list[Row]) -> list[str]:
