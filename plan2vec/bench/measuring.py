@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from plan2vec.bench.demo import commit, machine_name
 from plan2vec.experiments.drawing import LOOKS, panels
@@ -154,6 +155,8 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
             if points:
                 ax.plot(*zip(*points, strict=True), dashes, color=color, marker=marker, markersize=5, label=f"{method}, {machine}")
         ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))  # names some where the values span less than a power of ten
         ax.grid(color="0.9")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return figure
