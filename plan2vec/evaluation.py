@@ -62,7 +62,7 @@ def scorecard(
     false_beyond: float | None = None, min_gap: int = 0, device: torch.device = CPU, costs: bool = True,
 ) -> dict[str, object]:  # fmt: skip
     """The numbers that follow from graph, map and truth; names and units as the documentation lists them. Without `costs` no plan is
-    made one by one to count what it touches, which in a large graph takes longer than all the rest."""
+    made one by one to count what it touches, which in a large graph takes long."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
     card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0], device)
@@ -90,7 +90,7 @@ def map_numbers(
 ) -> dict[str, object]:
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
-    if device.type == "cuda":
+    if device.type == "cuda":  # not `distances_from_on`, which all processes must call: one evaluates
         lengths = DeviceSearch(DeviceGraph.of(graph, device)).distances_from(sources).cpu().numpy()
     else:
         lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))

@@ -50,6 +50,10 @@ def test_the_cap_bites_only_where_a_frame_has_more_neighbours():
     assert len(near_pairs(vectors, np.inf, 2, CPU)) <= 2 * 150  # memory stays O(n k) without a radius too
 
 
+def test_the_cap_holds_where_all_vectors_are_equal():
+    assert 0 < len(near_pairs(np.ones((150, 3), np.float32), 1.0, 5, CPU)) <= 5 * 150 + 150
+
+
 def test_equal_vectors_are_at_distance_zero_and_tiny_differences_are_exact():
     vectors = points(40, 32) * 100
     vectors[1] = vectors[0]

@@ -20,6 +20,8 @@ from plan2vec.experiments.rows import Case, Row, Stamp, make_rows, markdown, sel
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 DIGITS = 4  # of numbers in tables
+TITLES = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}  # of metrics whose names lack it
+WIDE = 50.0  # bars that differ by more than this factor are drawn on a logarithmic axis: the least could not be seen
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,6 @@ def _words(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{DIGITS}g}"
 
 
-TITLES = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}  # of metrics whose names lack it
-
-
 def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -> Figure:
     """A panel a metric: against the size, both axes logarithmic, a line a machine and method."""
     figure, axes = panels(len(metrics))
@@ -160,9 +159,6 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
         ax.grid(color="0.9")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return figure
-
-
-WIDE = 50.0  # bars that differ by more than this factor are drawn on a logarithmic axis: the least could not be seen
 
 
 def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
