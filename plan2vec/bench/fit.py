@@ -1,6 +1,6 @@
 """Claim: recordings become graph, map and planner in seconds on a GPU and in minutes on two CPU cores; every stage says its share.
 
-Command: plan2vec bench fit        Cost: as the rows say: on two CPU cores about 2 minutes for the maze, 10 for the vectors
+Command: plan2vec bench fit        Cost: as the rows say: on two CPU cores a minute and a half each
 Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 vectors in 10 minutes on two cores
 
 `c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo starts from `--preset quick`; its time is in the README).

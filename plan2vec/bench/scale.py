@@ -7,12 +7,13 @@ more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
 One world of many rooms (plan2vec/domains/rooms.py): a longer recording explores more of it at the same density, 10,000 frames a room,
 so 1,000,000 frames are 10 x 10 rooms of 20 x 20 steps. Frames are written to a file as they are drawn and memory-mapped. Settings are the
 defaults, but for the encoder (medium), the closures (within 1.6 steps, up to 300 a frame, so that a walk has long hops to choose from;
-tested by two common neighbours within 1 step, which regions that the metric half confuses do not have), the map (64 dimensions, squared
+tested by two common neighbours within 1 step, which regions that the metric half confuses seldom have), the map (64 dimensions, squared
 head, Huber's loss: many rooms are many loops, as streets are; slope 1) and the updates, of which a larger world takes more; they stand in
 the rows. The exponent is that of all sizes measured on one machine. The world was made easier after a failure: of 1,000,000 frames in
-20 x 20 rooms of 10 x 10 steps the graph was right (commit 4eb74d4: spearman_true 0.998, false_edge_share 0.00007, 242 s), but three walks
-of four got stuck (success_graph 0.245), most likely because each room was seen too seldom in training for D to be exact between
-neighbouring frames. In the 10 x 10 rooms of now, 300,000 and 1,000,000 frames are still to be measured.
+20 x 20 rooms of 10 x 10 steps the graph was right (commit 4eb74d4: spearman_true 0.998, false_edge_share 0.00007, 242 s; rows
+docs/results/bench-scale-400-rooms.jsonl), but three walks of four got stuck (success_graph 0.245), most likely because each room was seen
+too seldom in training for D to be exact between neighbouring frames. In the 10 x 10 rooms of now, 300,000 and 1,000,000 frames are
+still to be measured.
 """
 
 import tempfile
