@@ -43,7 +43,8 @@ class ClosureConfig:
     min_gap: int = 2  # frames of one sequence fewer than this apart are joined by their recorded steps only
     min_degree: float = 12.0  # on sparse recordings the radius grows until frames have this many neighbours on average
     max_radius: float = 1.7  # it never grows beyond this many `max_gap`s
-    max_neighbors: int = 200  # nearest candidates a frame
+    max_neighbors: int = 200  # candidates a frame
+    prefer: Literal["nearest", "hubs"] = "nearest"  # where a frame has more: its nearest, or some anywhere in the radius, for long hops
     search: Literal["auto", "exact", "approximate"] = "auto"  # how they are found; auto: by usearch in large recordings on a CPU
     support: Literal["auto", "both", "common", "detour", "none"] = "auto"  # tests a closure must pass; auto: by local density
     common_reach: float = 1.0  # share of the radius within which a frame is a common neighbour of both ends; less is stricter

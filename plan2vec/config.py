@@ -45,6 +45,10 @@ class Config:
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
         _require(not self.directed or self.head in ("max-relu", "mrn"), "head", "max-relu or mrn for a directed graph", self.head)
         _require(0 < self.closures.common_reach <= 1, "closures.common_reach", "above 0 and at most 1", self.closures.common_reach)
+        _require(
+            self.closures.prefer != "hubs" or self.closures.search != "approximate", "closures.search",
+            "auto or exact where closures.prefer is hubs", self.closures.search,
+        )  # fmt: skip
         _require(self.embedding.slope >= 0, "embedding.slope", "0 or more", self.embedding.slope)
         _require(0 <= self.embedding.guide <= 1, "embedding.guide", "a share from 0 to 1", self.embedding.guide)
         _require(not self.embedding.guide or not self.directed, "embedding.guide", "0 for a directed graph", self.embedding.guide)

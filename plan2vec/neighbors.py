@@ -1,7 +1,10 @@
 """Stage 2a: all pairs of frames within a distance of each other, without an n x n array.
 
 Exact, by tiles, on a GPU and for recordings of moderate size; beyond that approximately, by a graph of small worlds (HNSW, of the
-package usearch), whose recall is measured on frames drawn at random. Memory is O(n k) either way.
+package usearch), whose recall is measured on frames drawn at random. Memory is O(n k) either way: of a frame with too many near frames
+some count, its nearest or its *hubs*. In a dense recording the nearest are all but equal to the frame, and a path of such short hops is
+long. Hubs are the first of the near frames in one random order of all frames; they lie anywhere within the distance, and frames that
+are near each other have many in common.
 """
 
 import importlib.util
@@ -15,9 +18,11 @@ from torch import Tensor
 from plan2vec.processes import concatenated
 
 Search = Literal["auto", "exact", "approximate"]
+Prefer = Literal["nearest", "hubs"]
 TILE = 2048  # most rows of one block of distances
 NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 2 GB and 256 MB of float32
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
+FIRST_HUBS = 2**13  # frames that a frame is compared with first, in the order of hubs; then twice as many
 PACKED = 16  # times as many near frames as count: there the nearest are found before all are listed
 FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
 PAIRS_AT_ONCE = {"cuda": 2**23, "cpu": 2048}  # whose distances are taken together; on a CPU their vectors fit into a core's cache
@@ -40,18 +45,23 @@ class NearPairs:
         return NearPairs(self.first[keep], self.second[keep], self.distance[keep], self.recall)
 
 
-def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Search = "exact") -> NearPairs:
-    """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, so memory is O(n k)."""
-    if not is_approximate(search, len(vectors), device):
-        return _unique_pairs(_exact_keys(vectors, max_distance, max_neighbors, device), vectors, device)
+def near_pairs(
+    vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Search = "exact", prefer: Prefer = "nearest"
+) -> NearPairs:
+    """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, or its hubs."""
+    if not is_approximate(search, len(vectors), device, prefer):
+        keys = (_hub_keys if prefer == "hubs" else _exact_keys)(vectors, max_distance, max_neighbors, device)
+        return _unique_pairs(keys, vectors, device)
     found = _approximate_pairs(vectors, max_distance, max_neighbors)
     keys = found.min(axis=0) * len(vectors) + found.max(axis=0)
     recall = _measured_recall(found, vectors, max_distance, max_neighbors, device)
     return replace(_unique_pairs(keys, vectors, device), recall=recall)
 
 
-def is_approximate(search: Search, num_frames: int, device: torch.device) -> bool:
-    """Whether this search will be approximate; refuses one that is asked for where the package is missing."""
+def is_approximate(search: Search, num_frames: int, device: torch.device, prefer: Prefer = "nearest") -> bool:
+    """Whether this search will be approximate, which finds the nearest only; refuses one that is asked for where the package is missing."""
+    if prefer == "hubs":
+        return False
     installed = importlib.util.find_spec("usearch") is not None
     if search == "approximate" and not installed:
         raise ValueError("approximate neighbours need usearch; install the extra: pip install 'plan2vec[large]', or search exactly")
@@ -60,19 +70,66 @@ def is_approximate(search: Search, num_frames: int, device: torch.device) -> boo
 
 def _exact_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
     """(p,) int64 keys of pairs, low * n + high, most of them twice, and of frames with themselves."""
-    points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)  # small numbers keep the matrix product exact
-    squares = points.square().sum(1)
-    num_nearest = min(max_neighbors + 1, len(points))
-    size = max(1, min(TILE, NUMBERS_AT_ONCE.get(device.type, NUMBERS_AT_ONCE["cpu"]) // max(1, len(points))))
+    points = Points.of(vectors, device)
+    num_nearest = min(max_neighbors + 1, len(vectors))
+    size = max(1, min(TILE, numbers_at_once(device) // max(1, len(vectors))))
 
     def search(first: int) -> np.ndarray:
         rows = slice(first, first + size)
-        square = torch.addmm(squares, points[rows], points.T, alpha=-2)  # [tile, n] squared distances less |row|^2
-        row, column = _least_within(square, max_distance**2 - squares[rows], num_nearest)
-        row += first
-        return (torch.minimum(row, column) * len(points) + torch.maximum(row, column)).cpu().numpy()
+        row, column = _least_within(points.squares_to(rows, slice(None)), max_distance**2 - points.squares[rows], num_nearest)
+        return pair_keys(row + first, column, len(vectors)).cpu().numpy()
 
-    return concatenated(range(0, len(points), size), search)
+    return concatenated(range(0, len(vectors), size), search)
+
+
+def _hub_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
+    """As `_exact_keys`, but of a frame with more near frames than count, its hubs: few of a dense recording's frames are compared."""
+    order = np.random.default_rng(0).permutation(len(vectors))
+    points, number = Points.of(vectors[order], device), torch.from_numpy(order).to(device)
+
+    def search(first: int) -> np.ndarray:
+        asked = torch.arange(first, min(first + TILE, len(vectors)), device=device)
+        missing = torch.full_like(asked, max_neighbors + 1)  # a frame is near itself
+        begin, width, found = 0, FIRST_HUBS, [number[:0]]
+        while len(asked) and begin < len(vectors):
+            within = points.squares_to(asked, slice(begin, begin + width)) <= (max_distance**2 - points.squares[asked])[:, None]
+            row, column = torch.nonzero(within, as_tuple=True)  # by row, and in it in the order of all frames
+            in_row = torch.bincount(row, minlength=len(asked))
+            rank = torch.arange(len(row), device=device) - (in_row.cumsum(0) - in_row)[row]
+            counts = rank < missing[row]
+            found.append(pair_keys(number[asked[row[counts]]], number[column[counts] + begin], len(vectors)))
+            missing = missing - in_row
+            asked, missing = asked[missing > 0], missing[missing > 0]
+            begin, width = begin + width, min(2 * width, max(1, numbers_at_once(device) // max(1, len(asked))))
+        return torch.cat(found).cpu().numpy()
+
+    return concatenated(range(0, len(vectors), TILE), search)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Vectors about their middle, where small numbers keep the matrix product exact."""
+
+    vectors: Tensor  # [n, d]
+    squares: Tensor  # [n] of their lengths
+
+    @classmethod
+    def of(cls, vectors: np.ndarray, device: torch.device) -> "Points":
+        points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)
+        return cls(points, points.square().sum(1))
+
+    def squares_to(self, rows: slice | Tensor, columns: slice) -> Tensor:
+        """[rows, columns] squared distances less those of the rows from the middle."""
+        return torch.addmm(self.squares[columns], self.vectors[rows], self.vectors[columns].T, alpha=-2)
+
+
+def numbers_at_once(device: torch.device) -> int:
+    return NUMBERS_AT_ONCE.get(device.type, NUMBERS_AT_ONCE["cpu"])
+
+
+def pair_keys(first: Tensor, second: Tensor, num_frames: int) -> Tensor:
+    """[p] one number a pair, the same both ways round."""
+    return torch.minimum(first, second) * num_frames + torch.maximum(first, second)
 
 
 def _least_within(values: Tensor, limit: Tensor, num: int) -> tuple[Tensor, Tensor]:

@@ -131,7 +131,7 @@ def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarr
     stacked = isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach
     most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else config.max_neighbors
-    found = near_pairs(vectors, within, most, images.device, config.search)
+    found = near_pairs(vectors, within, most, images.device, config.search, config.prefer)
     found = replace(found, first=numbers[found.first], second=numbers[found.second])
     if not stacked:
         return found

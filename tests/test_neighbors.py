@@ -54,6 +54,24 @@ def test_the_cap_holds_where_all_vectors_are_equal():
     assert 0 < len(near_pairs(np.ones((150, 3), np.float32), 1.0, 5, CPU)) <= 5 * 150 + 150
 
 
+@pytest.mark.parametrize(("tile", "hubs"), [(7, 1), (50, 16), (2048, 2**13)])
+def test_hubs_are_the_first_near_frames_in_one_order_of_all(monkeypatch, tile, hubs):
+    monkeypatch.setattr(plan2vec.neighbors, "TILE", tile)
+    monkeypatch.setattr(plan2vec.neighbors, "FIRST_HUBS", hubs)
+    vectors, order = points(), np.random.default_rng(0).permutation(150)
+    exact = np.linalg.norm(vectors[:, None].astype(np.float64) - vectors[None], axis=2)
+    first = {i: [j for j in order if exact[i, j] <= 4.0][:6] for i in range(150)}
+    expected = {(min(i, j), max(i, j)): exact[i, j] for i in range(150) for j in first[i] if i != j}
+    assert as_map(near_pairs(vectors, 4.0, 5, CPU, prefer="hubs")) == pytest.approx(expected, abs=1e-5)
+    assert as_map(near_pairs(vectors, 4.0, 149, CPU, prefer="hubs")) == pytest.approx(brute_force(vectors, 4.0), abs=1e-5)
+
+
+def test_hubs_keep_hops_long_where_a_recording_is_dense():
+    vectors = sheet(5000)
+    near, hubs = (near_pairs(vectors, 1.28, 10, CPU, prefer=prefer) for prefer in ("nearest", "hubs"))
+    assert near.distance.mean() < 0.6 < 0.75 < hubs.distance.mean() and len(hubs) <= 11 * 5000
+
+
 def test_equal_vectors_are_at_distance_zero_and_tiny_differences_are_exact():
     vectors = points(40, 32) * 100
     vectors[1] = vectors[0]

@@ -1,6 +1,6 @@
 """A world of many rooms, as large as one likes: a square block walks from room to room through doors, a camera in each shows it.
 
-The world is one grid of rooms; a longer recording explores more of it, at the same density, so that work a frame stays the same. What
+The world is one grid of rooms; a longer recording explores more of it, at the same density, unless the part to explore is given. What
 a camera shows: the floor's pattern (each room has its own), the doors, the block, and on the frame of the picture two marks that say
 which column and row of the grid the room is in. In a doorway the picture fades from one camera to the other. Doors that lead out of
 the explored part are shut. Units are steps: a room is 20 steps wide. x to the right, y up, the origin at the lower left corner of room
@@ -38,6 +38,7 @@ BLOCK_GRAY, WALL_GRAY, DOOR_GRAY, DARK, LIGHT = 40, 100, 255, 20, 255
 FLOOR_GRAYS, CELLS = (150, 256), 4  # levels of the floor's pattern, and its cells a side
 FRAMES_AT_ONCE = 4096
 
+Size = tuple[int, int]  # columns and rows of rooms
 PREFIX = "rooms-"
 SUCCESS = SuccessRule(radius=2.0, episodes=2000)
 
@@ -46,17 +47,21 @@ def is_rooms(domain: str | None) -> bool:
     return domain is not None and domain.startswith(PREFIX)
 
 
-def world_size(num_frames: int) -> tuple[int, int]:
-    """Columns and rows of rooms that a recording of so many frames explores."""
+def world_size(num_frames: int) -> Size:
+    """The part of the world that a recording of so many frames explores."""
     num_rooms = max(1, round(num_frames / FRAMES_PER_ROOM))
     columns = min(MOST_ROOMS, math.ceil(math.sqrt(num_rooms)))
     return columns, min(MOST_ROOMS, math.ceil(num_rooms / columns))
 
 
-def simulate(num_frames: int, seed: int = 0, file: Path | None = None) -> Sequences:
-    """Walks of 20 frames, each from a fresh uniform start; with `file` the frames are written there, a few at a time, and memory-mapped."""
-    walked = simulate_positions(num_frames, seed)
-    position, size = walked.position, world_size(num_frames)
+def simulate(num_frames: int, seed: int = 0, file: Path | None = None, size: Size | None = None) -> Sequences:
+    """Walks of 20 frames, each from a fresh uniform start in the part of the world given, or in as much as so many frames explore.
+
+    With `file` the frames are written there, a few at a time, and memory-mapped.
+    """
+    size = size or world_size(num_frames)
+    walked = simulate_positions(num_frames, seed, size)
+    position = walked.position
     assert position is not None
     shape = (len(position), PIXELS, PIXELS, 1)
     frames: np.ndarray = np.empty(shape, np.uint8) if file is None else np.lib.format.open_memmap(file, "w+", np.uint8, shape)
@@ -65,18 +70,18 @@ def simulate(num_frames: int, seed: int = 0, file: Path | None = None) -> Sequen
     return replace(walked, frames=frames if file is None else np.load(file, mmap_mode="r"))
 
 
-def simulate_positions(num_frames: int, seed: int = 0) -> Sequences:
+def simulate_positions(num_frames: int, seed: int = 0, size: Size | None = None) -> Sequences:
     """The same walks without pictures: the positions themselves, in steps, stand for the frames."""
     if num_frames < NUM_STEPS:
         raise ValueError(f"a recording of rooms needs at least {NUM_STEPS} frames, but is {num_frames}")
-    size, rng = world_size(num_frames), np.random.default_rng(seed)
+    size, rng = size or world_size(num_frames), np.random.default_rng(seed)
     position = walk(size, num_frames // NUM_STEPS, rng).reshape(-1, 2)
     name = f"{PREFIX}{size[0]}x{size[1]}"
     sequence = np.repeat(np.arange(len(position) // NUM_STEPS), NUM_STEPS)
     return Sequences(position.astype(np.float32), sequence, position=position, domain=name, source=f"simulated {name}")
 
 
-def walk(size: tuple[int, int], num_walks: int, rng: np.random.Generator) -> np.ndarray:
+def walk(size: Size, num_walks: int, rng: np.random.Generator) -> np.ndarray:
     """(num_walks, 20, 2) positions of random walks that tend to go straight on."""
     position = np.empty((num_walks, NUM_STEPS, 2))
     position[:, 0] = rng.uniform(FACE, np.array(size) * ROOM - FACE, (num_walks, 2))
@@ -88,7 +93,7 @@ def walk(size: tuple[int, int], num_walks: int, rng: np.random.Generator) -> np.
     return position
 
 
-def step(size: tuple[int, int], position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
+def step(size: Size, position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
     """(n, 2) where blocks come to: first along x, then along y; a wall without a door there stops that half of the move."""
     moved = position.copy()
     for axis in (0, 1):
@@ -126,7 +131,7 @@ def _doors() -> tuple[np.ndarray, np.ndarray]:
     return np.where(has_door[0], middle[0], np.nan), np.where(has_door[1], middle[1], np.nan)
 
 
-def _door_middle(size: tuple[int, int], room: np.ndarray, axis: int, way: int) -> np.ndarray:
+def _door_middle(size: Size, room: np.ndarray, axis: int, way: int) -> np.ndarray:
     """(n,) the door's place along the wall that lies `way` (-1, 1) along `axis` of the rooms (n, 2); NaN: none, or the world's edge."""
     holder = room.copy()
     if way < 0:
@@ -139,7 +144,7 @@ def _door_middle(size: tuple[int, int], room: np.ndarray, axis: int, way: int) -
 # ---------------------------------------------------------------------------------------------------- pictures
 
 
-def render(size: tuple[int, int], position: np.ndarray, frames: np.ndarray) -> None:
+def render(size: Size, position: np.ndarray, frames: np.ndarray) -> None:
     """Writes (n, 64, 64, 1) uint8 pictures of blocks at `position` (n, 2) into `frames`."""
     room = room_of(position)
     _view(room, position, frames)
@@ -162,7 +167,7 @@ def _view(room: np.ndarray, position: np.ndarray, frames: np.ndarray) -> None:
     frames[where] = np.rint(behind + row_share[:, :, None] * column_share[:, None, :] * (BLOCK_GRAY - behind)).astype(np.uint8)
 
 
-def _fading(size: tuple[int, int], room: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _fading(size: Size, room: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door itself, none beyond FADE steps."""
     beyond, share = room.copy(), np.zeros(len(position), np.float32)
     local = position - room * ROOM
@@ -236,7 +241,7 @@ def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return length
 
 
-def _through_doors(size: tuple[int, int], first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _through_doors(size: Size, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     points, of_room, between = _door_points(size)
     ends = []
     for position in (first, second):
@@ -249,7 +254,7 @@ def _through_doors(size: tuple[int, int], first: np.ndarray, second: np.ndarray)
 
 
 @cache
-def _door_points(size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _door_points(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(p, 2) points in doors, (columns, rows, 12) the points of each room, and (p, p) steps between the points."""
     points: list[tuple[float, float]] = []
     of_room: dict[tuple[int, int], list[int]] = {(i, j): [] for i in range(size[0]) for j in range(size[1])}
