@@ -98,11 +98,11 @@ def run(options: Options) -> Iterator[list[Row]]:
     for method, (package, fit) in PEERS.items():
         if not (options.smoke and package in COMPILED):
             yield peer_rows(scene, ours, method, package, fit)
-    for network in options.choose(("maze-global", config.encoder), (config.encoder,)):
-        yield pair_rows(scene, ours, network)
     distance = l2_distance(torch.from_numpy(ours.vectors))
     for method, numbers in time_searches(ours.graph, distance, options).items():
         yield scene.rows(method, numbers, numbers["ms_per_plan"] or 0.0)
+    for network in options.choose(("maze-global", config.encoder), (config.encoder,)):  # last: they take most of the time
+        yield pair_rows(scene, ours, network)
 
 
 def fit_ours(scene: Scene) -> tuple[Ours, list[Row]]:
