@@ -4,6 +4,7 @@ Its distances are given to it: shortest distances to as many goals as a fit sear
 """
 
 import time
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -37,10 +38,23 @@ class Trained:
     ms_per_update: float
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What was measured on the way."""
+
+    num_updates: int
+    seconds: float  # of training
+    error: float
+
+
+class _ReachedError(Exception):
+    """The wanted error, before all updates were made."""
+
+
 def train_pairs(
     options: Options, frames: np.ndarray, graph: csr_array, network: str, dim: int, wanted: float, limit: float
 ) -> Trained:  # fmt: skip
-    """Train for about `limit` seconds; says when the error fell to `wanted` first. Measuring the error is not timed."""
+    """Train until the error is `wanted`, or for about `limit` seconds. Measuring the error is not timed."""
     torch.manual_seed(options.seed)
     embedding = build_embedding(frames, network, dim, "lp", 2.0).to(options.device)
     embedding.scale.fill_(mean_length(graph, options.seed, options.device))
@@ -48,14 +62,16 @@ def train_pairs(
     goals = rng_at(options.seed, PAIR_STREAM).choice(len(frames), min(EmbeddingConfig().goals_per_round * 2, len(frames)), replace=False)
     targets, unit = distances_from_on(options.device, graph, goals), float(embedding.scale)
     check = Check(options, embedding, images, graph)
-    marks: list[tuple[float, float]] = []  # (seconds of training, error)
+    marks: list[Mark] = []
     clock = [0.0, time.perf_counter()]
 
     def draw(update: int) -> tuple[Array, ...]:
         if update % check_every == 0 and update:
             wait_for(options.device)
             clock[0] += time.perf_counter() - clock[1]
-            marks.append((clock[0], check.error()))
+            marks.append(Mark(update, clock[0], check.error()))
+            if marks[-1].error <= wanted:
+                raise _ReachedError
             embedding.train()
             clock[1] = time.perf_counter()
         rng = rng_at(options.seed, PAIR_STREAM, update)
@@ -75,12 +91,12 @@ def train_pairs(
     num_updates = max(NUM_CHECKS, int(limit / watch.seconds * tried))
     check_every = max(1, num_updates // NUM_CHECKS)
     clock[:] = [0.0, time.perf_counter()]
-    train(embedding, step, num_updates, LEARNING_RATE, "pairs", Journal())
-    wait_for(options.device)
-    marks.append((clock[0] + time.perf_counter() - clock[1], check.error()))
-    reached = [seconds for seconds, error in marks if error <= wanted]
-    per_update = 1e3 * marks[-1][0] / num_updates
-    return Trained(reached[0] if reached else marks[-1][0], bool(reached), marks[-1][1], num_updates, per_update)
+    with suppress(_ReachedError):
+        train(embedding, step, num_updates, LEARNING_RATE, "pairs", Journal())
+        wait_for(options.device)
+        marks.append(Mark(num_updates, clock[0] + time.perf_counter() - clock[1], check.error()))
+    last = marks[-1]
+    return Trained(last.seconds, last.error <= wanted, last.error, last.num_updates, 1e3 * last.seconds / last.num_updates)
 
 
 class Check:

@@ -8,8 +8,9 @@ C-Maze. The local metric is trained once and shared; its time is its own row. Fr
 frames, searches, trains and encodes; Isomap and UMAP get the local metric's vectors (they are lost on pixels), as many dimensions as the
 map, and Isomap the radius of our graph; the VAE sees the frames. All walk the same graph by the domain's rule. `new_frames_ms`:
 1,000 frames from outside to vectors. One pair a sample: the paper's way, 32 pairs an update, both frames of each encoded for it, with
-shortest distances given for free, until our error or 110 times our seconds; where it was not reached, times_ours is a lower bound. Searches
-give plans for the same tasks: scipy's Dijkstra from the start, networkx's both ways, ours along the map.
+shortest distances given for free, until our error or 110 times our seconds; where it was not reached, times_ours is a lower bound. (It is
+still to be measured: two runs on an H200 were cut off after some 200 and 285 s of it.) Searches give plans for the same tasks: scipy's
+Dijkstra from the start, networkx's both ways, ours along the map.
 """
 
 import importlib.util
