@@ -8,8 +8,7 @@ Without truth at hand, a closure i - j is believed when other recorded evidence 
 - *short detour*, where recordings are too sparse for that: i and j are near each other already by recorded steps and
   surer closures, or a whole stretch before or after them is. Look-alike corridors give clusters of false closures, which
   have common neighbours but no detour.
-The radius within which closures are looked for comes from the recorded steps. A recorded step is always believed, but may be told to
-weigh more where nothing supports it (`lonely_step`): what happened once, a rope that slipped off a peg say, may not happen again.
+The radius within which closures are looked for comes from the recorded steps.
 """
 
 from dataclasses import dataclass
@@ -50,7 +49,6 @@ class ClosureConfig:
     support: Literal["auto", "both", "common", "detour", "none"] = "auto"  # tests a closure must pass; auto: by local density
     common_reach: float = 1.0  # share of the radius within which a frame is a common neighbour of both ends; less is stricter
     max_detour: float = 4.0  # steps within which a doubtful closure's ends must be joined by recorded steps and surer closures
-    lonely_step: float = 1.0  # times as much that a recorded step weighs where no frame is near both its ends; 1: as all others
     max_unsupported: float = 0.1  # the radius stops growing where more than this share of the candidates fails
 
 
@@ -153,17 +151,6 @@ def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch
     alike = _pattern(pairs, SAME, n) + eye_array(n, format="csr", dtype=np.int8)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)
     return share_columns((alike @ stays_or_steps).tocsr(), alike, pairs.first, pairs.second, 1, device)
-
-
-def weigh_lonely_steps(graph: csr_array, sequence: np.ndarray, times: float, device: torch.device = CPU) -> csr_array:
-    """The graph in which recorded steps whose ends have no neighbour in common weigh so many times as much."""
-    start = transitions(sequence)
-    is_lonely = np.zeros(len(sequence), bool)
-    is_lonely[start] = ~share_columns(graph, graph, start, start + 1, 1, device)
-    row, column = edge_rows(graph), graph.indices
-    weighed = graph.copy()
-    weighed.data[~closure_entries(graph, sequence) & is_lonely[np.minimum(row, column)]] *= times
-    return weighed
 
 
 def may_show_one_place(pairs: NearPairs, kind: np.ndarray) -> np.ndarray:

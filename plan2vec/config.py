@@ -45,7 +45,6 @@ class Config:
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
         _require(not self.directed or self.head in ("max-relu", "mrn"), "head", "max-relu or mrn for a directed graph", self.head)
         _require(0 < self.closures.common_reach <= 1, "closures.common_reach", "above 0 and at most 1", self.closures.common_reach)
-        _require(1 <= self.closures.lonely_step < math.inf, "closures.lonely_step", "1 or more", self.closures.lonely_step)
         _require(
             self.closures.prefer != "hubs" or self.closures.search != "approximate", "closures.search",
             "auto or exact where closures.prefer is hubs", self.closures.search,

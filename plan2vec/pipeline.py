@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.closures import ClosureConfig, choose_closures, weigh_lonely_steps
+from plan2vec.closures import ClosureConfig, choose_closures
 from plan2vec.config import Config, follow_view
 from plan2vec.data import Sequences, equal_frames, split_sequences
 from plan2vec.embedding import Embedding, train_embedding
@@ -113,8 +113,6 @@ def join_frames(
     kind = first_equal(sequences.frames, apart)
     closures = choose_closures(candidates, steps, sequences.sequence, kind, config.radius, config.max_gap, config.closures, device)
     graph = build_graph(sequences.sequence, closures.pairs, sequences.step_length, config.directed, usable, stretch)
-    if config.closures.lonely_step != 1:
-        graph = weigh_lonely_steps(graph, sequences.sequence, config.closures.lonely_step, device)
     return BuiltGraph(graph, closures.radius, closures.reason)
 
 

@@ -233,7 +233,6 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
         ("--directed",),
         ("--encoder", "nope"),
         ("--embedding.slope", "-1"),
-        ("--closures.lonely-step", "0.5"),
         ("--closures.prefer", "hubs", "--closures.search", "approximate"),
         ("--closures.common-reach", "0"),
     ],

@@ -20,7 +20,6 @@ from plan2vec.closures import (
     has_transition_support,
     runs_alongside,
     suspicious_closures,
-    weigh_lonely_steps,
 )
 from plan2vec.data import transitions
 from plan2vec.graph import build_graph, edge_rows
@@ -179,15 +178,6 @@ def test_clustered_worm_holes_pass_the_first_test_but_not_the_second():
     common, both, strict = believed(support="common"), believed(support="both"), believed(support="common", common_reach=0.75)
     assert len(false & common) == len(false) and len(false & both) == 0
     assert len(false & strict) == 0 and len(strict) > 0.99 * len(common - false)  # nearer common neighbours: no two regions are that alike
-
-
-def test_a_recorded_step_that_nothing_supports_can_be_told_to_weigh_more():
-    sequence = np.repeat([0, 1], 4)
-    graph = build_graph(sequence, pairs_of([(0, 4, 0.2), (0, 5, 0.9), (2, 6, 0.3)]), None, False, np.ones(8, bool))
-    weighed = weigh_lonely_steps(graph, sequence, 5.0)
-    assert weighed[4, 5] == weighed[5, 4] == 1  # both ends are near frame 0
-    assert weighed[1, 2] == weighed[2, 1] == 5 and weighed[0, 4] == graph[0, 4]  # a closure is no step
-    assert weighed.nnz == graph.nnz and graph[1, 2] == 1
 
 
 def test_sparse_recordings_lose_few_of_their_true_closures():
