@@ -4,7 +4,7 @@ A loss that is written in two halves, what the host draws (`Step.draw`) and what
 graph with its gradient and Adam's step. What was drawn is copied to where the graph reads it; nothing waits for anything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from plan2vec.adam import Adam
 from plan2vec.encoder import Array, FrameTensors
 from plan2vec.processes import size
 
+ALIGNED = 16  # bytes at which the numbers of an array may begin
 NUM_BEFORE = 3  # updates that are made step by step first, as libraries choose their algorithms in them
 
 
@@ -40,6 +41,7 @@ class CapturedUpdate:
     def __init__(self, step: Step, optimizer: Adam):
         self.step, self.optimizer = step, optimizer
         self.inputs: tuple[Tensor, ...] = ()
+        self.parcel = torch.empty(0)  # bytes on the device, in which those inputs lie that the host draws
         self.num_made = 0
         self.beside = torch.cuda.Stream()
 
@@ -58,11 +60,20 @@ class CapturedUpdate:
         return loss
 
     def _feed(self, drawn: tuple[Array, ...]) -> None:
+        """What the host drew goes to the device in one copy: each of several would keep the next update waiting."""
         tensors = [torch.as_tensor(numbers) for numbers in drawn]
+        from_host = [numbers for numbers in tensors if not numbers.is_cuda]
         if not self.inputs:
-            self.inputs = tuple(torch.empty_like(numbers, device=self.step.images.device) for numbers in tensors)
+            self.parcel = torch.empty(parcel_size(from_host), dtype=torch.uint8, device=self.step.images.device)
+            places = unpacked(self.parcel, from_host)
+            self.inputs = tuple(torch.empty_like(numbers) if numbers.is_cuda else next(places) for numbers in tensors)
+        sent = torch.empty(len(self.parcel), dtype=torch.uint8, pin_memory=True)
+        for place, numbers in zip(unpacked(sent, from_host), from_host, strict=True):
+            place.copy_(numbers)
+        self.parcel.copy_(sent, non_blocking=True)
         for place, numbers in zip(self.inputs, tensors, strict=True):
-            place.copy_(numbers if numbers.is_cuda else numbers.pin_memory(), non_blocking=True)
+            if numbers.is_cuda:
+                place.copy_(numbers)
 
     def _make(self) -> Tensor:
         self.optimizer.zero_grad()
@@ -84,3 +95,20 @@ class CapturedUpdate:
                 f"an update cannot be recorded on the GPU ({reason}); a network must not ask for values while it computes, as .item() does"
             ) from error
         return graph, loss
+
+
+def parcel_size(tensors: Sequence[Tensor]) -> int:
+    """Bytes that hold all of these side by side, each where memory may be read as any kind of number."""
+    return sum(_room(tensor) for tensor in tensors)
+
+
+def unpacked(parcel: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Tensors of these shapes and kinds that lie side by side in a parcel of bytes."""
+    first = 0
+    for tensor in like:
+        yield parcel[first : first + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+        first += _room(tensor)
+
+
+def _room(tensor: Tensor) -> int:
+    return -(-tensor.nbytes // ALIGNED) * ALIGNED

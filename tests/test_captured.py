@@ -18,7 +18,7 @@ import plan2vec.local_metric
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
 from plan2vec.baselines.dqn import DQNConfig, train_dqn
 from plan2vec.baselines.vae import VAEConfig, train_vae
-from plan2vec.captured import CapturedUpdate, Step
+from plan2vec.captured import CapturedUpdate, Step, parcel_size, unpacked
 from plan2vec.control import ControllerConfig, train_controller
 from plan2vec.data import make_sequences
 from plan2vec.embedding import EmbeddingConfig, train_embedding
@@ -152,6 +152,16 @@ def test_a_step_is_the_loss_of_what_it_draws_and_is_not_captured_without_a_gpu()
     images = FrameTensors(frames, torch.device("cpu"))
     step = Step(lambda update: (np.array([update, update + 1]),), lambda numbers: images(numbers).sum(), images)
     assert step(3).item() == frames[3:5].sum() and not step.can_be_captured
+
+
+def test_arrays_of_all_kinds_lie_side_by_side_in_a_parcel():
+    drawn = [torch.arange(5), torch.tensor(0.5), torch.rand(3, 2), torch.tensor([True, False, True]), torch.arange(7, dtype=torch.int32)]
+    parcel = torch.zeros(parcel_size(drawn), dtype=torch.uint8)
+    for place, numbers in zip(unpacked(parcel, drawn), drawn, strict=True):
+        place.copy_(numbers)
+    for found, numbers in zip(unpacked(parcel.clone(), drawn), drawn, strict=True):
+        assert torch.equal(found, numbers) and found.dtype == numbers.dtype
+    assert parcel_size([]) == 0 and not list(unpacked(parcel, []))
 
 
 def test_a_network_that_cannot_be_captured_is_refused_with_the_reason(monkeypatch):

@@ -13,6 +13,7 @@ import plan2vec.local_metric
 from plan2vec.augmentation import augment, draw_changes
 from plan2vec.encoder import FrameTensors
 from plan2vec.local_metric import (
+    AllFarPairs,
     LocalMetricConfig,
     SiameseMetric,
     accuracy,
@@ -220,6 +221,24 @@ def test_far_pairs_cost_nothing_beyond_the_margin_under_the_hinge_but_do_under_r
     some = torch.tensor([True, False, False, True])
     assert far_distance_loss(distance, some, 2, "regression").item() == pytest.approx((3.5 + 2.5) / 2)
     assert far_distance_loss(distance, torch.zeros(4, dtype=torch.bool), 2, "hinge").item() == 0  # a recording of a few frames has none
+
+
+@pytest.mark.parametrize("loss", ["hinge", "regression"])
+@pytest.mark.parametrize("max_gap", [1, 2])
+def test_all_far_pairs_at_once_have_the_loss_and_gradient_of_one_after_the_other(loss, max_gap):
+    draw = torch.Generator().manual_seed(0)
+    vectors = (1.5 * torch.randn(12, 3, generator=draw, dtype=torch.float64)).requires_grad_()
+    vectors.data[5] = vectors.data[4]  # far frames that look alike: no way is better than another
+    far = torch.rand(12, 12, generator=draw) < 0.7
+    far = far | far.T
+    far.fill_diagonal_(False)
+    far[4, 5] = far[5, 4] = True
+    ours = AllFarPairs.apply(vectors, far, max_gap, loss)
+    (our_gradient,) = torch.autograd.grad(3 * ours, vectors)
+    naive = far_distance_loss(safe_norm(vectors[:, None] - vectors), far, max_gap, loss)
+    (gradient,) = torch.autograd.grad(3 * naive, vectors)
+    assert ours.item() == pytest.approx(naive.item(), rel=1e-4) and torch.allclose(our_gradient, gradient, rtol=1e-4, atol=1e-6)
+    assert AllFarPairs.apply(vectors, torch.zeros_like(far), max_gap, loss).item() == 0
 
 
 def test_the_contrastive_loss_equals_a_naive_softmax_over_the_far_pairs():
