@@ -191,7 +191,7 @@ class Teacher(nn.Module):
         rows, seen = on_device(rows, device), on_device(seen, device)
         led, changes = (more[:1], more[1:]) if config.guide else ((), more)
         vectors, num_nodes = self.encode(seen, changes), len(seen) - len(rows)
-        distance = self.embedding.head.pairwise(vectors[:num_nodes], vectors[num_nodes:])  # [nodes, goals]
+        distance = self.embedding.head.pairwise(*vectors.split((num_nodes, len(rows))))  # [nodes, goals]
         target = self.targets[rows, seen[:num_nodes, None]]
         loss = distance_loss(distance, target, config.loss, self.unit)
         if config.slope:

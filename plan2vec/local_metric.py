@@ -177,7 +177,8 @@ def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
         numbers, moment = on_device(drawn, images.device)
         vectors = in_shares(len(numbers), lambda part: metric.embed(augment(images(numbers[part]), config, changes, part)))
         num = len(gap)
-        near = safe_norm(vectors[:num] - vectors[num:])
+        first, second = vectors.split(num)
+        near = safe_norm(first - second)
         far = (moment[:, None] - moment).abs() > 2 * pairs.max_gap  # [2b, 2b]
         if config.loss == "nce":
             return nce_loss(near, all_distances(vectors)[:num], far[:num])
@@ -230,7 +231,7 @@ class AllFarPairs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:
-        distance, num_far = all_distances(vectors), far.sum().clamp(min=1)
+        distance, num_far = all_distances(vectors), far.sum(dtype=vectors.dtype).clamp(min=1)
         missing = 2.0 * max_gap - distance
         if loss == "hinge":
             missing.clamp_(min=0)

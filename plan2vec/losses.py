@@ -1,5 +1,6 @@
 """How far learned distances are from the lengths of paths: what the embedding is trained to make small."""
 
+import torch
 from torch import Tensor
 
 BEYOND = 3.0  # steps of error from where on Huber's loss grows no faster than the error
@@ -15,8 +16,8 @@ def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> T
     | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm                      |
     | absolute | abs(e) / mean path                     | near and far alike                                                        |
     """
-    known = target.isfinite()
-    path = target.masked_fill(~known, 0)
+    known = target < torch.inf
+    path = torch.where(known, target, 0)
     error = (distance - path).abs() * known
     if kind in ("sammon", "huber"):
         inner = error if kind == "sammon" else error.clamp(max=BEYOND)
@@ -31,8 +32,8 @@ def slope_loss(distance: Tensor, target: Tensor, mean: float) -> Tensor:
     Where a walk has far to go, D may be wrong by steps; what traps the walk is a neighbour that is nearer and seems farther.
     """
     half = len(distance) // 2
-    known = target.isfinite()
-    error = distance - target.masked_fill(~known, 0)
+    known = target < torch.inf
+    error = distance - torch.where(known, target, 0)
     both = known[:half] & known[len(known) - half :]
     change = (error[:half] - error[len(error) - half :]).abs() * both
     return change.sum() / both.sum().clamp(min=1) / mean

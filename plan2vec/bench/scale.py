@@ -38,6 +38,7 @@ RADIUS, COMMON_REACH = 1.6, 0.6  # steps within which frames are joined, and sha
 MOST_NEIGHBORS = 80  # of a frame that is no hub
 LOCAL_POWER = 0.65  # of the number of frames, that the local metric's updates grow with
 UPDATES, ROUNDS = 24_000, 30  # of the embedding
+MANY_FRAMES, POWER = 100_000, 0.3  # beyond so many frames its updates grow with this power of theirs
 WORLD = (4, 4)  # columns and rows of rooms
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
@@ -59,12 +60,12 @@ def run(options: Options) -> Iterator[list[Row]]:
 
 
 def settings(size: int, seed: int) -> Config:
-    """The defaults, with more updates of the local metric where there are more frames; few it would learn by heart."""
+    """The defaults, with more updates where there are more frames; few the local metric would learn by heart."""
     config = Config(seed=seed)
-    updates = round(config.local_metric.num_updates * max(1.0, size / SIZES[0]) ** LOCAL_POWER)
-    local = replace(config.local_metric, num_updates=updates)
+    local = replace(config.local_metric, num_updates=round(config.local_metric.num_updates * max(1.0, size / SIZES[0]) ** LOCAL_POWER))
+    updates = round(UPDATES * max(1.0, size / MANY_FRAMES) ** POWER)
     closures = replace(config.closures, support="common", common_reach=COMMON_REACH, max_neighbors=MOST_NEIGHBORS, prefer="hubs")
-    embedding = replace(config.embedding, loss="huber", slope=1.0, num_updates=UPDATES, num_rounds=ROUNDS)
+    embedding = replace(config.embedding, loss="huber", slope=1.0, num_updates=updates, num_rounds=ROUNDS)
     return replace(
         config, dim=DIM, head="squared", encoder=ENCODER, radius=RADIUS, local_metric=local, closures=closures, embedding=embedding
     )
