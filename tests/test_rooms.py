@@ -33,6 +33,15 @@ def test_every_room_can_be_reached_and_every_recording_grows_the_same_world():
     assert rooms.world_size(1_000_000) == (10, 10) and rooms.world_size(40_000) == (2, 2) and rooms.world_size(20) == (1, 1)
 
 
+def test_a_recording_of_any_length_explores_the_part_of_the_world_that_is_asked_for():
+    recording = rooms.simulate_positions(4_000, seed=1, size=(4, 4))
+    assert recording.domain == "rooms-4x4" and rooms.simulate_positions(4_000, seed=1).domain == "rooms-1x1"
+    room = rooms.room_of(recording.position)
+    assert len(np.unique(room, axis=0)) == 16 and room.min() == 0 and room.max() == 3
+    length = rooms.geodesic("rooms-4x4", recording.position[:1].repeat(16, axis=0), recording.position[::250])
+    assert np.isfinite(length).all() and truth_of(recording) is not None
+
+
 def test_the_marks_on_a_picture_tell_the_room_and_the_block_its_place():
     room, frames = rooms.room_of(RECORDING.position), RECORDING.frames[..., 0]
     column = np.argmax(frames[:, 0, 1:] == rooms.LIGHT, axis=1) + 1
