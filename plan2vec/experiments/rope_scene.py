@@ -37,11 +37,13 @@ from plan2vec.run import BuiltGraph
 from plan2vec.search import connected_parts, hop_counts
 from plan2vec.training import Journal, rng_at
 
-# What 14,000 states of a rope need beyond the defaults: longer training, a map of more dimensions than a room has, and closures
-# of at most one step, which then need less support: the states at the rim have few look-alikes.
+# What 14,000 states of a rope need beyond the defaults. States at the rim have few look-alikes, and a rope on this side of a peg looks like
+# one on the other: the local metric learns from frames up to two steps apart, as the paper's does, longer, and with more weight on far
+# pairs. So it can be trusted up to two steps, and hops are long. The map has more dimensions than a room's.
 ROPE = Config(
-    dim=32, view="fixed", radius=1.0, closures=ClosureConfig(support="common"), local_metric=LocalMetricConfig(num_updates=1500),
-    embedding=EmbeddingConfig(loss="sammon", num_updates=8000, num_rounds=16, goals_per_round=512),
+    dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="common", common_reach=0.7),
+    local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
+    embedding=EmbeddingConfig(loss="sammon", num_updates=16_000, num_rounds=32, goals_per_round=512),
 )  # fmt: skip
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan

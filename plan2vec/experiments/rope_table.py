@@ -10,9 +10,9 @@ The simulated rope: 18 sequences of 786 frames, drags of at most 3 px. Tasks are
 local move apart. A *local move* displaces no link by more than what two recorded steps reach (the 99th percentile of the largest
 displacements between frames two steps apart) and keeps each peg on its side (moved straight, the rope passes over no peg's middle).
 Greedy plans hop to the neighbour of least D without memory; they end at the goal, or where they would enter a frame a second time.
-The map has 32 dimensions, closures join frames at most one step apart, and training is longer than by default (`rope_scene.ROPE`);
-*default settings* is what `plan2vec fit` does unasked. Each baseline walks by its own distance on its own graph: the recorded steps, and
-as many closest pairs as the learned graph has closures.
+The local metric learns from frames up to two steps apart, closures join frames at most two steps apart, the map has 64 dimensions, and
+training is longer than by default (`rope_scene.ROPE`); *default settings* is what `plan2vec fit` does unasked. Each baseline walks by its
+own distance on its own graph: the recorded steps, and as many closest pairs as the learned graph has closures.
 `goal_reached` the plan's last frame is the goal or a local move away from it (share of the tasks)
 `local_step_share` steps of all plans that are local moves, failed plans included
 `valid_plans` the goal is reached and every step is a local move (share of the tasks)
