@@ -43,7 +43,7 @@ from plan2vec.training import Journal, rng_at
 ROPE = Config(
     dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="common", common_reach=0.7),
     local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
-    embedding=EmbeddingConfig(loss="sammon", num_updates=16_000, num_rounds=32, goals_per_round=512),
+    embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512),
 )  # fmt: skip
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
