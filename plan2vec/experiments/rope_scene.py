@@ -77,14 +77,13 @@ class RopeScene:
     def moves(self) -> rope.TrueMoves:
         return rope.true_moves(self.recordings)
 
-    def train_metric(self, max_gap: int, usable: np.ndarray | None = None) -> LocalMetric:
-        config = self.config
-        return train_local_metric(self.frames, self.recordings.sequence, config.encoder, max_gap, config.local_metric, self.seed,
-                                  self.device, usable=usable)[0]  # fmt: skip
+    def train_metric(self, max_gap: int, stage: LocalMetricConfig, usable: np.ndarray | None = None) -> LocalMetric:
+        frames, sequence, encoder = self.frames, self.recordings.sequence, self.config.encoder
+        return train_local_metric(frames, sequence, encoder, max_gap, stage, self.seed, self.device, usable=usable)[0]
 
     @cached_property
     def timed_metric(self) -> tuple[LocalMetric, float]:
-        return timed(self.train_metric, self.config.max_gap)
+        return timed(self.train_metric, self.config.max_gap, self.config.local_metric)
 
     @cached_property
     def timed_graph(self) -> tuple[BuiltGraph, float]:
