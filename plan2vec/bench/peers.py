@@ -202,4 +202,6 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row]) -> Figure:
-    return bar_figure([row for row in rows if row["value"] is not None], "fit_seconds")
+    stopped = {row["method"] for row in rows if row["metric"] == "reached" and not row["value"]}
+    shown = [row | {"method": f"{row['method']} (stopped, not as good yet)"} if row["method"] in stopped else row for row in rows]
+    return bar_figure([row for row in shown if row["value"] is not None], "fit_seconds")
