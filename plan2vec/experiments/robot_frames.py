@@ -45,8 +45,8 @@ from plan2vec.readers import read
 from plan2vec.training import Journal, rng_at
 
 NAME, TITLE = "g1-bottle", "Real robot frames: a bottle moved by a humanoid"
-DOMAINS = ("g1-bottle",)
 STAND_IN = "made-up"  # the domain of a smoke run
+DOMAINS = ("g1-bottle", STAND_IN)
 METHODS = ("plan2vec", "pixels", "VAE")
 BLOCKS = ()
 REMEDY = "give them by --recordings PATH (docs/rope.md says where they come from)"
