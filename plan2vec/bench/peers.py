@@ -1,7 +1,7 @@
 """Claim: on the same data and by the same rule, plan2vec is ten times faster than Isomap to the same success, and a hundred times faster
 than the paper's way of training to the same error.
 
-Command: plan2vec bench peers        Cost: on an H200 Isomap takes 190 s, one pair a sample 112 s, the rest a minute
+Command: plan2vec bench peers        Cost: on an H200 Isomap takes 190 s, one pair a sample 112 s
 Expected: at 10,000 frames Isomap's times_ours 10 or more, that of one pair a sample with the paper's network 100 or more
 
 C-Maze. The local metric is trained once and shared; its time is its own row. From there on every method is timed: plan2vec joins the
