@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from plan2vec.encoder import FrameTensors
 from plan2vec.experiments.arrays import Arrays, save_arrays
-from plan2vec.experiments.rope_scene import RopeScene, greedy_plans, rope_scenes
+from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, rope_scenes
 from plan2vec.experiments.rows import Row, cell, markdown, values
 from plan2vec.experiments.settings import Settings, timed
 from plan2vec.figures import BLACK, index_within
@@ -31,7 +31,7 @@ NAME, TITLE = "rope-figures", "Figures 7, 11, 12 and 13: what is learned of the 
 DOMAINS = ("rope",)
 METHODS = ("pairs", "neighbours", "across", "within")
 BLOCKS = ()
-CUT_OFF = 2.8  # steps: the paper's 1.4, times the two steps up to which frames are neighbours
+FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
 COLUMNS = 13  # frames a row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
@@ -90,7 +90,7 @@ def neighbours(scene: RopeScene) -> Part:
     ranks = np.array([0, *(rank for rank in RANKS if rank < len(vectors))])
     number, distance = nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device)
     number, distance = number[:, ranks], distance[:, ranks]
-    near = distance[:, 1:] <= CUT_OFF
+    near = distance[:, 1:] <= FAR
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
     return {"local_share": float(local.mean()) if len(local) else None}, rows, [[np.nan, *row[1:].tolist()] for row in distance]
@@ -171,6 +171,6 @@ def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
         ax.set_title(f"{part['sequence'][place]}:{part['index'][place]}", fontsize=6, pad=2)
         score = float(part["score"][place])
         if np.isfinite(score):
-            color = "red" if score > CUT_OFF else BLACK
+            color = "red" if score > FAR else BLACK
             ax.text(0.5, -0.05, f"{score:.2f}", transform=ax.transAxes, fontsize=6, ha="center", va="top", color=color)
     return figure

@@ -45,6 +45,7 @@ ROPE = Config(
     local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
     embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512),
 )  # fmt: skip
+CUT_OFF = 1.4  # times `max_gap`: a pair beyond it counts as far (paper)
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
 MAX_NEIGHBORS = 200  # nearest frames of a frame among which a baseline's closest pairs are looked for

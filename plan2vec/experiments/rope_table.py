@@ -36,6 +36,7 @@ from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels
 from plan2vec.experiments.rope_scene import (
+    CUT_OFF,
     RopeScene,
     Tasks,
     closest_graph,
@@ -61,7 +62,7 @@ METHODS = (*MAPS, *BASELINES, "Dijkstra", "local metric")
 BLOCKS = ("plans", "accuracy")
 NUM_FOLDS = 10
 FOLD = LocalMetricConfig(num_updates=1500)  # how the local metric of a fold is trained
-MAX_GAP, CUT_OFF = 2, 1.4  # frames so far apart are neighbours; times that, and a pair counts as far (paper)
+MAX_GAP = 2  # frames so far apart are neighbours (paper)
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
 SHOWN = (
     ("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "local steps, %", 100, 2), ("valid_plans", "valid plans, %", 100, 1),
