@@ -10,7 +10,7 @@ import torch
 from plan2vec.cli import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
 from plan2vec.experiments.maze_scene import maze_scene
-from plan2vec.experiments.pages import PICTURES, results_page, total_seconds
+from plan2vec.experiments.pages import PICTURES, gaps, results_page, total_seconds
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
 from plan2vec.experiments.rows import (
     FIELDS,
@@ -252,6 +252,15 @@ def test_selections_keep_the_experiments_order():
 
 
 # ---------------------------------------------------------------------------------------------------- the page
+
+
+def test_domains_and_blocks_without_rows_are_listed(tmp_path):
+    (tmp_path / "results").mkdir()
+    (row,) = make_rows(Case("table1", "open", {"block": "fitted"}, "plan2vec", 0), {"success": 1.0}, 1.0, Stamp("abc", "cpu"))
+    (tmp_path / "results" / "table1.jsonl").write_text(json.dumps(row) + "\n")
+    lines = gaps(tmp_path, EXPERIMENTS)
+    assert "- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`" in lines
+    assert "- `plan2vec reproduce rope-table`: nothing yet" in lines and len(lines) == len(EXPERIMENTS)
 
 
 def test_the_results_page_is_what_the_committed_rows_give():
