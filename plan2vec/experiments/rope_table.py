@@ -21,8 +21,9 @@ half as many edges (closures within one step of a metric of single steps, commit
 `length_ratio` steps of a plan that reaches its goal over the fewest local moves between the two frames, on average
 `expanded_per_step` frames whose neighbours were asked for, over the steps of the shortest path on the same graph
 `cross_sequence_plans` tasks between two sequences for which the graph has a path (share of these tasks)
-Accuracy: ten folds by sequence, of the first seed, 1,500 updates each. Frames at most two steps apart are neighbours, the cut-off is 1.4
-times that (paper); pairs identical : neighbour : far = 1 : 1 : 2. *Cleaned* leaves out random far pairs that are truly a local move apart.
+Accuracy: ten folds by sequence, of the first seed, trained as for the plans. Frames at most two steps apart are neighbours, the cut-off is
+1.4 times that (paper); pairs identical : neighbour : far = 1 : 1 : 2. *Cleaned* leaves out random far pairs that are truly a local move
+apart.
 """
 
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ from plan2vec.experiments.rope_scene import (
 )
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.experiments.settings import Settings, timed
-from plan2vec.local_metric import LocalMetricConfig, draw_judged, pair_distances, recorded_pairs
+from plan2vec.local_metric import draw_judged, pair_distances, recorded_pairs
 from plan2vec.planner import Distance
 from plan2vec.training import rng_at
 
@@ -61,8 +62,7 @@ MAPS = ("plan2vec", "plan2vec, default settings")
 METHODS = (*MAPS, *BASELINES, "Dijkstra", "local metric")
 BLOCKS = ("plans", "accuracy")
 NUM_FOLDS = 10
-FOLD = LocalMetricConfig(num_updates=1500)  # how the local metric of a fold is trained
-MAX_GAP = 2  # frames so far apart are neighbours (paper)
+MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
 SHOWN = (
     ("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "local steps, %", 100, 2), ("valid_plans", "valid plans, %", 100, 1),
@@ -143,7 +143,7 @@ def run_folds(settings: Settings, scene: RopeScene) -> Iterator[list[Row]]:
 
 def accuracies(scene: RopeScene, held_out: np.ndarray) -> dict[str, float]:
     """Plain and cleaned, on the sequences trained on and on those held out."""
-    metric, images = scene.train_metric(MAX_GAP, scene.size.shorten(FOLD), ~held_out), FrameTensors(scene.frames, scene.device)
+    metric, images = scene.train_metric(MAX_GAP, scene.config.local_metric, ~held_out), FrameTensors(scene.frames, scene.device)
     found: dict[str, float] = {}
     for part, usable in (("train", ~held_out), ("test", held_out)):
         pairs = recorded_pairs(scene.frames, scene.recordings.sequence, usable, MAX_GAP)
