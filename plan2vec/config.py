@@ -113,8 +113,8 @@ def preset(name: str) -> Config:
         raise ValueError(f"preset must be default, quick or paper, but is {name!r}")
     return Config(
         dim=2, encoder="maze-global", view="fixed",
-        local_metric=LocalMetricConfig(architecture="stacked", network="maze-local", loss="regression", batch_size=32,
-                                       learning_rate=1e-4, num_updates=12_500),  # 40 epochs of 10,000 frames
+        local_metric=LocalMetricConfig(architecture="stacked", network="maze-local", candidates="small", loss="regression",
+                                       batch_size=32, learning_rate=1e-4, num_updates=12_500),  # 40 epochs of 10,000 frames
         # its network takes 13 GFLOP a frame: 600 updates of 192 frames where our small one takes as many of 384
         embedding=EmbeddingConfig(loss="sammon", learning_rate=3e-4, num_updates=600, goals_per_update=64, nodes_per_update=128),
     )  # fmt: skip

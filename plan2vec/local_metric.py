@@ -29,6 +29,7 @@ class LocalMetricConfig:
     architecture: Literal["siamese", "stacked"] = "siamese"  # siamese: |z(a) - z(b)|, searchable; stacked: the paper's net on both frames
     loss: Literal["regression", "hinge", "nce"] = "hinge"  # far pairs: exactly 2 (paper) | at least 2 | noise-contrastive (paper, eq. 4)
     network: Literal["maze-local", "deep-local"] = "maze-local"  # the stacked architecture's network
+    candidates: str | None = None  # encoder of the siamese metric that finds a stacked one's candidates; default: the map's
     dim: int = 32  # numbers in a siamese vector
     num_updates: int = 400  # gradient updates
     batch_size: int = 256  # neighbour pairs an update (siamese: all other pairs of the batch are far pairs)
@@ -111,9 +112,9 @@ def recorded_pairs(frames: np.ndarray, sequence: np.ndarray, usable: np.ndarray,
 
 def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConfig) -> LocalMetric:
     """An untrained metric of the configured architecture."""
-    siamese = SiameseMetric(make_encoder(encoder, frames, config.dim))
     if config.architecture == "siamese":
-        return siamese
+        return SiameseMetric(make_encoder(encoder, frames, config.dim))
+    siamese = SiameseMetric(make_encoder(config.candidates or encoder, frames, config.dim))
     mean, deviation = siamese.encoder.mean, siamese.encoder.deviation
     network = Encoder(make_stacked(config.network, tuple(frames.shape[1:])), torch.cat((mean, mean)), torch.cat((deviation, deviation)))
     return StackedMetric(network, siamese)

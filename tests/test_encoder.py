@@ -161,6 +161,11 @@ def test_the_mazes_global_metric_has_the_layers_of_the_papers_listing():
     ]  # fmt: skip
 
 
+def test_only_the_widest_network_stays_out_of_bfloat16():
+    frames = np.zeros((2, 64, 64, 1), np.uint8)
+    assert [name for name in ("small", "medium", "maze-global", "resnet18") if not make_encoder(name, frames, 2).narrow] == ["maze-global"]
+
+
 def test_resnet18_has_the_sizes_of_he_et_al():
     network = make_network("resnet18", (64, 64, 1), 1000)
     found = layers(network)

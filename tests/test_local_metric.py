@@ -11,7 +11,7 @@ from torch import nn
 
 import plan2vec.local_metric
 from plan2vec.augmentation import augment, draw_changes
-from plan2vec.encoder import FrameTensors
+from plan2vec.encoder import FrameTensors, make_encoder
 from plan2vec.local_metric import (
     AllFarPairs,
     LocalMetricConfig,
@@ -102,6 +102,14 @@ def test_the_papers_stacked_metric_learns_that_steps_are_near_one_and_far_pairs_
     assert 0.5 < np.median(steps) < 1.3 and np.mean(steps < 1.5) > 0.7
     assert np.mean(far >= 1.5) > 0.9 and same.mean() < 0.8 * np.median(steps) and share > 0.7
     assert local_vectors(metric, FrameTensors(frames, CPU)).shape == (len(frames), 8)
+
+
+@pytest.mark.parametrize(("candidates", "expected"), [(None, "medium"), ("small", "small")])
+def test_a_stacked_metrics_candidates_have_the_maps_network_or_one_of_their_own(candidates, expected):
+    frames = draw_blobs(POSITION[:4])
+    metric = build_local_metric(frames, "medium", LocalMetricConfig("stacked", candidates=candidates))
+    wanted = make_encoder(expected, frames, LocalMetricConfig.dim)
+    assert [p.shape for p in metric.candidates.parameters()] == [p.shape for p in wanted.parameters()]
 
 
 def test_an_untrained_metric_does_not_know_one_step():
