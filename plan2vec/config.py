@@ -112,7 +112,7 @@ def preset(name: str) -> Config:
     if name != "paper":
         raise ValueError(f"preset must be default, quick or paper, but is {name!r}")
     return Config(
-        dim=2, encoder="maze-global", view="fixed",
+        dim=2, encoder="maze-global", view="fixed", radius=1.5,  # its threshold, right between a step (1) and a far pair (2)
         local_metric=LocalMetricConfig(architecture="stacked", network="maze-local", candidates="small", loss="regression",
                                        batch_size=32, learning_rate=1e-4, num_updates=12_500),  # 40 epochs of 10,000 frames
         # its network takes 13 GFLOP a frame: 600 updates of 192 frames where our small one takes as many of 384
