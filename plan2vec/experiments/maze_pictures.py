@@ -127,19 +127,19 @@ def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
         ax.plot(*around.T, ".", color=BLUE, markersize=2, zorder=1, label="neighbours", linestyle="")
         ax.plot(*position[: now + 1].T, "o-", color="0.45", markersize=3, linewidth=0.8, zorder=2, label="past and current")
         ax.plot(*position[min(now + 1, len(position) - 1)], "o", color=ORANGE, markersize=5, zorder=3, label="next", linestyle="")
-        ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="0.3"))
+        ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal", linestyle="")
         prepare(ax, room, labels=False)
         ax.set_title(f"hop {now}", fontsize=9)
         ax.tick_params(labelsize=7)
         ax.set_xlabel("x (m)", fontsize=8)
         ax.tick_params(labelleft=ax is axes[0])
     axes[0].set_ylabel("y (m)", fontsize=8)
-    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return figure
 
 
 def value_figure(parts: Parts) -> Figure:
-    """Figure 10e: learned distance to a goal in the lower left corner (dashed circle)."""
+    """Figure 10e: learned distance to a goal in the lower left corner."""
     figure, axes = panels(len(parts), 3.1 * len(parts) + 0.8, 3.2)
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]
@@ -147,6 +147,6 @@ def value_figure(parts: Parts) -> Figure:
         points = ax.scatter(grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis")
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
         prepare(ax, room)
-        ax.set_title(room_title(room))
+        ax.set_title(f"{room_title(room)}: to the circled goal", fontsize=10)
         figure.colorbar(points, ax=ax, label="learned distance (steps)", shrink=0.8)
     return figure
