@@ -4,7 +4,8 @@ Without truth at hand, a closure i - j is believed when other recorded evidence 
 - *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none. Two whole regions that
   the metric half confuses have, but not where the common neighbours must be nearer than the closure is long (`common_reach`).
 - *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N T N)_ij > 0.
-  It also finds clusters of false closures, through a wall say, but needs dense recordings.
+  It also finds clusters of false closures, through a wall say, but needs dense recordings. The fewer frames there are, the farther
+  apart two may be to look alike (`look_alikes`): else true closures at the rim lack support, and greedy walks end there.
 - *short detour*, where recordings are too sparse for that: i and j are near each other already by recorded steps and
   surer closures, or a whole stretch before or after them is. Look-alike corridors give clusters of false closures, which
   have common neighbours but no detour.
@@ -30,7 +31,7 @@ DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
 MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SHORT_DETOUR = "short detour"
 SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
-SAME = 0.5  # frames nearer than this many steps look alike (N in N T N)
+SAME, ALIKE = 0.5, 1.0  # frames nearer than this many steps look alike (N in N T N) in dense recordings, and in sparse ones at most
 SURE, LIKELY = 0.3, 0.9  # quantiles of the recorded steps: up to there a closure needs no support, or only a stretch beside it
 RETURNS = 0.5  # share of frames that equal another to the last pixel beyond which a place that one comes back to looks just as before
 STRETCH = 4  # frames before or after both ends of a likely closure that must be near each other too
@@ -47,6 +48,7 @@ class ClosureConfig:
     prefer: Literal["nearest", "hubs"] = "nearest"  # where a frame has more: its nearest, or some anywhere in the radius, for long hops
     search: Literal["auto", "exact", "approximate"] = "auto"  # how they are found; auto: by usearch in large recordings on a CPU
     support: Literal["auto", "both", "common", "detour", "none"] = "auto"  # tests a closure must pass; auto: by local density
+    look_alikes: float = 16.0  # frames look alike within half a step, or farther, up to a step, until they have so many on average
     common_reach: float = 1.0  # share of the radius within which a frame is a common neighbour of both ends; less is stricter
     max_detour: float = 4.0  # steps within which a doubtful closure's ends must be joined by recorded steps and surer closures
     max_unsupported: float = 0.1  # the radius stops growing where more than this share of the candidates fails
@@ -82,11 +84,12 @@ def choose_closures(
     if radius is not None:
         reason = "as given"
     tests, tests_reason = choose_tests(distinct[distinct <= grown], num_frames, config)
-    believed, share = _believe(candidates, grown, sequence, tests, config.common_reach, device)
+    alike = alike_reach(distinct, num_frames, config.look_alikes)
+    believed, share = _believe(candidates, grown, sequence, tests, config.common_reach, alike, device)
     while radius is None and share > config.max_unsupported and grown > start * 1.001:
         grown = max(start, grown * 0.95)
         reason = f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording, stopped by unsupported candidates"
-        believed, share = _believe(candidates, grown, sequence, tests, config.common_reach, device)
+        believed, share = _believe(candidates, grown, sequence, tests, config.common_reach, alike, device)
     if SHORT_DETOUR in tests:
         num_before = len(believed)
         believed = believed.select(may_show_one_place(believed, kind))
@@ -126,16 +129,24 @@ def choose_tests(distance: np.ndarray, num_frames: int, config: ClosureConfig) -
     return named["detour"], words
 
 
+def alike_reach(distance: np.ndarray, num_frames: int, look_alikes: float) -> float:
+    """Steps within which frames look alike: half a step, or what gives them `look_alikes` on average, but at most one."""
+    wanted = int(look_alikes * num_frames / 2)
+    reached = np.partition(distance, wanted - 1)[wanted - 1] if 0 < wanted <= len(distance) else np.inf if wanted else 0
+    return float(np.clip(reached, SAME, ALIKE))
+
+
 def _believe(
-    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], common_reach: float, device: torch.device
-) -> tuple[NearPairs, float]:
+    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], common_reach: float, alike: float,
+    device: torch.device,
+) -> tuple[NearPairs, float]:  # fmt: skip
     """Candidates within the radius that pass the tests of support by neighbours, and the share that fails."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if "common neighbours" in tests:
         passed &= has_common_neighbors(within, sequence, 2, device, common_reach * radius)
     if "transition support" in tests:
-        passed &= has_transition_support(within, sequence, device)
+        passed &= has_transition_support(within, sequence, device, alike)
     return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0
 
 
@@ -145,10 +156,10 @@ def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, devic
     return share_columns(near, near, pairs.first, pairs.second, num, device)
 
 
-def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU) -> np.ndarray:
-    """(m,) bool: a recorded step joins the look-alikes of the two frames, (N (T + 1) N)_ij > 0."""
+def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU, reach: float = SAME) -> np.ndarray:
+    """(m,) bool: a recorded step joins the look-alikes of the two frames, (N (T + 1) N)_ij > 0, where N joins frames within `reach`."""
     n = len(sequence)
-    alike = _pattern(pairs, SAME, n) + eye_array(n, format="csr", dtype=np.int8)
+    alike = _pattern(pairs, reach, n) + eye_array(n, format="csr", dtype=np.int8)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)
     return share_columns((alike @ stays_or_steps).tocsr(), alike, pairs.first, pairs.second, 1, device)
 

@@ -66,7 +66,7 @@ class Config:
 # What a moving camera needs instead of the defaults: every view is new, so the metric must be kept from learning them by heart.
 MOVING_VIEW = {"encoder": "medium", "max_gap": 3, "dim": 16}
 MOVING_LOCAL_METRIC = {"num_updates": 1500, "shift": 2, "brightness": 0.1}
-MOVING_CLOSURES = {"min_degree": 16.0}
+MOVING_CLOSURES = {"min_degree": 16.0, "look_alikes": 0.0}
 MOVING_EMBEDDING = {"loss": "sammon", "num_updates": 1500, "num_rounds": 8, "goals_per_round": 512}
 
 

@@ -13,6 +13,7 @@ import plan2vec.closures
 import plan2vec.overlaps
 from plan2vec.closures import (
     ClosureConfig,
+    alike_reach,
     choose_closures,
     count_path_uses,
     has_common_neighbors,
@@ -132,6 +133,19 @@ def test_transition_support_equals_a_naive_search(monkeypatch, rows_at_once):
         steps |= {(j, i) for i, j in steps}
         naive = [any((i, a) in alike and (b, j) in alike for a, b in steps) for i, j in zip(pairs.first, pairs.second, strict=True)]
         assert has_transition_support(pairs, sequence).tolist() == naive and 5 < sum(naive) < len(naive) - 5
+
+
+def test_the_fewer_frames_there_are_the_farther_apart_look_alikes_may_be():
+    distance = np.linspace(0, 2, 2001)  # of pairs; each counts for both of its 100 frames
+    assert [alike_reach(distance, 100, look_alikes) for look_alikes in (0.0, 10.0)] == [0.5, 0.5]
+    assert alike_reach(distance, 100, 16.0) == pytest.approx(0.8, abs=0.01)
+    assert alike_reach(distance, 100, 30.0) == alike_reach(distance[:10], 100, 16.0) == 1.0
+
+
+def test_farther_look_alikes_support_more_closures_and_no_worm_hole_of_a_dense_world():
+    candidates, false = with_worm_holes(DENSE, DENSE_POSITION, 40)
+    half, far = (as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, look_alikes=number).pairs) for number in (0.0, 1000.0))
+    assert half < far and not false & far
 
 
 def test_random_worm_holes_in_a_dense_world_are_removed_and_true_closures_kept():
@@ -302,7 +316,7 @@ def test_growth_stops_where_candidates_fail_their_tests():
         if np.linalg.norm(position[i] - position[j]) > 5:
             triples[i, j] = float(rng.uniform(1.3, 1.7))  # beyond 1.3 steps the metric lies
     candidates = pairs_of([(*pair, distance) for pair, distance in triples.items()])
-    limited, free = (choose(position, sequence, candidates, min_degree=80, max_unsupported=share) for share in (0.1, 1.0))
+    limited, free = (choose(position, sequence, candidates, min_degree=80, max_unsupported=share) for share in (0.02, 1.0))
     assert free.radius == 1.7 and limited.radius < 1.5 and "stopped by unsupported candidates" in limited.reason
 
 

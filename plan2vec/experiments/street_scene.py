@@ -77,7 +77,7 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     return Config(
         dim=64, head="squared", encoder=encoder, view="moving", seed=seed,
         local_metric=LocalMetricConfig(num_updates=METRIC_UPDATES[domain], batch_size=128),
-        closures=ClosureConfig(min_degree=8.0),  # a view's visits and those of its two neighbours
+        closures=ClosureConfig(min_degree=8.0, look_alikes=0.0),  # a view's visits and those of its two neighbours
         embedding=EmbeddingConfig(loss="huber", num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000,
                                   goals_per_update=BLOCK[domain], nodes_per_update=BLOCK[domain]),
     )  # fmt: skip
