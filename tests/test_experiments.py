@@ -254,12 +254,12 @@ def test_selections_keep_the_experiments_order():
 # ---------------------------------------------------------------------------------------------------- the page
 
 
-def test_domains_and_blocks_without_rows_are_listed(tmp_path):
+def test_domains_blocks_and_methods_without_rows_are_listed(tmp_path):
     (tmp_path / "results").mkdir()
     (row,) = make_rows(Case("table1", "open", {"block": "fitted"}, "plan2vec", 0), {"success": 1.0}, 1.0, Stamp("abc", "cpu"))
     (tmp_path / "results" / "table1.jsonl").write_text(json.dumps(row) + "\n")
     lines = gaps(tmp_path, EXPERIMENTS)
-    assert "- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`" in lines
+    assert lines[0].startswith("- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`, `plan2vec 2-d`, `plan2vec FVI`, ")
     assert "- `plan2vec reproduce rope-table`: nothing yet" in lines and len(lines) == len(EXPERIMENTS)
 
 

@@ -24,17 +24,17 @@ def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         if rows:
             sections.append(section(docs, experiment, rows))
-    return "\n".join([*sections, "## Not run at full size yet", "", "Domains and blocks without rows:", "", *gaps(docs, experiments), ""])
+    return "\n".join([*sections, "## Not run at full size yet", "", "Domains, blocks and methods without rows:", "", *gaps(docs, experiments), ""])
 
 
 def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
-    """A line an experiment of which no rows are there, or none of some of its domains or blocks."""
+    """A line an experiment of which no rows are there, or none of some of its domains, blocks or methods."""
     lines = []
     for name, experiment in experiments.items():
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
-        named = {str(value) for row in rows for value in (row["domain"], *row["setting"].values())}
+        named = {str(value) for row in rows for value in (row["domain"], row["method"], *row["setting"].values())}
         named.add(getattr(experiment, "STAND_IN", ""))  # which has no full size
-        lacking = [f"`{part}`" for part in (*experiment.DOMAINS, *experiment.BLOCKS) if part not in named]
+        lacking = [f"`{part}`" for part in (*experiment.DOMAINS, *experiment.BLOCKS, *experiment.METHODS) if part not in named]
         if lacking:
             lines.append(f"- `plan2vec reproduce {name}`: {', '.join(lacking) if rows else 'nothing yet'}")
     return lines
