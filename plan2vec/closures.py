@@ -3,7 +3,7 @@
 Without truth at hand, a closure i - j is believed when other recorded evidence supports it:
 - *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none. Two whole regions that
   the metric half confuses have, but not where the common neighbours must be nearer than the closure is long (`common_reach`).
-- *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N T N)_ij > 0.
+- *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N (T + 1) N)_ij > 0.
   It also finds clusters of false closures, through a wall say, but needs dense recordings. The fewer frames there are, the farther
   apart two may be to look alike (`look_alikes`): else true closures at the rim lack support, and greedy walks end there.
 - *short detour*, where recordings are too sparse for that: i and j are near each other already by recorded steps and
@@ -48,7 +48,7 @@ class ClosureConfig:
     prefer: Literal["nearest", "hubs"] = "nearest"  # where a frame has more: its nearest, or some anywhere in the radius, for long hops
     search: Literal["auto", "exact", "approximate"] = "auto"  # how they are found; auto: by usearch in large recordings on a CPU
     support: Literal["auto", "both", "common", "detour", "none"] = "auto"  # tests a closure must pass; auto: by local density
-    look_alikes: float = 16.0  # frames look alike within half a step, or farther, up to a step, until they have so many on average
+    look_alikes: float = 16.0  # frames look alike within half a step, or up to a whole one until they have so many; 0: half a step
     common_reach: float = 1.0  # share of the radius within which a frame is a common neighbour of both ends; less is stricter
     max_detour: float = 4.0  # steps within which a doubtful closure's ends must be joined by recorded steps and surer closures
     max_unsupported: float = 0.1  # the radius stops growing where more than this share of the candidates fails

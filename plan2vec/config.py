@@ -23,7 +23,9 @@ class Config:
     dim: int = 8  # numbers in a vector of the metric map (2 or 3 to look at it)
     head: Literal["lp", "max-relu", "mrn", "squared"] = "lp"  # distance between vectors; max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
-    view: Literal["auto", "fixed", "moving"] = "auto"  # of the camera: a moving one changes defaults (docs/method.md); auto: by pixels
+    view: Literal["auto", "fixed", "moving"] = (
+        "auto"  # of the camera: auto, by pixels, and `--view moving` change defaults (docs/method.md)
+    )
     encoder: str = "small"  # small | medium | maze-global | resnet18 | mlp | module:factory (vectors get an MLP, or fourier)
     max_gap: int = 1  # frames up to this many steps apart count as neighbours in training
     radius: float | None = None  # steps within which two frames are joined; None: chosen from the recorded steps
@@ -104,7 +106,10 @@ def _require(holds: bool, name: str, expected: str, came: object) -> None:
 
 
 def preset(name: str) -> Config:
-    """`default`; `quick`: half the work, enough for simple frames; `paper`: networks, losses and sizes of the paper's maze experiments."""
+    """`default`; `quick`: half the work, enough for simple frames; `paper`: networks, local metric and threshold of the paper's mazes.
+
+    Closure tests and the training of the map are ours in `paper` too.
+    """
     if name == "default":
         return Config()
     if name == "quick":

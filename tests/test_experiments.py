@@ -259,7 +259,9 @@ def test_domains_blocks_and_methods_without_rows_are_listed(tmp_path):
     (row,) = make_rows(Case("table1", "open", {"block": "fitted"}, "plan2vec", 0), {"success": 1.0}, 1.0, Stamp("abc", "cpu"))
     (tmp_path / "results" / "table1.jsonl").write_text(json.dumps(row) + "\n")
     lines = gaps(tmp_path, EXPERIMENTS)
-    assert lines[0].startswith("- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`, `plan2vec 2-d`, `plan2vec FVI`, ")
+    assert lines[0].startswith(
+        "- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`, `plan2vec 2-d`, `plan2vec FVI`, "
+    )
     assert "- `plan2vec reproduce rope-table`: nothing yet" in lines and len(lines) == len(EXPERIMENTS)
 
 

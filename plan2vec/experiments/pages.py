@@ -24,7 +24,9 @@ def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         if rows:
             sections.append(section(docs, experiment, rows))
-    return "\n".join([*sections, "## Not run at full size yet", "", "Domains, blocks and methods without rows:", "", *gaps(docs, experiments), ""])
+    return "\n".join(
+        [*sections, "## Not run at full size yet", "", "Domains, blocks and methods without rows:", "", *gaps(docs, experiments), ""]
+    )
 
 
 def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
