@@ -71,12 +71,12 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     cases = [(method, dim) for dim in dims for method in methods]
     names = [f"{method}, {dim}-d" for method, dim in cases]
     figures = {}
-    for metric, words in (("success", "success (%)"), ("embedding_error", "error of the path length (%)")):
+    for metric, words, most in (("success", "success (%)", 103), ("embedding_error", "error of the path length (%)", None)):
         figure, axes = panels(len(rooms), 9, 1.2 + 0.22 * len(cases))
         for ax, room in zip(axes, rooms, strict=True):
             samples = [100 * values(rows, domain=room, method=method, dim=dim, metric=metric) for method, dim in cases]
             bars(ax, names, samples, [None] * len(cases))
-            ax.set(xlabel=words, title=room_title(room))
+            ax.set(xlabel=words, title=room_title(room), xlim=(0, most))
         for ax in axes[1:]:
             ax.set_yticklabels([])
         figures[f"{NAME}-{metric.removeprefix('embedding_')}"] = figure
