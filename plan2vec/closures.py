@@ -106,12 +106,18 @@ def choose_closures(
 
 def _grow(distance: np.ndarray, num_frames: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
     """The smallest radius from `start` up to `limit` at which frames have `min_degree` neighbours on average; of candidates' distances."""
-    wanted = int(min_degree * num_frames / 2)
-    if np.count_nonzero(distance <= start) >= wanted or limit <= start:
+    reached = _distance_of_degree(distance, num_frames, min_degree)
+    if reached <= start or limit <= start:
         return start, "95th percentile of recorded steps"
-    reached = np.partition(distance, wanted - 1)[wanted - 1] if len(distance) >= wanted else np.inf
-    grown = float(min(reached, limit))
-    return grown, f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording"
+    return min(reached, limit), f"grown from {start:.2f} (95th percentile of recorded steps) for a sparse recording"
+
+
+def _distance_of_degree(distance: np.ndarray, num_frames: int, degree: float) -> float:
+    """The least distance within which frames have so many neighbours on average, by the distances of pairs; inf: they never have."""
+    wanted = int(degree * num_frames / 2)  # a pair is two neighbours
+    if not wanted:
+        return 0.0
+    return float(np.partition(distance, wanted - 1)[wanted - 1]) if wanted <= len(distance) else np.inf
 
 
 def choose_tests(distance: np.ndarray, num_frames: int, config: ClosureConfig) -> tuple[tuple[str, ...], str]:
@@ -131,9 +137,7 @@ def choose_tests(distance: np.ndarray, num_frames: int, config: ClosureConfig) -
 
 def alike_reach(distance: np.ndarray, num_frames: int, look_alikes: float) -> float:
     """Steps within which frames look alike: half a step, or what gives them `look_alikes` on average, but at most one."""
-    wanted = int(look_alikes * num_frames / 2)
-    reached = np.partition(distance, wanted - 1)[wanted - 1] if 0 < wanted <= len(distance) else np.inf if wanted else 0
-    return float(np.clip(reached, SAME, ALIKE))
+    return float(np.clip(_distance_of_degree(distance, num_frames, look_alikes), SAME, ALIKE))
 
 
 def _believe(
