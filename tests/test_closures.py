@@ -307,7 +307,8 @@ def test_a_given_radius_is_kept():
         assert chosen.radius == 0.7 and chosen.pairs.distance.max() <= 0.7 and "as given" in chosen.reason
 
 
-def test_growth_stops_where_candidates_fail_their_tests():
+@pytest.mark.parametrize(("look_alikes", "max_unsupported"), [(0.0, 0.1), (ClosureConfig.look_alikes, 0.02)])
+def test_growth_stops_where_candidates_fail_their_tests(look_alikes, max_unsupported):
     rng = np.random.default_rng(2)
     position, sequence = walk(60, 10, size=8)
     true = near_pairs(position, 2.0, 200, CPU)
@@ -316,7 +317,8 @@ def test_growth_stops_where_candidates_fail_their_tests():
         if np.linalg.norm(position[i] - position[j]) > 5:
             triples[i, j] = float(rng.uniform(1.3, 1.7))  # beyond 1.3 steps the metric lies
     candidates = pairs_of([(*pair, distance) for pair, distance in triples.items()])
-    limited, free = (choose(position, sequence, candidates, min_degree=80, max_unsupported=share) for share in (0.02, 1.0))
+    options = {"min_degree": 80, "look_alikes": look_alikes}
+    limited, free = (choose(position, sequence, candidates, max_unsupported=share, **options) for share in (max_unsupported, 1.0))
     assert free.radius == 1.7 and limited.radius < 1.5 and "stopped by unsupported candidates" in limited.reason
 
 
