@@ -18,7 +18,7 @@ from plan2vec.processes import concatenated
 
 ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
 FOURIER = "fourier"
-WIDE = ("maze-global",)  # they stay out of bfloat16, in which cuDNN takes 5 times longer for the weights of convolutions 7 pixels wide
+WIDE = ("maze-global",)  # they stay out of bfloat16, in which cuDNN is slow to find the gradient of convolutions 7 pixels wide
 DEVICES = ("auto", "cpu", "cuda", "mps")
 Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have been sent to the device already
 
