@@ -23,9 +23,7 @@ class Config:
     dim: int = 8  # numbers in a vector of the metric map (2 or 3 to look at it)
     head: Literal["lp", "max-relu", "mrn", "squared"] = "lp"  # distance between vectors; max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
-    view: Literal["auto", "fixed", "moving"] = (
-        "auto"  # of the camera: auto, by pixels, and `--view moving` change defaults (docs/method.md)
-    )
+    view: Literal["auto", "fixed", "moving"] = "auto"  # of the camera; auto: by pixels. Defaults follow it (docs/method.md)
     encoder: str = "small"  # small | medium | maze-global | resnet18 | mlp | module:factory (vectors get an MLP, or fourier)
     max_gap: int = 1  # frames up to this many steps apart count as neighbours in training
     radius: float | None = None  # steps within which two frames are joined; None: chosen from the recorded steps
