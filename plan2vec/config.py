@@ -44,6 +44,7 @@ class Config:
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
         _require(not self.directed or self.head in ("max-relu", "mrn"), "head", "max-relu or mrn for a directed graph", self.head)
+        _require(0 <= self.closures.look_alikes < math.inf, "closures.look-alikes", "0 or more frames", self.closures.look_alikes)
         _require(0 < self.closures.common_reach <= 1, "closures.common_reach", "above 0 and at most 1", self.closures.common_reach)
         _require(
             self.closures.prefer != "hubs" or self.closures.search != "approximate", "closures.search",

@@ -235,6 +235,8 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
         ("--embedding.slope", "-1"),
         ("--closures.prefer", "hubs", "--closures.search", "approximate"),
         ("--closures.common-reach", "0"),
+        ("--closures.look-alikes", "-1"),
+        ("--closures.look-alikes", "inf"),
     ],
 )
 def test_impossible_settings_are_refused(recordings, capsys, tmp_path, setting):
