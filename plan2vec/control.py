@@ -229,9 +229,30 @@ class Journey:
     length: np.ndarray  # steps along the plan up to each of them
     passed: int = 0  # place in `nodes` that was reached
     waited: int = 0  # actions since that changed
-    seen: np.ndarray | None = None  # the observation that was acted on last
-    taken: np.ndarray | None = None  # the action
-    futile: np.ndarray | None = None  # (choices,) bool: after which nothing changed
+
+
+class Tried:
+    """Choices made since anything changed, in episodes side by side. A policy that presses a wall would do so for ever."""
+
+    def __init__(self, num_episodes: int, choices: np.ndarray):
+        self.choices = choices
+        self.futile = np.zeros((num_episodes, len(choices)), bool)
+        self.last: list[tuple[np.ndarray, int] | None] = [None] * num_episodes  # observation and choice
+
+    def futile_at(self, running: np.ndarray, observations: np.ndarray) -> np.ndarray:
+        """(r, choices) bool: those after which nothing changed, now that these observations came."""
+        for number, observation in zip(running, observations, strict=True):
+            last = self.last[number]
+            if last is None or not np.array_equal(last[0], observation):
+                self.futile[number] = False
+            else:
+                self.futile[number] |= self.choices == last[1]
+        return self.futile[running]
+
+    def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
+        """The choices (r,) that are now made."""
+        for number, observation, choice in zip(running, observations, taken, strict=True):
+            self.last[number] = (observation, int(choice))
 
 
 class Agent:
@@ -253,7 +274,8 @@ class Agent:
 
     def reset_many(self, goals: np.ndarray) -> None:
         """(m, ...) a goal an episode."""
-        self.goals = goals
+        self.goals, choices = goals, self.controller.choices
+        self.tried = None if choices is None else Tried(len(goals), choices)
         self.journeys = [_begin(int(node)) for node in self.places.locate(self.places.embed(goals))]
 
     def act_many(self, observations: np.ndarray, running: np.ndarray | None = None) -> np.ndarray:
@@ -264,23 +286,11 @@ class Agent:
         seen = self.goals[running].copy()
         on_way = np.array([node >= 0 for node in waypoints])
         seen[on_way] = self.places.frames[np.array(waypoints)[on_way]]
-        actions = self.controller.act(observations, seen, self._futile(running, observations))
-        for number, observation, action in zip(running, observations, actions, strict=True):
-            self.journeys[number].seen, self.journeys[number].taken = observation, action
+        futile = None if self.tried is None else self.tried.futile_at(running, observations)
+        actions = self.controller.act(observations, seen, futile)
+        if self.tried is not None:
+            self.tried.note(running, observations, actions[:, 0])
         return actions
-
-    def _futile(self, running: np.ndarray, observations: np.ndarray) -> np.ndarray | None:
-        """(r, choices) bool: what was tried since anything changed. A controller that presses a wall would do so for ever."""
-        choices = self.controller.choices
-        if choices is None:
-            return None
-        for number, observation in zip(running, observations, strict=True):
-            journey = self.journeys[number]
-            if journey.futile is None or not np.array_equal(journey.seen, observation):
-                journey.futile = np.zeros(len(choices), bool)
-            else:
-                journey.futile = journey.futile | (choices == journey.taken)
-        return np.stack([self.journeys[number].futile for number in running])
 
     def _waypoint(self, journey: Journey, vector: np.ndarray) -> int:
         """The node to head for now; -1: the goal itself."""
