@@ -25,7 +25,7 @@ class SeenExactly(Actor):
 
     def __init__(self, room: str, num_rollouts: int, num_episodes: int):
         self.scene = MazeScene(room, 0, replace(SMOKE, max_updates=150, max_batch=128, episodes=num_episodes), CPU)
-        self.room, self.num = maze.find_room(room), num_episodes
+        self.room = maze.find_room(room)
         self.walks = maze.simulate(room, num_rollouts, seed=0)
 
     def look(self, frames: np.ndarray) -> np.ndarray:

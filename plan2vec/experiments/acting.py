@@ -26,10 +26,11 @@ from plan2vec.domains import maze
 from plan2vec.encoder import FrameTensors
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import bars, panels, room_title
-from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
+from plan2vec.experiments.judges import Map
+from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.experiments.settings import Settings, timed
-from plan2vec.local_metric import local_vectors
+from plan2vec.local_metric import LocalMetric, local_vectors
 from plan2vec.training import rng_at
 
 NAME, TITLE = "acting", "Table 1 with actions: an agent in the three rooms"
@@ -52,15 +53,18 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         for block in settings.chosen("blocks", tuple(BLOCKS)):
             known = HOPPERS if block == "hops" else ACTORS
             methods = [m for m in settings.chosen("methods", known) if scene.lacks(settings, NAME, {"block": block}, m)]
-            actor = Actor(scene) if methods and block == "acts" else None
+            actor = Actor(scene, scene.large, scene.metric, fitted(scene)) if methods and block == "acts" else None
             for method in methods:
                 metrics, seconds = timed(actor.measure, method) if actor else timed(hop, scene)
                 yield scene.rows(settings, NAME, {"block": block}, method, metrics, seconds)
 
 
+def fitted(scene: MazeScene) -> Map:
+    return scene.train_map(scene.large, scene.config)
+
+
 def hop(scene: MazeScene) -> dict[str, float]:
-    site = scene.large
-    return {"success": site.success(scene.train_map(site, scene.config).on(site.frames))}
+    return {"success": scene.large.success(fitted(scene).on(scene.large.frames))}
 
 
 @dataclass(frozen=True)
@@ -72,15 +76,14 @@ class Episodes:
 
 
 class Actor:
-    """A room, what was learned of it, and tasks in it."""
+    """A room, what was learned of it from a site's recordings, and tasks in it."""
 
-    def __init__(self, scene: MazeScene):
-        self.scene, self.room = scene, maze.find_room(scene.room)
-        self.num = min(EPISODES, scene.size.episodes)
+    def __init__(self, scene: MazeScene, site: Site, metric: LocalMetric, learned: Map):
+        self.scene, self.site, self.metric, self.learned = scene, site, metric, learned
 
     def look(self, frames: np.ndarray) -> np.ndarray:
         """(m, d) what the agent sees of pictures: their vectors of the local metric."""
-        return local_vectors(self.scene.metric, FrameTensors(frames, self.scene.device))
+        return local_vectors(self.metric, FrameTensors(frames, self.scene.device))
 
     def measure(self, method: str) -> dict[str, float | None]:
         episodes = self.episodes(method)
@@ -88,11 +91,13 @@ class Actor:
         return {"success": episodes.arrived.mean(), "num_actions": taken.mean() if len(taken) else None}
 
     def episodes(self, method: str) -> Episodes:
-        """Starts and goals are the same for every method."""
-        rng, chance = rng_at(self.scene.seed, TASKS), rng_at(self.scene.seed, CHANCE)
-        start, goal = maze.sample_positions(self.room, 2 * self.num, rng).reshape(2, self.num, 2)
-        decide = self.policy(method, self.look(maze.render(self.room, goal)), chance)
-        return act_out(self.room, start, goal, lambda frames, going: decide(self.look(frames), going))
+        chance = rng_at(self.scene.seed, CHANCE)
+
+        def policy(goals: np.ndarray) -> Policy:
+            decide = self.policy(method, self.look(goals), chance)
+            return lambda frames, going: decide(self.look(frames), going)
+
+        return act_out_tasks(self.scene, policy)
 
     def policy(self, method: str, goals: np.ndarray, chance: np.random.Generator) -> Policy:
         """Actions (r,) for views (r, d) of the episodes with the numbers (r,)."""
@@ -114,13 +119,19 @@ class Actor:
 
     @cached_property
     def vectors(self) -> Sequences:
-        return replace(self.scene.recordings.without_truth(), frames=self.look(self.scene.recordings.frames))
+        return replace(self.site.sequences.without_truth(), frames=self.look(self.site.frames))
 
     @cached_property
     def places(self) -> Places:
-        site = self.scene.large
-        distance = self.scene.train_map(site, self.scene.config).on(site.frames)
-        return Places(self.vectors.frames, site.graph, distance, self.vectors.frames, lambda views: views)
+        distance = self.learned.on(self.site.frames)
+        return Places(self.vectors.frames, self.site.graph, distance, self.vectors.frames, lambda views: views)
+
+
+def act_out_tasks(scene: MazeScene, policy: Callable[[np.ndarray], Policy]) -> Episodes:
+    """The episodes of a scene, the same for every policy; it is made for pictures of the goals."""
+    room, num = maze.find_room(scene.room), min(EPISODES, scene.size.episodes)
+    start, goal = maze.sample_positions(room, 2 * num, rng_at(scene.seed, TASKS)).reshape(2, num, 2)
+    return act_out(room, start, goal, policy(maze.render(room, goal)))
 
 
 def act_out(room: maze.Room, start: np.ndarray, goal: np.ndarray, decide: Policy) -> Episodes:
