@@ -283,3 +283,15 @@ def test_dqn_refuses_actions_that_are_no_numbers_of_choices(action):
     frames, sequence, _, _ = corridor()
     with pytest.raises(ValueError, match="DQN needs one action number a frame"):
         train_dqn(frames, sequence, action, DQNConfig(), 0, CPU)
+
+
+def test_dqn_acts_towards_its_goals_and_tries_something_else_where_nothing_changed():
+    frames, _, _, cell = corridor()
+    here, goal = random_pairs(len(frames))
+    judged = np.abs(cell[here] - cell[goal]) > 0
+    here, goal = here[judged], goal[judged]
+    decide = corridor_judge("dqn", num_updates=1000, dim=8).policy(frames[goal])
+    everyone = np.arange(len(here))
+    action = decide(frames[here], everyone)
+    assert np.mean(action == (cell[goal] > cell[here])) > 0.95
+    assert (decide(frames[here[::2]], everyone[::2]) == 1 - action[::2]).all()  # pressed against a wall, as it seems

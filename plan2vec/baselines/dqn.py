@@ -12,6 +12,7 @@ Frame and goal meet late, in a small network on the sum of their features, so D 
 every transition of its batch against every random goal.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plan2vec.baselines import Judge, pair_distance
+from plan2vec.baselines import pair_distance
 from plan2vec.baselines.contrastive import Futures
 from plan2vec.captured import Step
+from plan2vec.control import Tried
 from plan2vec.encoder import Array, FrameTensors, encode, make_encoder, on_device
 from plan2vec.planner import Distance
 from plan2vec.training import Journal, frozen_copy, move_towards, rng_at, train
@@ -47,6 +49,7 @@ class CostNetwork(nn.Module):
 
     def __init__(self, frames: np.ndarray, num_actions: int, config: DQNConfig):
         super().__init__()
+        self.num_actions = num_actions
         self.encoder = make_encoder(config.encoder, frames, config.width)
         self.roles = nn.Linear(config.width, 2 * config.width)
         self.join = nn.Sequential(
@@ -71,15 +74,36 @@ class DQNJudge:
     device: torch.device
 
     def on(self, frames: np.ndarray) -> Distance:
-        features = torch.from_numpy(encode(self.network, FrameTensors(frames, self.device))).to(self.device)
-        states, goals = features.chunk(2, dim=1)
+        states, goals = self._features(frames)
         return pair_distance(states, goals, lambda state, goal: self.network.cost(state, goal).amin(-1))
+
+    def policy(self, goals: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """For a goal (m, ...) an episode: frames (r, ...) of the episodes with the numbers (r,) -> (r,) the actions of least cost.
+
+        As with plan2vec's agent, an action that just changed nothing is not repeated.
+        """
+        wanted = self._features(goals)[1]
+        tried = Tried(len(goals), np.arange(self.network.num_actions))
+
+        @torch.no_grad()
+        def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
+            futile = on_device(tried.futile_at(going, frames), self.device)
+            cost = self.network.cost(self._features(frames)[0], wanted[on_device(going, self.device)])
+            taken = cost.masked_fill(futile, torch.inf).argmin(1).cpu().numpy()
+            tried.note(going, frames, taken)
+            return taken
+
+        return decide
+
+    def _features(self, frames: np.ndarray) -> tuple[Tensor, ...]:
+        """As states and as goals: two of [n, width]."""
+        return torch.from_numpy(encode(self.network, FrameTensors(frames, self.device))).to(self.device).chunk(2, dim=1)
 
 
 def train_dqn(
     frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, config: DQNConfig, seed: int, device: torch.device,
     journal: Journal = Journal(),
-) -> Judge:  # fmt: skip
+) -> DQNJudge:  # fmt: skip
     """`action` (n,) or (n, 1): the number of the action that leads from a frame to the next; read where a next frame exists."""
     torch.manual_seed(seed)
     futures = Futures(sequence)

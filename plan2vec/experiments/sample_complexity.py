@@ -9,30 +9,39 @@ Open room. Both learn from the same n rollouts of 10 frames by random actions, D
 hindsight, plan2vec without actions; the local metric sees these n rollouts only. Both walk on the same graph, plan2vec's, by the same rule:
 hop to the neighbour of least D, probability 0.05 of a random hop, 50 hops, within 0.02 m of the goal. (The paper used different
 rules for the two.) Observations are positions (`state`) or images. `recorded`: planned on the n rollouts themselves. `fresh`: on
-100 other rollouts that neither has seen. *Exact graph distance* is what the graph itself allows.
+100 other rollouts that neither has seen. *Exact graph distance* is what the graph itself allows. `room`: no walks on frames. An agent
+acts in the room from pictures, in the episodes of `plan2vec reproduce acting`: DQN by its own costs, without plan2vec's graph; plan2vec and
+the graph's shortest paths through a controller learned from the actions of the same n rollouts. None repeats an action that just
+changed nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.baselines.dqn import DQNConfig, train_dqn
+from plan2vec.baselines.dqn import DQNConfig, DQNJudge, train_dqn
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import simulate
+from plan2vec.experiments.acting import Actor, Episodes, act_out_tasks
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, log_places, panels
+from plan2vec.experiments.judges import Map
 from plan2vec.experiments.maze_scene import FRESH, MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.experiments.settings import Settings, timed
+from plan2vec.local_metric import LocalMetric
+from plan2vec.planner import Distance
 
 NAME, TITLE = "sample-complexity", "Figure 6a: success against the number of rollouts"
 DOMAINS = ("open",)
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
 ROLLOUTS = (10, 20, 50, 100, 200, 500, 1000)
-PLACES = ("recorded", "fresh")
+ROOM = "room"
+PLACES = {"recorded": "planned on recorded frames", "fresh": "planned on fresh frames", ROOM: "acting in the room"}
 ENOUGH = 0.95  # success
 
 
@@ -48,22 +57,27 @@ def sizes(scene: MazeScene) -> tuple[int, ...]:
     return (most // 2, most) if scene.size.is_smoke else ROLLOUTS
 
 
+def places(space: str) -> tuple[str, ...]:
+    """Where success is measured; pictures are what an agent in the room sees."""
+    return tuple(place for place in PLACES if place != ROOM or space == "image")
+
+
 def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int) -> Iterator[list[Row]]:
-    """Both methods on the same rollouts and the same two graphs."""
+    """Every method on the same rollouts, the same two graphs and the same episodes."""
     settled = {"space": space, "rollouts": num_rollouts}
-    methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, settled | {"planned_on": PLACES[0]}, m)]
+    cases = {place: settled | {"planned_on": place} for place in places(space)}
+    methods = [m for m in settings.chosen("methods", METHODS) if any(scene.lacks(settings, NAME, case, m) for case in cases.values())]
     if not methods:
         return
     recorded = observed(first_rollouts(scene.recordings, num_rollouts), space)
     fresh = observed(simulate(scene.room, scene.size.graph_rollouts, seed=scene.seed + FRESH), space)
-    metric = scene.train_metric(recorded, scene.config)[0]
-    sites = {"recorded": scene.join(recorded, metric, scene.config), "fresh": scene.join(fresh, metric, scene.config)}
+    trial = Trial(scene, scene.train_metric(recorded, scene.config)[0], recorded, fresh)
     for method in methods:
-        found, seconds = timed(measure, scene, method, sites)
+        found, seconds = timed(measure, trial, method, ROOM in cases)
         rows = []
         for place, success in found.items():
-            rows += scene.rows(settings, NAME, settled | {"planned_on": place}, method, {"success": success}, seconds)
-            seconds = 0.0  # both places together took so long
+            rows += scene.rows(settings, NAME, cases[place], method, {"success": success}, seconds)
+            seconds = 0.0  # all places together took so long
         yield rows
 
 
@@ -75,17 +89,42 @@ def observed(sequences: Sequences, space: str) -> Sequences:
     return replace(sequences, frames=sequences.position.astype(np.float32))
 
 
-def measure(scene: MazeScene, method: str, sites: dict[str, Site]) -> dict[str, float]:
-    """Success on the recorded and on the fresh frames."""
-    if method == "exact graph distance":
-        return {place: site.success(site.exact_distance(scene.device)) for place, site in sites.items()}
-    if method == "DQN":
-        recorded = sites["recorded"].sequences
+class Trial:
+    """A number of rollouts: what was learned of them, and where it is put to use."""
+
+    def __init__(self, scene: MazeScene, metric: LocalMetric, recorded: Sequences, fresh: Sequences):
+        self.scene, self.metric = scene, metric
+        self.sites = {"recorded": scene.join(recorded, metric, scene.config), "fresh": scene.join(fresh, metric, scene.config)}
+
+    @cached_property
+    def learned(self) -> Map:
+        return self.scene.train_map(self.sites["recorded"], self.scene.config)
+
+    @cached_property
+    def actor(self) -> Actor:
+        return Actor(self.scene, self.sites["recorded"], self.metric, self.learned)
+
+    def train_dqn(self) -> DQNJudge:
+        scene, recorded = self.scene, self.sites["recorded"].sequences
         assert recorded.action is not None
-        judge = train_dqn(recorded.frames, recorded.sequence, recorded.action, scene.size.shorten(DQNConfig()), scene.seed, scene.device)
-        return {place: site.success(judge.on(site.frames)) for place, site in sites.items()}
-    learned = scene.train_map(sites["recorded"], scene.config)
-    return {place: site.success(learned.on(site.frames)) for place, site in sites.items()}
+        config = scene.size.shorten(DQNConfig())
+        return train_dqn(recorded.frames, recorded.sequence, recorded.action, config, scene.seed, scene.device)
+
+    def means(self, method: str) -> tuple[Callable[[Site], Distance], Callable[[], Episodes]]:
+        """What leads a method's walks on a site, and how it acts in the room."""
+        if method == "exact graph distance":
+            return lambda site: site.exact_distance(self.scene.device), lambda: self.actor.episodes("graph search")
+        if method == "DQN":
+            judge = self.train_dqn()
+            return lambda site: judge.on(site.frames), lambda: act_out_tasks(self.scene, judge.policy)
+        return lambda site: self.learned.on(site.frames), lambda: self.actor.episodes("greedy on the map")
+
+
+def measure(trial: Trial, method: str, is_acting: bool) -> dict[str, float]:
+    """Success by place."""
+    distance_on, act = trial.means(method)
+    found = {place: site.success(distance_on(site)) for place, site in trial.sites.items()}
+    return found | ({ROOM: float(act().arrived.mean())} if is_acting else {})
 
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
@@ -98,9 +137,9 @@ def table(rows: list[Row]) -> list[str]:
     lines, sentences = [], []
     for space in in_order(rows, "space", BLOCKS):
         methods = in_order(select(rows, space=space), "method", METHODS)
-        for place in in_order(rows, "planned_on", PLACES):
+        for place in in_order(select(rows, space=space), "planned_on", PLACES):
             known = in_order(rows, "rollouts")
-            header = [f"{space}, planned on {place} frames, success %", *map(str, known)]
+            header = [f"{space}, {PLACES[place]}, success %", *map(str, known)]
             body = [
                 [method] + [cell(values(rows, space=space, planned_on=place, method=method, rollouts=num), 100) for num in known]
                 for method in methods
@@ -128,13 +167,13 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for place in in_order(rows, "planned_on", PLACES):
         part = select(rows, planned_on=place)
         spaces = in_order(part, "space", BLOCKS)
-        figure, axes = panels(len(spaces), 8, 3.4)
+        figure, axes = panels(len(spaces), 4 * len(spaces), 3.4)
         for ax, space in zip(axes, spaces, strict=True):
             for look, method in enumerate(METHODS):
                 curve(ax, part, "rollouts", in_order(part, "rollouts"), look, method, 100, space=space, method=method)
             log_places(ax, in_order(part, "rollouts"))
             ax.axhline(100 * ENOUGH, color="0.6", linewidth=0.8, linestyle=":")
-            ax.set(xlabel="rollouts of 10 frames", title=f"{space}, planned on {place} frames", ylim=(0, 103))
+            ax.set(xlabel="rollouts of 10 frames", title=f"{space}, {PLACES[place]}", ylim=(0, 103))
         axes[0].set_ylabel("success (%)")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
         figures[f"{NAME}-{place}"] = figure
