@@ -53,7 +53,7 @@ class Block:
 
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network", "pixels")
-SANITY = ("random scores", "exact graph distance", "true Euclidean")
+SANITY = ("random scores", "exact graph distance", "true Euclidean", "true geodesic")
 BLOCKS = {
     "fitted": Block("1,000 fresh frames, the map fitted to them", "small", "small",
                     ("plan2vec", "plan2vec 2-d", "plan2vec FVI", *BASELINES, "isomap", *SANITY)),
@@ -101,6 +101,8 @@ def sanity_distance(scene: MazeScene, site: Site, method: str) -> Distance:
         return lambda nodes, goals: rng.random(len(nodes))
     if method == "true Euclidean":
         return lambda nodes, goals: straight_line(site.truth.position[nodes], site.truth.position[goals])
+    if method == "true geodesic":
+        return site.truth.between
     return site.exact_distance(scene.device)
 
 
