@@ -124,7 +124,7 @@ class Walker(nn.Module):
         nodes = staying(walks.nodes)
         slot = number % config.replay_rounds
         self.nodes[slot] = torch.from_numpy(np.vstack((nodes, goals)).T)
-        self.lengths[slot] = torch.from_numpy(hop_lengths(self.graph, nodes).T)
+        self.lengths[slot] = torch.from_numpy(walk_lengths(self.graph, nodes).T)
         self.newest.fill_(number)
 
 
@@ -171,7 +171,7 @@ def staying(walks: np.ndarray) -> np.ndarray:
     return np.take_along_axis(walks, last, axis=0)
 
 
-def hop_lengths(graph: csr_array, walks: np.ndarray) -> np.ndarray:
+def walk_lengths(graph: csr_array, walks: np.ndarray) -> np.ndarray:
     """(T, w) float32 lengths of the hops of (T + 1, w) walks; 0 where a walk stays."""
     here, there = walks[:-1].ravel(), walks[1:].ravel()
     return np.asarray(graph[here, there], np.float32).reshape(len(walks) - 1, -1)
