@@ -9,7 +9,7 @@ import torch
 
 from plan2vec.cli import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
-from plan2vec.experiments.maze_scene import maze_scene
+from plan2vec.experiments.maze_scene import MazeScene, maze_scene
 from plan2vec.experiments.pages import PICTURES, gaps, results_page, total_seconds
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
 from plan2vec.experiments.rows import (
@@ -27,6 +27,7 @@ from plan2vec.experiments.rows import (
     write_rows,
 )
 from plan2vec.experiments.settings import SMOKE, Settings
+from plan2vec.graph import edge_rows
 
 CPU = torch.device("cpu")
 STAMP = Stamp("abc", "cpu")
@@ -118,14 +119,23 @@ def test_every_experiment_gives_rows_a_table_and_figures(name, smoke):
 
 def test_no_judge_walks_better_than_exact_distance(smoke):
     rows = select(smoke("table1")[1], metric="success")
-    for block in ("fitted", "unseen", "large"):
+    for block in ("fitted", "unseen", "large", "oracle"):
         exact = values(rows, block=block, method="exact graph distance")
         assert len(exact) == 1 and exact[0] >= values(rows, block=block).max() - 0.05  # a random hop may help
 
 
 def test_true_distance_agrees_with_itself_best(smoke):
     rows = select(smoke("table1")[1], metric="spearman_true", block="fitted")
-    assert values(rows, method="true Euclidean")[0] == values(rows).max()
+    assert values(rows, method="true geodesic")[0] == values(rows).max() == pytest.approx(1)
+
+
+def test_the_oracle_joins_recorded_steps_and_truly_near_places_alone():
+    site = MazeScene("c-maze", 0, SMOKE, CPU).oracle
+    row, column = edge_rows(site.graph), site.graph.indices
+    recorded = (site.sequences.sequence[row] == site.sequences.sequence[column]) & (np.abs(row - column) == 1)
+    near = np.linalg.norm(site.truth.position[:, None] - site.truth.position, axis=2) < 0.03
+    assert near[row, column][~recorded].all() and recorded.sum() == 2 * 8 * 9
+    assert (~recorded).sum() == np.triu(near, 1).sum() * 2 - near[row, column][recorded].sum()
 
 
 def test_growth_exponents_are_finite(smoke):
@@ -156,6 +166,7 @@ def test_a_growth_of_squares_has_exponent_two():
 def test_the_fewest_rollouts_that_suffice_are_found():
     rows = [row for num, success in ((10, 0.2), (50, 0.96), (100, 0.99)) for row in some_rows(success, rollouts=num)]
     assert sample_complexity.enough_at(rows, method="plan2vec") == 50
+    assert sample_complexity.enough_at(rows + some_rows(0.94, rollouts=200), method="plan2vec") is None  # it was luck, then
     assert sample_complexity.enough_at(rows, method="DQN") is None
 
 
@@ -260,7 +271,7 @@ def test_domains_blocks_and_methods_without_rows_are_listed(tmp_path):
     (tmp_path / "results" / "table1.jsonl").write_text(json.dumps(row) + "\n")
     lines = gaps(tmp_path, EXPERIMENTS)
     assert lines[0].startswith(
-        "- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`, `plan2vec 2-d`, `plan2vec FVI`, "
+        "- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`, `oracle`, `plan2vec 2-d`, `plan2vec FVI`, "
     )
     assert "- `plan2vec reproduce rope-table`: nothing yet" in lines and len(lines) == len(EXPERIMENTS)
 

@@ -84,6 +84,15 @@ def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
     ax.grid(axis="x", color="0.9")
 
 
+def share_limits(axes: Sequence[Axes]) -> None:
+    """Panels beside each other show the same range of x, and name their rows once."""
+    low, high = min(ax.get_xlim()[0] for ax in axes), max(ax.get_xlim()[1] for ax in axes)
+    for ax in axes:
+        ax.set_xlim(low, high)
+    for ax in axes[1:]:
+        ax.set_yticklabels([])
+
+
 def save_both(figure: Figure, folder: Path, name: str) -> None:
     """As PNG and as PDF."""
     for ending in ("png", "pdf"):

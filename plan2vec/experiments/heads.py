@@ -1,7 +1,7 @@
-"""Claim: which distance between vectors walks best is not which fits best; l2 in 8 dimensions is a sound default on small graphs, l1 in
-32 dimensions is better still.
+"""Claim: l1 in 32 dimensions fits and walks best; in 8, l2 walks as well as any, with more error than most. It is a sound default on
+small graphs.
 
-Command: plan2vec reproduce heads        Cost: seconds, see docs/results.md
+Command: plan2vec reproduce heads        Cost: 3 minutes on one H200
 Expected: l2 8-d success at least 97 %; l1 32-d (`--norm-order 1 --dim 32`) about half of its error and no less success. The paper
 compares no heads; it uses l2 (mazes).
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from plan2vec.evaluation import map_numbers
 from plan2vec.experiments.arrays import Arrays
-from plan2vec.experiments.drawing import bars, panels, room_title
+from plan2vec.experiments.drawing import dots, panels, room_title, share_limits
 from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
 from plan2vec.experiments.settings import Settings, timed
@@ -72,13 +72,12 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     cases = [(method, dim) for dim in dims for method in methods]
     names = [f"{method}, {dim}-d" for method, dim in cases]
     figures = {}
-    for metric, words, most in (("success", "success (%)", 103), ("embedding_error", "error of the path length (%)", None)):
+    for metric, words in (("success", "success (%)"), ("embedding_error", "error of the path length (%)")):
         figure, axes = panels(len(rooms), 9, 1.2 + 0.22 * len(cases))
         for ax, room in zip(axes, rooms, strict=True):
             samples = [100 * values(rows, domain=room, method=method, dim=dim, metric=metric) for method, dim in cases]
-            bars(ax, names, samples, [None] * len(cases))
-            ax.set(xlabel=words, title=room_title(room), xlim=(0, most))
-        for ax in axes[1:]:
-            ax.set_yticklabels([])
+            dots(ax, names, samples, [None] * len(cases))
+            ax.set(xlabel=words, title=room_title(room))
+        share_limits(axes)
         figures[f"{NAME}-{metric.removeprefix('embedding_')}"] = figure
     return figures

@@ -1,13 +1,14 @@
-"""Claim: the local metric tells neighbours from far pairs on sequences it never saw, and its graph has no false edge.
+"""Claim: the local metric tells neighbours from far pairs on sequences it never saw, and the default metric's graph has no false edge.
 
-Command: plan2vec reproduce local-metric        Cost: seconds, see docs/results.md
+Command: plan2vec reproduce local-metric        Cost: 120 minutes on one H200
 Expected: of the default metric (siamese, hinge) and of the paper's (stacked, regression) held-out accuracy at least 98 % plain, at least
 99.5 % with truly near random pairs left out; the paper's table, train / test: Open 98.6 / 97.8, Table 98.3 / 97.6, C-Maze ("Wall")
 98.3 / 97.4 %.
 
 10,000 frames, 90 % of the sequences trained on. Pairs identical : neighbour : far = 1 : 1 : 2, threshold 1.5 steps (paper, Table
-3). A random "far" pair is sometimes truly near, which caps the plain figure; *cleaned* leaves out far pairs whose true way around
-walls is at most 1.5 of the longest steps (0.053 m). False edges: closures of the graph of the same frames that truly join places
+3). A random "far" pair is sometimes truly near, so a metric of true distances has about 98.7 % plain. More is no merit: it means that
+near pairs are called far that no recording joins, and the stacked networks do that. *Cleaned* leaves out far pairs whose true way
+around walls is at most 1.5 of the longest steps (0.053 m). False edges: closures of the graph of the same frames that truly join places
 more than three of the longest steps apart. The stacked networks see as many pairs as the paper's 40 epochs, in batches of 256.
 """
 
@@ -22,7 +23,7 @@ from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.encoder import FrameTensors
 from plan2vec.evaluation import truth_of
 from plan2vec.experiments.arrays import Arrays
-from plan2vec.experiments.drawing import dots, panels, room_title
+from plan2vec.experiments.drawing import dots, panels, room_title, share_limits
 from plan2vec.experiments.maze_scene import MazeScene, first_rollouts, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, values
 from plan2vec.experiments.settings import Settings, timed
@@ -104,9 +105,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for ax, room in zip(axes, rooms, strict=True):
         samples = [100 * values(rows, domain=room, method=method, metric="test_accuracy") for method in methods]
         dots(ax, methods, samples, [PAPER[room][1] if method == "stacked regression" else None for method in methods])
-        low = min([97.0, *(float(np.min(sample)) for sample in samples if len(sample))])
-        ax.set(xlim=(low - 0.5, 100.2), xlabel="held-out accuracy, plain (%)", title=room_title(room))
-    for ax in axes[1:]:
-        ax.set_yticklabels([])
+        ax.set(xlabel="held-out accuracy, plain (%)", title=room_title(room))
+    share_limits(axes)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", frameon=False, fontsize=9)
     return {NAME: figure}

@@ -59,7 +59,8 @@ def embedding_figure(parts: Parts) -> Figure:
         ):
             place = arrays[name]
             ax.scatter(place[:, 0], place[:, 1], c=colors, s=9, linewidths=0)
-            ax.set(title=words, aspect="equal", xlabel=f"first latent ({unit})" if unit else "first latent", ylabel="second latent")
+            in_unit = f" ({unit})" if unit else ""
+            ax.set(title=words, aspect="equal", xlabel=f"first latent{in_unit}", ylabel=f"second latent{in_unit}")
             ax.locator_params(nbins=4)
             ax.set_adjustable("box" if name == "position" else "datalim")
         prepare(row[0], room)
@@ -69,11 +70,13 @@ def embedding_figure(parts: Parts) -> Figure:
 def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[int]) -> Figure:
     """Figure 10a: a panel a latent size."""
     figure, axes = panels(len(dimensions), 9, 3.3)
+    highest = max(float(arrays[f"score_{dim}"].max()) for dim in dimensions)
     for ax, dim in zip(axes, dimensions, strict=True):
         score, true = arrays[f"score_{dim}"], arrays["true"]
         near = score <= float(arrays["radius"])
-        ax.plot(true[~near], score[~near], ".", color=BLUE, markersize=2, alpha=0.5, label="farther")
-        ax.plot(true[near], score[near], ".", color=ORANGE, markersize=2, alpha=0.5, label="predicted neighbours")
+        ax.plot(true[~near], score[~near], ".", color=BLUE, markersize=1.5, label="farther than the graph's radius")
+        ax.plot(true[near], score[near], ".", color=ORANGE, markersize=1.5, label="nearer: predicted neighbours")
+        ax.set_ylim(-0.03 * highest, 1.03 * highest)
         ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
         ax.set(title=f"{room_title(room)}, {dim}-d", xlabel="true distance around walls (m)")
     axes[0].set_ylabel("local metric (steps)")
@@ -81,13 +84,14 @@ def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[
     return figure
 
 
-def connection_figure(parts: Parts) -> Figure:
-    """Figures 10b and 10c: recorded trajectories above, connections found between them below."""
+def connection_figure(parts: Parts, num_found: dict[str, int]) -> Figure:
+    """Figures 10b and 10c: recorded trajectories above, connections found between them below; in each room so many were found."""
     figure = Figure((2.9 * len(parts) + 0.6, 5.8), layout="constrained")
     axes = figure.subplots(2, len(parts), squeeze=False, sharex=True, sharey=True)
     for column, (room, arrays) in enumerate(parts.items()):
         position = arrays["position"]
-        for ax, name, color, words in ((axes[0, column], "steps", BLUE, "recorded"), (axes[1, column], "closures", ORANGE, "found")):
+        found = f"{len(arrays['closures']):,} of {num_found[room]:,} found"
+        for ax, name, color, words in ((axes[0, column], "steps", BLUE, "recorded"), (axes[1, column], "closures", ORANGE, found)):
             ax.add_collection(LineCollection(list(position[arrays[name]]), colors=color, linewidths=0.8, zorder=2))
             ax.plot(position[:, 0], position[:, 1], ".", color=GRAY, markersize=2, zorder=1)
             prepare(ax, room, labels=False)
@@ -105,15 +109,15 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
     sides = (("sampled", f"memoryless sampling: {len(arrays['sampled']) - 1} hops,\n{revisits} of them to frames seen before", ORANGE),
              ("path", f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched", BLUE))  # fmt: skip
     for ax, (name, words, color) in zip(axes, sides, strict=True):
-        ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1)
+        ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
         if name == "path":
-            ax.plot(*arrays["touched"].T, ".", color="0.65", markersize=3, zorder=1)
+            ax.plot(*arrays["touched"].T, ".", color="0.65", markersize=3, zorder=1, label="touched by the search")
         ax.plot(*arrays[name].T, "-", color=color, linewidth=1.2, marker="o", markersize=2.5, zorder=2)
         ax.plot(*arrays[name][0], "s", color="black", markersize=7, zorder=3, label="start")
         ax.plot(*arrays["small_goal"], "*", color="black", markersize=12, zorder=3, label="goal")
         prepare(ax, room)
         ax.set_title(words, fontsize=10)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return figure
 
 

@@ -1,6 +1,7 @@
 """docs/results.md from the committed rows: every number in it is computed, none is typed. A test compares the two."""
 
 import inspect
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -9,11 +10,16 @@ from plan2vec.experiments.rows import Row, in_order, read_rows
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
 HEAD = """# Results
 
-Every table and figure below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only --write-docs`; nothing
-is typed. Numbers are means over seeds ± the half-width of the 95 % confidence interval (Student's t); a number without ± has one seed.
-The command that made the rows stands with each experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for
-rows join by what they are about. Machine time is the sum over all domains, seeds and methods; a shared product counts where it is first
-needed. Positions are read by success rules and pictures alone (and are the observation in the state space of Figure 6a).
+Every table and curve below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only --write-docs`; none is
+typed. Pictures of what was learned (Figures 3, 5, 10, the rope's, the streets') need arrays too, which the command that made the rows
+leaves beside them; without these a picture stays as it is. Numbers are means over seeds ± the half-width of the 95 % confidence
+interval (Student's t); a number without ± has one seed. Bars and bands in figures are these intervals, diamonds the paper's numbers.
+Claims and what is expected are prose, written before or after the runs. Where the same quantity stands in two tables with two values,
+the rows are of two commits or machines: rounding alone moves an edge of a graph, and with it the walks that pass there; the intervals
+say how much that matters. The command that made the rows stands with each experiment; it can be split by `--domains`, `--methods`,
+`--blocks` and `--seed-start`, for rows join by what they are about. Machine time is the sum over all domains, seeds and methods; a
+shared product counts where it is first needed. No training sees a position (but the state space of Figure 6a, whose observation it is):
+positions choose tasks, score, colour pictures, and make the rows that are named true or oracle.
 """
 
 
@@ -56,10 +62,22 @@ def section(docs: Path, experiment: ModuleType, rows: list[Row]) -> str:
         f"- rows: [results/{experiment.NAME}.jsonl](results/{experiment.NAME}.jsonl)",
     ]
     pictures = [
-        f"![{path.stem}]({PICTURES.as_posix()}/{path.name})\n" for path in sorted((docs / PICTURES).glob(f"{experiment.NAME}*.png"))
+        f"![{caption(experiment, path)}]({PICTURES.as_posix()}/{path.name})\n"
+        for path in sorted((docs / PICTURES).glob(f"{experiment.NAME}*.png"), key=lambda path: by_number(path.stem))
     ]
     text = [f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), "", *experiment.table(rows), *pictures]
     return "\n".join(text)
+
+
+def caption(experiment: ModuleType, path: Path) -> str:
+    """What a picture is, for those who cannot see it."""
+    rest = path.stem.removeprefix(experiment.NAME).strip("-").replace("-", " ")
+    return f"{experiment.TITLE}: {rest}" if rest else experiment.TITLE
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """A key that sorts 3 before 10a."""
+    return [(int(digits or 0), letters) for digits, letters in re.findall(r"(\d*)(\D+)", name)]
 
 
 def as_text(words: str) -> str:

@@ -159,10 +159,16 @@ def progress(rows: list[Row], elapsed: float) -> str:
     if not rows:
         return f"{elapsed:7.1f} s"
     first = rows[0]
-    setting = " ".join(str(value) for value in first["setting"].values())
-    shown = ", ".join(f"{row['metric']} {row['value'] if row['value'] is None else round(row['value'], 4)}" for row in rows[:3])
+    shared = {name: value for name, value in first["setting"].items() if all(row["setting"].get(name) == value for row in rows)}
+    setting = " ".join(str(value) for value in shared.values())
+    shown = ", ".join(f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}" for row in rows[:3])
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
     return f"{elapsed:7.1f} s  {words}: {shown} ({first['seconds']:.1f} s)"
+
+
+def named(row: Row, shared: dict[str, Any]) -> str:
+    """The metric, after what tells the row from the others of its group."""
+    return " ".join([*(str(value) for name, value in row["setting"].items() if name not in shared), row["metric"]])
 
 
 def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:

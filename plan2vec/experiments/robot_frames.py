@@ -1,6 +1,6 @@
 """Claim: on frames of a real robot, plans bring the bottle nearer to where it should end than plans by pixels or a VAE do.
 
-Command: plan2vec reproduce g1-bottle --recordings g1_bottle.npz        Cost: seconds, see docs/results.md
+Command: plan2vec reproduce g1-bottle --recordings g1_bottle.npz        Cost: 2 minutes on one H200
 Expected: no number was promised: what comes out is reported.
 
 Frames of a Unitree G1 at 5 a second, 58 episodes (YifanTian07/G1-policy-train, MIT as stated by the uploader); they are not part of

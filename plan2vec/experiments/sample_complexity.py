@@ -1,16 +1,18 @@
-"""Claim: plan2vec needs fewer rollouts than Q-learning from the same recordings, from images no more than its graph needs (Figure 6a).
+"""Claim: to plan on its own recordings plan2vec needs fewer of them than Q-learning, and from images no more than its graph needs; an agent
+in the room needs as many (Figure 6a).
 
-Command: plan2vec reproduce sample-complexity        Cost: seconds, see docs/results.md
+Command: plan2vec reproduce sample-complexity        Cost: 85 minutes on one H200
 Expected: 95 % success on the recorded frames with a quarter of DQN's rollouts (images, 50 and 200) or half of them (positions, 100 and
 200); as agents in the room both need 200 (with 100, plan2vec arrives in 93 %, DQN in 81 %). The paper: "at least 1 magnitude less",
-read off a figure. Ten times less is out of reach here: both walk on plan2vec's graph, on which exact distances need 50 rollouts too,
-and DQN, trained properly, needs no more than 200.
+read off a figure. Ten times less is out of reach here: on recorded frames both walk on plan2vec's graph, on which exact distances need 50
+rollouts too, and DQN, trained properly, needs no more than 200.
 
 Open room. All learn from the same n rollouts of 10 frames by random actions, DQN with the actions and goals relabelled in
 hindsight, plan2vec without actions; the local metric sees these n rollouts only. Both walk on the same graph by the same rule:
 hop to the neighbour of least D, probability 0.05 of a random hop, 50 hops, within 0.02 m of the goal. (The paper used different
 rules for the two.) Observations are positions (`state`) or images. `recorded`: planned on the n rollouts themselves. `fresh`: on
-100 other rollouts that neither has seen. *Exact graph distance* is what the graph itself allows. `room`: no walks on frames. An agent
+100 other rollouts that neither has seen, where no number of rollouts is enough: their graph has holes, and the true way leads into dead
+ends too (Table 1, true geodesic). *Exact graph distance* is what the graph itself allows. `room`: no walks on frames. An agent
 acts in the room from pictures, in the episodes of `plan2vec reproduce acting`: DQN by its own costs, without plan2vec's graph; plan2vec and
 the graph's shortest paths through a controller learned from the actions of the same n rollouts. None repeats an action that just
 changed nothing.
@@ -19,18 +21,18 @@ changed nothing.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.baselines.dqn import DQNConfig, DQNJudge, train_dqn
 from plan2vec.data import Sequences
-from plan2vec.domains.maze import simulate
 from plan2vec.experiments.acting import Actor, Episodes, act_out_tasks
 from plan2vec.experiments.arrays import Arrays
 from plan2vec.experiments.drawing import curve, log_places, panels
 from plan2vec.experiments.judges import Map
-from plan2vec.experiments.maze_scene import FRESH, MazeScene, Site, first_rollouts, maze_scenes
+from plan2vec.experiments.maze_scene import MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.experiments.settings import Settings, timed
 from plan2vec.local_metric import LocalMetric
@@ -71,7 +73,7 @@ def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int)
     if not methods:
         return
     recorded = observed(first_rollouts(scene.recordings, num_rollouts), space)
-    fresh = observed(simulate(scene.room, scene.size.graph_rollouts, seed=scene.seed + FRESH), space)
+    fresh = observed(scene.fresh, space)
     trial = Trial(scene, scene.train_metric(recorded, scene.config)[0], recorded, fresh)
     for method in methods:
         found, seconds = timed(measure, trial, method, ROOM in cases)
@@ -129,9 +131,10 @@ def measure(trial: Trial, method: str, is_acting: bool) -> dict[str, float]:
 
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
-    """The fewest rollouts with a mean success of 95 %."""
-    reached = [num for num in in_order(rows, "rollouts") if len(v := values(rows, rollouts=num, **wanted)) and v.mean() >= ENOUGH]
-    return reached[0] if reached else None
+    """The fewest rollouts from which on the mean success is 95 % or more."""
+    known = [(num, sample.mean()) for num in in_order(rows, "rollouts") if len(sample := values(rows, rollouts=num, **wanted))]
+    enough = list(takewhile(lambda case: case[1] >= ENOUGH, reversed(known)))
+    return enough[-1][0] if enough else None
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -148,7 +151,9 @@ def table(rows: list[Row]) -> list[str]:
             lines += markdown(header, body)
             reached = {m: enough_at(rows, space=space, planned_on=place, method=m) for m in methods}
             sentences.append(f"- {space}, {place}: " + ", ".join(f"{m} {num or 'never here'}" for m, num in reached.items()))
-    reached_words = "The fewest rollouts with a mean success of 95 %, among the numbers that were run (- above: not run):"
+    reached_words = (
+        "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run (- above: not run):"
+    )
     return [*lines, reached_words, "", *sentences, "", f"Seeds a number of rollouts: {seeds_run(rows)}.", ""]
 
 
