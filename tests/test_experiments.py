@@ -129,6 +129,14 @@ def test_true_distance_agrees_with_itself_best(smoke):
     assert values(rows, method="true geodesic")[0] == values(rows).max() == pytest.approx(1)
 
 
+def test_random_scores_are_always_of_the_same_opinion():
+    site = MazeScene("open", 0, SMOKE, CPU).oracle
+    distance, goals = site.random_distance(), site.tasks[1]
+    nodes = np.arange(len(goals)) % len(site.frames)
+    assert np.array_equal(distance(nodes, goals), distance(nodes, goals)) and len(np.unique(distance(nodes, goals))) > len(goals) // 2
+    assert np.array_equal(distance(nodes, goals), site.random_distance()(nodes, goals))
+
+
 def test_the_oracle_joins_recorded_steps_and_truly_near_places_alone():
     site = MazeScene("c-maze", 0, SMOKE, CPU).oracle
     row, column = edge_rows(site.graph), site.graph.indices

@@ -4,7 +4,7 @@ Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric
 the paper's Table 1 plans on. Positions are read by scores and by the oracle's graph; nothing is trained on them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -93,11 +93,20 @@ class Site:
 
     def exact_distance(self, device: torch.device) -> Distance:
         """Distance on the graph itself, to the goals of the tasks only."""
+        return self._looked_up(lambda goals: distances_from_on(device, self.graph.T.tocsr(), goals))
+
+    def random_distance(self) -> Distance:
+        """An independent random score a frame and goal of the tasks: a judge without any sense, but always of the same opinion."""
+        rng = rng_at(self.seed, WALKS, 3)
+        return self._looked_up(lambda goals: rng.random((len(goals), len(self.frames)), np.float32))
+
+    def _looked_up(self, table_of: Callable[[np.ndarray], np.ndarray]) -> Distance:
+        """D from all frames to the goals of the tasks, out of a table (goals, frames)."""
         goals, place = np.unique(self.tasks[1], return_inverse=True)
         number = np.full(len(self.frames), -1)
         number[self.tasks[1]] = place
-        lengths = distances_from_on(device, self.graph.T.tocsr(), goals)
-        return lambda nodes, asked: lengths[number[asked], nodes]
+        table = table_of(goals)
+        return lambda nodes, asked: table[number[asked], nodes]
 
     @cached_property
     def numbers(self) -> dict[str, Any]:

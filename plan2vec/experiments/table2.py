@@ -8,7 +8,8 @@ distance: 100), above every baseline and true GPS (on Tiny level with Isomap); a
 Rendered views on the panorama graph of Manhattan, cut by the paper's boxes, or on a generated city (the titles say which); no imagery
 of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks a seed: hop to the neighbour of least D, with probability
 0.05 to a random one, no memory; success within two steps (20 m) of the goal. Rule `50 hops`: goals within 50 hops, at most twice the
-hops of the shortest path + 10. Rule `15 hops` (the authors' code): goals within 15 hops, at most 20 hops. Blocks:
+hops of the shortest path + 10. Rule `15 hops` (the authors' code): goals within 15 hops, at most 20 hops. Random scores are drawn anew
+at every hop: a walk by chance. Blocks:
 `views`   a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
 `visits`  no two visits are alike (noise, exposure, heading); each is a node of its own; frames changed at random in training.
 `unseen`  the map is fitted to three passes of such visits; start and goal are images of the fourth. `seen`: of the first three.
