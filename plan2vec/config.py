@@ -131,8 +131,9 @@ def to_json(config: Config) -> dict:
 
 
 def from_json(values: dict) -> Config:
-    """Settings that a folder of an older version does not name have their defaults."""
-    values = to_json(Config()) | values
+    """Settings that a folder of an older version does not name have their defaults, or do what was done before they were there."""
+    earlier = {"closures": {"look_alikes": 0} | values.get("closures", {})}
+    values = to_json(Config()) | values | earlier
     stages = {
         "local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig, "value_iteration": ValueIterationConfig
     }  # fmt: skip

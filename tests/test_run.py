@@ -129,6 +129,14 @@ def test_configurations_survive_json_and_name_what_differs():
     assert differences(to_json(Config()), to_json(Config(dim=3))) == ["dim (8 there, 3 now)"]
 
 
+def test_folders_written_before_a_setting_existed_go_on_as_they_began():
+    values = to_json(Config(dim=3))
+    del values["closures"]["look_alikes"], values["radius"]
+    read = from_json(values)
+    assert read == replace(Config(dim=3), closures=replace(Config().closures, look_alikes=0))
+    assert from_json({"dim": 3}) == read
+
+
 def test_held_out_frames_have_no_edge_and_are_scored_apart(sequences):
     model = plan2vec.fit(sequences, replace(QUICK, holdout=0.2), device="cpu")
     isolated = np.flatnonzero(np.diff(model.graph.indptr) == 0)
