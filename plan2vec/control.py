@@ -278,18 +278,22 @@ class Agent:
         self.tried = None if choices is None else Tried(len(goals), choices)
         self.journeys = [_begin(int(node)) for node in self.places.locate(self.places.embed(goals))]
 
-    def act_many(self, observations: np.ndarray, running: np.ndarray | None = None) -> np.ndarray:
-        """(r, a) actions for the observations (r, ...) of the episodes with the numbers `running` (r,); None: all of them."""
+    def act_many(self, observations: np.ndarray, running: np.ndarray | None = None, frames: np.ndarray | None = None) -> np.ndarray:
+        """(r, a) actions for the observations (r, ...) of the episodes with the numbers `running` (r,); None: all of them.
+
+        `frames` (r, ...): what the observations were computed from, where that is the better witness of whether anything changed.
+        """
         running = np.arange(len(self.journeys)) if running is None else running
         vectors = self.places.embed(observations)
         waypoints = [self._waypoint(self.journeys[number], vector) for number, vector in zip(running, vectors, strict=True)]
         seen = self.goals[running].copy()
         on_way = np.array([node >= 0 for node in waypoints])
         seen[on_way] = self.places.frames[np.array(waypoints)[on_way]]
-        futile = None if self.tried is None else self.tried.futile_at(running, observations)
+        witness = observations if frames is None else frames
+        futile = None if self.tried is None else self.tried.futile_at(running, witness)
         actions = self.controller.act(observations, seen, futile)
         if self.tried is not None:
-            self.tried.note(running, observations, actions[:, 0])
+            self.tried.note(running, witness, actions[:, 0])
         return actions
 
     def _waypoint(self, journey: Journey, vector: np.ndarray) -> int:

@@ -44,7 +44,7 @@ METHODS = (*HOPPERS, *ACTORS)
 BLOCKS = {"hops": "hops between the 10,000 recorded frames (Table 1, block `large`)", "acts": "actions in the room, from pictures"}
 ON_FOOT = AgentConfig(ahead=1.5, off_path=4, patience=6)  # steps of a few centimetres: plans are followed closely
 EPISODES = 500  # of actions, a seed
-Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (r, ...) views, (r,) numbers of the episodes -> (r,) actions
+Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (r, ...) frames, (r,) numbers of the episodes -> (r,) actions
 TASKS, CHANCE = 72, 73  # stage numbers of random numbers
 
 
@@ -91,22 +91,19 @@ class Actor:
         return {"success": episodes.arrived.mean(), "num_actions": taken.mean() if len(taken) else None}
 
     def episodes(self, method: str) -> Episodes:
-        chance = rng_at(self.scene.seed, CHANCE)
+        return act_out_tasks(self.scene, lambda goals: self.policy(method, goals))
 
-        def policy(goals: np.ndarray) -> Policy:
-            decide = self.policy(method, self.look(goals), chance)
-            return lambda frames, going: decide(self.look(frames), going)
-
-        return act_out_tasks(self.scene, policy)
-
-    def policy(self, method: str, goals: np.ndarray, chance: np.random.Generator) -> Policy:
-        """Actions (r,) for views (r, d) of the episodes with the numbers (r,)."""
+    def policy(self, method: str, goals: np.ndarray) -> Policy:
+        """For pictures of the goals."""
         if method == "random actions":
-            return lambda views, going: chance.integers(len(maze.ACTIONS), size=len(going))
+            chance = rng_at(self.scene.seed, CHANCE)
+            return lambda frames, going: chance.integers(len(maze.ACTIONS), size=len(going))
         controller = self.untrained if method == "greedy, controller untrained" else self.trained
         agent = Agent(controller, self.places, replace(ON_FOOT, method=GUIDANCE[method]))
-        agent.reset_many(goals)
-        return lambda views, going: agent.act_many(views, going)[:, 0]
+        agent.reset_many(self.look(goals))
+        return lambda frames, going: agent.act_many(self.look(frames), going, frames)[
+            :, 0
+        ]  # vectors of equal frames may differ in the last bit
 
     @cached_property
     def trained(self) -> Controller:

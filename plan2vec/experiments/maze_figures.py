@@ -126,7 +126,7 @@ def walk(scene: MazeScene) -> tuple[dict, dict]:
 
 
 def sampling_and_search(scene: MazeScene) -> dict[str, np.ndarray]:
-    """Figure 3: 50 hops led by independent random scores, and the shortest path with all frames that the search touched."""
+    """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
     site = scene.small
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
     rng = rng_at(scene.seed, 69)

@@ -1,7 +1,7 @@
 """One room and one seed: its recordings, its local metric and its graphs, each made once, and walks on them.
 
 Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric. The *small* one (100 other rollouts) is what
-the paper's Table 1 plans on. Positions are read by scores and by the oracle's graph; nothing is trained on them.
+the paper's Table 1 plans on. Positions are read by scores, and by the oracle, whose graph is of true neighbours.
 """
 
 from collections.abc import Callable, Iterator
@@ -157,7 +157,7 @@ class MazeScene:
 
     @cached_property
     def oracle(self) -> Site:
-        """The same frames, joined where their true places are near."""
+        """The same frames, joined by recorded steps and where their true places are near."""
         assert self.fresh.position is not None
         every, nobody_left_out = np.ones(self.fresh.num_frames, bool), self.fresh.num_frames
         pairs = near_pairs(self.fresh.position / TRULY_NEAR, 1.0, nobody_left_out, self.device)
@@ -176,7 +176,7 @@ class MazeScene:
         return Site(sequences, built.graph, built.radius, built.report, seconds, self.seed, self.size.episodes, name)
 
     def train_map(self, site: Site, config: Config) -> Map:
-        """Stage 4 on a site; on the two that the scene keeps, once a configuration."""
+        """Stage 4 on a site; on those that the scene keeps, once a configuration."""
         known = self.maps.get((site.name, config)) if site.name else None
         if known is None:
             known = Map(train_map(site.frames, site.graph, config, self.device, Journal()), self.device)

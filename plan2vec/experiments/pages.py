@@ -15,11 +15,12 @@ typed. Pictures of what was learned (Figures 3, 5, 10, the rope's, the streets')
 leaves beside them; without these a picture stays as it is. Numbers are means over seeds ± the half-width of the 95 % confidence
 interval (Student's t); a number without ± has one seed. Bars and bands in figures are these intervals, diamonds the paper's numbers.
 Claims and what is expected are prose, written before or after the runs. Where the same quantity stands in two tables with two values,
-the rows are of two commits or machines: rounding alone moves an edge of a graph, and with it the walks that pass there; the intervals
-say how much that matters. The command that made the rows stands with each experiment; it can be split by `--domains`, `--methods`,
-`--blocks` and `--seed-start`, for rows join by what they are about. Machine time is the sum over all domains, seeds and methods; a
-shared product counts where it is first needed. No training sees a position (but the state space of Figure 6a, whose observation it is):
-positions choose tasks, score, colour pictures, and make the rows that are named true or oracle.
+the rows are of two commits or machines, whose graphs differ by some edges; where a graph has a hole, all walks of a seed may hang on
+one of them. The intervals say how much that matters; rows of one commit are to be compared. The command that made the rows stands with
+each experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for rows join by what they are about.
+Machine time is the sum over all domains, seeds and methods; a shared product counts where it is first needed. Positions choose tasks,
+score and colour pictures, and make the rows that are named true and the block named oracle, whose graph is of true neighbours; they are
+the observation in the state space of Figure 6a. Nothing else that is trained depends on them.
 """
 
 
@@ -77,7 +78,7 @@ def caption(experiment: ModuleType, path: Path) -> str:
 
 def by_number(name: str) -> list[tuple[int, str]]:
     """A key that sorts 3 before 10a."""
-    return [(int(digits or 0), letters) for digits, letters in re.findall(r"(\d*)(\D+)", name)]
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", name)]
 
 
 def as_text(words: str) -> str:
