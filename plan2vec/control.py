@@ -252,7 +252,7 @@ class Tried:
     def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
         """The choices (r,) that are now made."""
         for number, observation, choice in zip(running, observations, taken, strict=True):
-            self.last[number] = (observation, int(choice))
+            self.last[number] = (observation.copy(), int(choice))  # an environment may write the next one into the same array
 
 
 class Agent:
