@@ -70,6 +70,18 @@ def test_episodes_are_the_same_for_every_method_and_never_take_more_than_fifty_a
     assert measured["success"] == once.arrived.mean() < 0.4
 
 
+def test_no_map_is_fitted_for_an_agent_that_follows_shortest_paths():
+    scene = MazeScene("open", 0, SMOKE, CPU)
+
+    def fit():
+        raise AssertionError("nobody asked for a map")
+
+    actor = Actor(scene, scene.large, scene.metric, fit)
+    assert actor.episodes("graph search").num_actions.max() > 0
+    with pytest.raises(AssertionError, match="nobody asked"):
+        actor.episodes("greedy on the map")
+
+
 def test_arrival_is_within_two_centimetres():
     assert has_arrived(np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([[0.0199, 0.0], [0.015, 0.015]])).tolist() == [True, False]
 

@@ -15,7 +15,7 @@ just changed nothing. Success: within 0.02 m of the goal after at most 50 action
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,6 +31,7 @@ from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.experiments.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.experiments.settings import Settings, timed
 from plan2vec.local_metric import LocalMetric, local_vectors
+from plan2vec.planner import Distance
 from plan2vec.training import rng_at
 
 NAME, TITLE = "acting", "Table 1 with actions: an agent in the three rooms"
@@ -53,7 +54,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         for block in settings.chosen("blocks", tuple(BLOCKS)):
             known = HOPPERS if block == "hops" else ACTORS
             methods = [m for m in settings.chosen("methods", known) if scene.lacks(settings, NAME, {"block": block}, m)]
-            actor = Actor(scene, scene.large, scene.metric, fitted(scene)) if methods and block == "acts" else None
+            actor = Actor(scene, scene.large, scene.metric, partial(fitted, scene)) if methods and block == "acts" else None
             for method in methods:
                 metrics, seconds = timed(actor.measure, method) if actor else timed(hop, scene)
                 yield scene.rows(settings, NAME, {"block": block}, method, metrics, seconds)
@@ -78,8 +79,9 @@ class Episodes:
 class Actor:
     """A room, what was learned of it from a site's recordings, and tasks in it."""
 
-    def __init__(self, scene: MazeScene, site: Site, metric: LocalMetric, learned: Map):
-        self.scene, self.site, self.metric, self.learned = scene, site, metric, learned
+    def __init__(self, scene: MazeScene, site: Site, metric: LocalMetric, fit: Callable[[], Map]):
+        """`fit` gives the map; it is called for agents that the map leads."""
+        self.scene, self.site, self.metric, self.fit = scene, site, metric, fit
 
     def look(self, frames: np.ndarray) -> np.ndarray:
         """(m, d) what the agent sees of pictures: their vectors of the local metric."""
@@ -101,9 +103,8 @@ class Actor:
         controller = self.untrained if method == "greedy, controller untrained" else self.trained
         agent = Agent(controller, self.places, replace(ON_FOOT, method=GUIDANCE[method]))
         agent.reset_many(self.look(goals))
-        return lambda frames, going: agent.act_many(self.look(frames), going, frames)[
-            :, 0
-        ]  # vectors of equal frames may differ in the last bit
+        # whether anything changed is told by the frames: vectors of equal ones may differ in the last bit
+        return lambda frames, going: agent.act_many(self.look(frames), going, frames)[:, 0]
 
     @cached_property
     def trained(self) -> Controller:
@@ -119,9 +120,13 @@ class Actor:
         return replace(self.site.sequences.without_truth(), frames=self.look(self.site.frames))
 
     @cached_property
+    def distance(self) -> Distance:
+        return self.fit().on(self.site.frames)
+
+    @cached_property
     def places(self) -> Places:
-        distance = self.learned.on(self.site.frames)
-        return Places(self.vectors.frames, self.site.graph, distance, self.vectors.frames, lambda views: views)
+        frames = self.vectors.frames
+        return Places(frames, self.site.graph, lambda nodes, goals: self.distance(nodes, goals), frames, lambda views: views)
 
 
 def act_out_tasks(scene: MazeScene, policy: Callable[[np.ndarray], Policy]) -> Episodes:

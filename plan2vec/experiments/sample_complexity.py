@@ -105,7 +105,7 @@ class Trial:
 
     @cached_property
     def actor(self) -> Actor:
-        return Actor(self.scene, self.sites["recorded"], self.metric, self.learned)
+        return Actor(self.scene, self.sites["recorded"], self.metric, lambda: self.learned)
 
     def train_dqn(self) -> DQNJudge:
         scene, recorded = self.scene, self.sites["recorded"].sequences
@@ -167,9 +167,9 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
             for look, method in enumerate(METHODS):
                 curve(ax, part, "rollouts", in_order(part, "rollouts"), look, method, 100, space=space, method=method)
             log_places(ax, in_order(part, "rollouts"))
-            ax.axhline(100 * ENOUGH, color="0.6", linewidth=0.8, linestyle=":")
+            ax.axhline(100 * ENOUGH, color="0.6", linewidth=0.8, linestyle=":", label=f"{100 * ENOUGH:.0f} %")
             ax.set(xlabel="rollouts of 10 frames", title=f"{space}, {PLACES[place]}", ylim=(0, 103))
         axes[0].set_ylabel("success (%)")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
         figures[f"{NAME}-{place}"] = figure
     return figures
