@@ -60,6 +60,20 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
     ax.barh(
         places, np.nan_to_num(middle), 0.7, xerr=np.nan_to_num(half), color=SKY, edgecolor=BLUE, error_kw={"elinewidth": 1, "capsize": 2}
     )
+    _name_rows(ax, names, places, middle, paper)
+
+
+def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
+    """As `bars`, for axes that do not begin at 0."""
+    places = np.arange(len(names))[::-1]
+    middle, half = np.array([interval(sample) for sample in samples]).T
+    ax.errorbar(middle, places, xerr=np.nan_to_num(half), fmt="o", color=BLUE, capsize=3, label="ours")
+    _name_rows(ax, names, places, middle, paper)
+    ax.grid(axis="x", color="0.9")
+
+
+def _name_rows(ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray, paper: Sequence[float | None]) -> None:
+    """Names at the places of the rows, the paper's numbers, and words where there is no number of ours."""
     for place in places[np.isnan(middle)]:
         ax.annotate(
             "not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7, color="0.5",
@@ -70,18 +84,6 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
         ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.6, len(names) - 0.4)
-
-
-def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
-    """As `bars`, for axes that do not begin at 0."""
-    places = np.arange(len(names))[::-1]
-    middle, half = np.array([interval(sample) for sample in samples]).T
-    ax.errorbar(middle, places, xerr=np.nan_to_num(half), fmt="o", color=BLUE, capsize=3, label="ours")
-    known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
-    if known:
-        ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
-    ax.set_yticks(places, names, fontsize=8)
-    ax.grid(axis="x", color="0.9")
 
 
 def share_limits(axes: Sequence[Axes]) -> None:

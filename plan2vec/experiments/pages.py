@@ -18,9 +18,10 @@ Claims and what is expected are prose, written before or after the runs. Where t
 the rows are of two commits or machines, whose graphs differ by some edges; where a graph has a hole, all walks of a seed may hang on
 one of them. The intervals say how much that matters; rows of one commit are to be compared. The command that made the rows stands with
 each experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for rows join by what they are about.
-Machine time is the sum over all domains, seeds and methods; a shared product counts where it is first needed. Positions choose tasks,
-score and colour pictures, and make the rows that are named true and the block named oracle, whose graph is of true neighbours; they are
-the observation in the state space of Figure 6a. Nothing else that is trained depends on them.
+Machine time is the sum over all domains, seeds and methods; what several of them share counts once, with the first, or not at all where
+seconds are said to be of a method alone. Positions choose tasks, score and colour pictures, and make the rows that are named true and
+the block named oracle, whose graph is of true neighbours; they are the observation in the state space of Figure 6a. Nothing else that
+is trained depends on them.
 """
 
 
