@@ -73,6 +73,7 @@ class PlanCommand:
     memory: bool = False  # greedy and lookahead never choose a frame twice
     strip: Path | None = None  # where the film strip goes; default figures/ of the run
     video: Path | None = None  # also as a moving picture: a .gif or .mp4 file
+    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
     device: Device = "auto"
     json: bool = False  # print the plan as one JSON object
 
@@ -89,6 +90,7 @@ class Evaluate:
     memory: bool = False  # walks never enter a frame twice
     false_beyond: float | None = None  # closures truly longer than this are false; default three of the longest recorded steps
     min_gap: int = 0  # leave out closures between frames of one sequence less than this many frames apart
+    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
     device: Device = "auto"
     json: bool = False  # print the scorecard as one JSON object
 
@@ -98,6 +100,7 @@ class Report:
     """Write the pictures and report.html of a fitted run anew."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
     device: Device = "auto"
 
 
@@ -108,6 +111,7 @@ class Add:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
     recordings: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")]  # frames like those on the map
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
+    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
     device: Device = "auto"
     json: bool = False  # print what was added as one JSON object
 
@@ -124,6 +128,7 @@ class ClosuresCommand:
     update: bool = False  # fine-tune the map to what was struck before, in the explorer or with --no-update
     no_update: bool = False  # strike and keep only; the map itself follows with --update
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
+    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
     device: Device = "auto"
     json: bool = False  # print the list as one JSON object
 
@@ -142,6 +147,7 @@ class Relabel:
     discount: float = 0.99  # of the agent that will learn from it, a step
     scale: float = 1.0  # reward that one step of distance is worth
     seed: int = 0  # of the goals that are drawn
+    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
     device: Device = "auto"
     json: bool = False  # print the answer as one JSON object
 
@@ -154,6 +160,7 @@ class Explore:
     port: int = 0  # 0: a free one
     host: str = "127.0.0.1"  # any other address lets other machines in, without a password
     no_browser: bool = False  # print the address only
+    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
     device: Device = "auto"
 
 

@@ -44,7 +44,7 @@ from plan2vec.evaluation import default_rule, evaluate
 from plan2vec.experiments.reproduce import Request, reproduce
 from plan2vec.explorer import explore
 from plan2vec.figures import save_figure
-from plan2vec.files import write_text
+from plan2vec.files import own_folder, write_text
 from plan2vec.film import film_strip
 from plan2vec.film_video import save_video, writer_of
 from plan2vec.grow import add, follow_strikes
@@ -99,7 +99,7 @@ def run_command(command: Command, given: frozenset[str]) -> int:
         case Evaluate():
             evaluate_run(command)
         case Report():
-            write_run_report(load(command.run, command.device))
+            write_run_report(load(command.run, command.device, command.encoder))
         case Add():
             add_recordings(command)
         case ClosuresCommand():
@@ -107,7 +107,7 @@ def run_command(command: Command, given: frozenset[str]) -> int:
         case Relabel():
             relabel_dataset(command)
         case Explore():
-            explore(command.run, command.host, command.port, not command.no_browser, command.device)
+            explore(command.run, command.host, command.port, not command.no_browser, command.device, command.encoder)
         case Bench():
             run_bench(command)
         case Reproduce():
@@ -253,8 +253,11 @@ def write_run_report(model: Model) -> dict:
 def add_recordings(command: Add) -> None:
     require_finished(command.run)
     recordings, _ = read_recordings(command.recordings, read_data(command.run).options)  # prepared as the map's own frames
-    grown = add(command.run, recordings, command.num_updates, command.device, show_progress=True)
-    write_run_report(grown.model)
+    grown = add(command.run, recordings, command.num_updates, command.device, True, command.encoder)
+    if grown.report.get("already_on_the_map"):
+        say(f"{recordings.source} is on this map already; nothing is added")
+    if not all((command.run / name).exists() for name in ("scorecard.json", "report.html")):
+        write_run_report(grown.model)
     print_answer(clean(grown.report), command.json)
 
 
@@ -262,13 +265,13 @@ def review_closures(command: ClosuresCommand) -> None:
     """Judge what was asked, bring the map up to date, then list and draw what is still worth a look."""
     if command.update and command.no_update:
         raise ValueError("--update and --no-update contradict each other; give one of them")
-    model = load(command.run, command.device)
+    model = load(command.run, command.device, command.encoder)
     struck, kept = ([name for text in texts for name in text.split(",")] for texts in (command.strike, command.keep))
     if struck or kept:
         judge_by_name(model, struck, kept)
     answer: dict[str, object] = {}
     if (struck or kept or command.update) and not command.no_update and not map_follows(model):
-        changed = follow_strikes(command.run, command.num_updates, command.device, show_progress=True)
+        changed = follow_strikes(command.run, command.num_updates, command.device, True, command.encoder)
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
     if not map_follows(model):
@@ -278,7 +281,7 @@ def review_closures(command: ClosuresCommand) -> None:
 
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
     found = suspects(model, command.num)
-    picture = draw_suspects(model, found, command.picture or command.run / "figures" / "suspicious.png")
+    picture = draw_suspects(model, found, command.picture or own_folder(command.run, "figures") / "suspicious.png")
     judged = read_judged(command.run)
     answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
@@ -298,7 +301,7 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
 def relabel_dataset(command: Relabel) -> None:
     require_place(command.dataset, command.out)
     shaping = Shaping(command.mode, command.discount, command.scale)
-    model = load(command.run, command.device)
+    model = load(command.run, command.device, command.encoder)
     goal = command.goal if command.goal in HINDSIGHT else asked_frame(model, command.goal)
     if isinstance(goal, str) and goal not in HINDSIGHT:
         goal = np.asarray(model.sequences.frames[model.frame_number(goal, "goal")])
@@ -307,7 +310,7 @@ def relabel_dataset(command: Relabel) -> None:
 
 
 def evaluate_run(command: Evaluate) -> None:
-    model = load(command.run, command.device)
+    model = load(command.run, command.device, command.encoder)
     rule = changed_rule(default_rule(model.sequences), command)
     card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
     write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
@@ -331,12 +334,12 @@ def plan(command: PlanCommand) -> None:
         raise ValueError(f"--lookahead must be at least 1 hop, but is {command.lookahead}")
     if command.video is not None:
         writer_of(command.video)  # refuses before any work is done
-    model = load(command.run, command.device)
+    model = load(command.run, command.device, command.encoder)
     start, goal = (asked_frame(model, text) for text in (command.start, command.goal))
     made = model.plan(start, goal, command.method, command.lookahead, command.memory)
     answer = plan_answer(model, made)
     if made.nodes is not None:
-        strip = command.strip or command.run / "figures" / f"plan-{made.start}-{made.goal}-{made.method}.png"
+        strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
         save_figure(film_strip(model, made), strip)
         answer["strip"] = str(strip)
     if made.nodes is not None and command.video is not None:

@@ -5,6 +5,8 @@
 
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -125,26 +127,39 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
 
 
 def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
-    """The network of a user's module:factory, after a check that it fits; modules in the working directory are found too."""
+    """The network of a user's module:factory, after a check that it fits. Call it only with a name that the user gave just now."""
     module, _, factory = name.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # last, so that no file there hides an installed package
-    try:
-        make = getattr(importlib.import_module(module), factory)
-    except (ImportError, AttributeError, SyntaxError, ValueError) as error:
-        raise ValueError(
-            f"encoder {name!r} cannot be imported ({error}); expected module:factory, the module installed or in the working directory"
-        ) from None
-    try:
-        network = make(frame_shape, dim)
-    except TypeError as error:
-        raise ValueError(f"encoder {name!r} must be callable as {factory}(frame_shape, dim), but that gives: {error}") from None
+    if not all(part.isidentifier() for part in (*module.split("."), factory)):
+        raise ValueError(f"encoder {name!r} must be module:factory, two names of Python's, such as networks:make")
+    with _modules_found_in(Path.cwd()):
+        try:
+            make = getattr(importlib.import_module(module), factory)
+        except (ImportError, AttributeError, SyntaxError, ValueError) as error:
+            raise ValueError(
+                f"encoder {name!r} cannot be imported ({error}); expected module:factory, the module installed or in the working directory"
+            ) from None
+        try:
+            network = make(frame_shape, dim)
+        except TypeError as error:
+            raise ValueError(f"encoder {name!r} must be callable as {factory}(frame_shape, dim), but that gives: {error}") from None
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder {name!r} must return an nn.Module, but returns {type(network).__name__}")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ValueError(f"encoder {name!r} has no parameter that can be trained; put a layer behind what is frozen")
     _try_network(network, name, frame_shape, dim)
     return network
+
+
+@contextmanager
+def _modules_found_in(folder: Path) -> Iterator[None]:
+    """Modules in the folder can be imported for a while; it stands last, so that no file there hides an installed package."""
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        last = len(sys.path) - 1 - sys.path[::-1].index(str(folder)) if str(folder) in sys.path else None
+        if last is not None:
+            del sys.path[last]
 
 
 def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], dim: int) -> None:

@@ -19,6 +19,7 @@ from plan2vec.figures import (
     training_figure,
     value_figure,
 )  # fmt: skip
+from plan2vec.files import own_folder
 from plan2vec.film import closure_figure, contact_sheet, film_strip, is_image
 from plan2vec.model import Model
 from plan2vec.pipeline import training_frames
@@ -41,7 +42,7 @@ def save_figures(model: Model, folder: Path) -> list[Picture]:
     """Every picture that suits the model, as PNG in `figures/` of the folder."""
     pictures = []
     for name, title, caption, figure in _drawings(model):
-        path = Path(folder) / "figures" / f"{name}.png"
+        path = own_folder(Path(folder), "figures") / f"{name}.png"
         save_figure(figure, path)
         pictures.append(Picture(path, title, caption))
     return pictures

@@ -58,14 +58,21 @@ class Grown:
     report: dict[str, object]
 
 
-def add(run: str | Path, sequences: Sequences, num_updates: int | None = None, device: str = "auto", show_progress: bool = False) -> Grown:
+def add(
+    run: str | Path, sequences: Sequences, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
+    encoder: str | None = None,
+) -> Grown:  # fmt: skip
     """Add recordings to a finished run folder: their frames join the graph where closures can be believed, and the map follows.
 
-    `num_updates` of the fine-tuning; None: a third of the fit's.
+    `num_updates` of the fine-tuning; None: a third of the fit's. Recordings that are on the map already are not added again.
     """
     folder, began = Path(run), time.perf_counter()
+    old = load(folder, device, encoder)
+    if is_on_map(folder, sequences):
+        num_frames = old.sequences.num_frames
+        return Grown(old, {"frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True, "updates": 0, "seconds": 0.0})
     with changing(folder, show_progress) as change:
-        old, struck = load(folder, device), read_judged(folder).struck
+        struck = read_judged(folder).struck
         refuse_unlike(old, sequences)
         joined = write_joined(change, folder, old.sequences, sequences)
         built = append_to_graph(load_graph(folder / "graph.npz"), old, joined.without_truth())
@@ -74,19 +81,27 @@ def add(run: str | Path, sequences: Sequences, num_updates: int | None = None, d
         warn_about_unreached(built, old.sequences.num_frames, change.journal)
         updates = write_map(change, old, joined.frames, built.graph, struck, num_updates)
         seconds = finish(change, "add", began)
-    model = load(folder, device)
+    model = load(folder, device, encoder)
     return Grown(model, growth(old, model) | map_change(old, model) | {"updates": updates, "seconds": seconds})
 
 
-def follow_strikes(run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False) -> Grown:
+def follow_strikes(
+    run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False, encoder: str | None = None
+) -> Grown:
     """Fine-tune the map of a run folder to its graph without the closures that are struck now."""
     folder, began = Path(run), time.perf_counter()
     with changing(folder, show_progress) as change:
-        old, struck = load(folder, device), read_judged(folder).struck
+        old, struck = load(folder, device, encoder), read_judged(folder).struck
         updates = write_map(change, old, old.sequences.frames, old.graph, struck, num_updates)
         seconds = finish(change, "follow_strikes", began)
-    model = load(folder, device)
+    model = load(folder, device, encoder)
     return Grown(model, map_change(old, model) | {"updates": updates, "seconds": seconds})
+
+
+def is_on_map(folder: Path, sequences: Sequences) -> bool:
+    """Whether a run was fitted to these recordings, or they were added to it before."""
+    data = read_json(folder / "data.json")
+    return fingerprint(sequences) in {data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))}
 
 
 @contextmanager
@@ -122,7 +137,9 @@ def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> S
         write_end_to_end(temporary, old.frames, new.frames)
     joined = join_recorded(old, new, np.load(path, mmap_mode="r", allow_pickle=False), change.journal)
     added = {"source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames, "first_frame": old.num_frames}
-    described = describe(joined) | {"added": [*read_json(folder / "data.json").get("added", []), added]}
+    data = read_json(folder / "data.json")
+    parts = {"fitted": data.get("fitted", data["fingerprint"]), "added": [*data.get("added", []), added]}
+    described = describe(joined) | parts
     write_text(change.folder / "data.json", json.dumps(described, indent=1))
     write_index(change.folder, joined)
     return joined

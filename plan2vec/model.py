@@ -26,6 +26,7 @@ from plan2vec.run import (
     load_vectors,
     open_run,
     read_data,
+    refuse_unasked_code,
     require_finished,
     save_embedding_of,
     save_graph_of,
@@ -213,10 +214,11 @@ def _is_number(text: str) -> bool:
     return text.lstrip("-").isdigit()
 
 
-def load(path: str | Path, device: str = "auto") -> Model:
-    """The model of a finished run folder."""
+def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> Model:
+    """The model of a finished run folder. One fitted with a network of your own (module:factory) needs it named again as `encoder`."""
     folder, target = Path(path), choose_device(device)
     config = require_finished(folder)
+    refuse_unasked_code(folder, config, encoder)
     sequences = read_data(folder)
     metric, accuracy = load_local_metric(folder / "local_metric.safetensors", sequences.frames, config, target)
     built = load_graph(folder / "graph.npz")

@@ -1,5 +1,6 @@
 """The run folder: every product is written whole or not at all, and a killed fit continues where it was.
 
+plan2vec-run.txt       marks the folder as a run, written first
 config.json            settings, with the format version          metrics.jsonl       one line a log step
 data.json              source, fingerprint, shapes, domain        scorecard.json      `plan2vec evaluate`
 frames.npy             frames, memory-mapped                      report.html         pictures: figures/
@@ -29,7 +30,7 @@ from plan2vec import processes
 from plan2vec.config import FORMAT_VERSION, Config, differences, from_json, to_json
 from plan2vec.data import Sequences, chunks
 from plan2vec.embedding import Embedding, build_embedding
-from plan2vec.files import remove_leftovers, replacing, write_text
+from plan2vec.files import is_leftover, replacing, write_text
 from plan2vec.graph import closure_entries
 from plan2vec.local_metric import LocalMetric, build_local_metric
 from plan2vec.preparation import ReadOptions
@@ -39,6 +40,8 @@ from plan2vec.training import Journal
 
 T = TypeVar("T")
 PRODUCTS = ("local_metric.safetensors", "graph.npz", "embedding.safetensors", "vectors.npy")
+MARKER = "plan2vec-run.txt"  # the first file of a run folder: where it is not, this program touches nothing
+MARKER_TEXT = "This folder is a run of plan2vec, which reads, replaces and removes files of it. Keep your own files elsewhere.\n"
 INDEX_FIELDS = ("sequence", "position", "action", "step_length", "time")
 
 
@@ -106,15 +109,30 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
 
 def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
     """Data and configuration into a new folder; an old one must hold the same."""
-    settle(folder)
-    remove_leftovers(folder)
-    if (folder / "data.json").exists():
+    if is_run(folder):
+        settle(folder)
         _refuse_other_run(folder, sequences, config)
-    elif folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and not all(_is_first_file(path) for path in folder.iterdir()):
         raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
     if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
         _write_data(folder, sequences)
         write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether this program made the folder. Nothing in it is changed or removed before this is known."""
+    marker = folder / MARKER
+    return not marker.is_symlink() and marker.is_file() and (folder / "data.json").is_file() and _is_marker(marker)
+
+
+def _is_marker(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(MARKER_TEXT) + 1) == MARKER_TEXT.encode()
+
+
+def _is_first_file(path: Path) -> bool:
+    """Whether a fit that was killed at its very first files left this one."""
+    return (path.name == MARKER and _is_marker(path)) or is_leftover(path, MARKER) or is_leftover(path, "data.json")
 
 
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
@@ -150,7 +168,8 @@ def fingerprint(sequences: Sequences) -> str:
 
 
 def _write_data(folder: Path, sequences: Sequences) -> None:
-    write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))  # first: it marks the folder as ours
+    write_text(folder / MARKER, MARKER_TEXT)
+    write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))
     with replacing(folder / "frames.npy") as temporary:
         _save_array(temporary, sequences.frames)
     write_index(folder, sequences)
@@ -195,13 +214,24 @@ def read_data(folder: Path) -> Sequences:
 
 def require_finished(folder: Path) -> Config:
     """The configuration of a finished run folder, or a clear refusal."""
+    if not is_run(folder):
+        raise ValueError(f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote")
     settle(folder)
     missing = [name for name in ("config.json", *PRODUCTS) if not (folder / name).exists()]
-    if not (folder / "data.json").exists():
-        raise ValueError(f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote")
     if missing:
         raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
     return read_config(folder)
+
+
+def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> None:
+    """A run folder is data. A network of somebody's own module is imported only where the user names it again."""
+    for named in (config.encoder, config.local_metric.candidates or ""):
+        if ":" in named and named != encoder:
+            asked = "" if encoder is None else f", but --encoder {encoder} was given"
+            raise ValueError(
+                f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. It runs only if you name it: "
+                f"add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if you trust that module"
+            )
 
 
 def read_config(folder: Path) -> Config:

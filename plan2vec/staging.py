@@ -1,9 +1,10 @@
-"""Several files of a folder replaced together: all of them or none, wherever the process is killed.
+"""Several files of a run folder replaced together: all of them or none, wherever the process is killed.
 
-The new files are written into a folder of their own, `growing-...`, inside the folder they are for. When all of them are
-there it is renamed to `grown`: this one rename is the moment the change happens. Then the files are moved to their places.
-A kill before the rename leaves the old files, and a `growing-...` that the next replacement removes. A kill after it leaves
-some files unmoved: whoever opens the folder calls `settle` first, which moves the rest.
+The new files are written into a folder of their own, `.plan2vec-replacing-...`, inside the run folder. When all of them are there
+it is renamed to `.plan2vec-replacement`: this one rename is the moment the change happens. Then the files are moved to their places.
+A kill before the rename leaves the old files, and a `.plan2vec-replacing-...` that the next replacement removes. A kill after it
+leaves some files unmoved: whoever opens the run calls `settle` first, which moves the rest. Only the names in `REPLACED` are moved,
+and nothing is moved or removed through a link.
 """
 
 import os
@@ -13,12 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-UNFINISHED, FINISHED = "growing-", "grown"
+from plan2vec.files import own_folder
+
+UNFINISHED, FINISHED, DISCARDED = ".plan2vec-replacing-", ".plan2vec-replacement", ".plan2vec-discarded-"
+REPLACED = ("data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy", "metrics.jsonl")
+OUTDATED = ("scorecard.json", "report.html")  # they describe the old files
 
 
 @contextmanager
 def replacing_together(folder: Path) -> Iterator[Path]:
     """An empty folder to write new files to; they take their places in `folder` when the block ends well."""
+    own_folder(folder, FINISHED)  # refuses a link there
     settle(folder)
     _discard_unfinished(folder)
     staged = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
@@ -30,25 +36,25 @@ def replacing_together(folder: Path) -> Iterator[Path]:
     settle(folder)
 
 
-def settle(folder: Path, outdated: tuple[str, ...] = ("scorecard.json", "report.html")) -> None:
-    """Finish a replacement whose files are all written; what `outdated` names describes the old ones and is removed."""
+def settle(folder: Path) -> None:
+    """Finish a replacement whose files are all written. The caller has seen that `folder` is a run (`run.is_run`)."""
     finished = folder / FINISHED
-    if not finished.is_dir():
+    if finished.is_symlink() or not finished.is_dir():
         return
-    for name in outdated:
+    for name in OUTDATED:
         (folder / name).unlink(missing_ok=True)
-    for path in sorted(finished.iterdir()):
-        with suppress(FileNotFoundError):  # another process that opened the folder moved it
-            os.replace(path, folder / path.name)
-    with suppress(FileNotFoundError):
+    for name in REPLACED:
+        with suppress(FileNotFoundError):  # not replaced, or another process that opened the run moved it
+            os.replace(finished / name, folder / name)
+    with suppress(OSError):  # another process removed it, or a person put a file there
         finished.rmdir()
 
 
 def _discard_unfinished(folder: Path) -> None:
     """Remove what killed processes left. Renamed first: a process that still lives fails at its rename, and never half succeeds."""
     for leftover in folder.glob(f"{UNFINISHED}*"):
-        discarded = leftover.with_name(f"discarded-{leftover.name}")
         with suppress(FileNotFoundError):
-            os.rename(leftover, discarded)
-    for discarded in folder.glob(f"discarded-{UNFINISHED}*"):
-        shutil.rmtree(discarded, ignore_errors=True)
+            os.rename(leftover, folder / f"{DISCARDED}{leftover.name.removeprefix(UNFINISHED)}")
+    for discarded in folder.glob(f"{DISCARDED}*"):
+        if not discarded.is_symlink():
+            shutil.rmtree(discarded, ignore_errors=True)

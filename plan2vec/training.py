@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from plan2vec.adam import Adam
 from plan2vec.batch_norm import share_statistics
 from plan2vec.captured import CapturedUpdate, Step
-from plan2vec.files import replacing
+from plan2vec.files import own_folder, replacing
 from plan2vec.processes import agree, average_gradients, first_does
 
 NUM_LOG_LINES = 100  # lines in metrics.jsonl a stage
@@ -51,7 +51,10 @@ class Journal:
     def record(self, **values: object) -> None:
         """One line in metrics.jsonl."""
         if self.folder:
-            with open(self.folder / "metrics.jsonl", "a+b") as file:
+            path = self.folder / "metrics.jsonl"
+            if path.is_symlink():
+                raise ValueError(f"{path} must be a file, but is a link, and what it leads to is not written to; remove it and try again")
+            with open(path, "a+b") as file:
                 if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
                     file.write(b"\n")  # a kill cut the line before
                 file.write(json.dumps(values).encode() + b"\n")
@@ -64,7 +67,7 @@ class Journal:
         return [json.loads(line) for line in lines if line.endswith("}")]  # a kill can cut a line
 
     def checkpoint(self, stage: str) -> Path | None:
-        return self.folder / "checkpoints" / f"{stage}.safetensors" if self.folder else None
+        return own_folder(self.folder, "checkpoints") / f"{stage}.safetensors" if self.folder else None
 
     @contextmanager
     def bar(self, label: str, total: int) -> Iterator[Callable[[int], None]]:

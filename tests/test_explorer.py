@@ -340,7 +340,7 @@ def copy_products(source: Path, target: Path, names: tuple[str, ...]) -> None:
 
 
 def test_the_page_of_a_run_under_way_says_how_far_it_is_and_becomes_the_map(folder, tmp_path):
-    copy_products(folder, tmp_path, ("data.json",))
+    copy_products(folder, tmp_path, ("plan2vec-run.txt", "data.json"))
     client = Client(server.application_of(tmp_path, "cpu"))
     assert "fit is under way: recordings" in client.get("/").text and client.get("/frame/0.png").status_code == 404
     copy_products(folder, tmp_path, ("frames.npy", "index.npz", "config.json"))
@@ -361,7 +361,7 @@ def test_the_page_of_a_run_under_way_says_how_far_it_is_and_becomes_the_map(fold
 
 
 def test_a_fit_that_has_fallen_silent_is_named_with_the_remedy(folder, tmp_path):
-    copy_products(folder, tmp_path, ("data.json", "frames.npy", "index.npz", "config.json"))
+    copy_products(folder, tmp_path, ("plan2vec-run.txt", "data.json", "frames.npy", "index.npz", "config.json"))
     assert "Nothing was written" not in underway.page_of(tmp_path)
     for path in (*tmp_path.iterdir(), tmp_path):
         os.utime(path, (0, time.time() - 600))
@@ -369,14 +369,14 @@ def test_a_fit_that_has_fallen_silent_is_named_with_the_remedy(folder, tmp_path)
 
 
 def test_strangers_and_large_requests_are_refused_while_waiting_too(folder, tmp_path):
-    copy_products(folder, tmp_path, ("data.json",))
+    copy_products(folder, tmp_path, ("plan2vec-run.txt", "data.json"))
     client = Client(server.application_of(tmp_path, "cpu"))
     assert client.get("/", headers={"Host": "evil.example:80"}).status_code == 403
     assert client.get("/").headers["Content-Security-Policy"].startswith("default-src 'self'")
 
 
 def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_path):
-    copy_products(folder, tmp_path, ("data.json", "frames.npy", "index.npz", "config.json"))
+    copy_products(folder, tmp_path, ("plan2vec-run.txt", "data.json", "frames.npy", "index.npz", "config.json"))
     with serving(tmp_path) as address, urlopen(address) as answer:
         assert answer.status == 200 and b"fit is under way" in answer.read()
 

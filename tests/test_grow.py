@@ -190,7 +190,7 @@ def test_unlike_frames_are_refused_and_nothing_changes(copy, sequences, words):
     before = contents(copy)
     with pytest.raises(ValueError, match=words):
         plan2vec.add(copy, sequences, device="cpu")
-    assert contents(copy) == before and not list(copy.glob("growing-*"))
+    assert contents(copy) == before and not list(copy.glob(".plan2vec-replacing-*"))
 
 
 def test_a_map_with_held_out_sequences_is_refused(copy, halves):
@@ -236,13 +236,13 @@ def test_at_every_change_of_a_file_name_the_folder_is_the_old_run_or_the_grown_o
         for name in ("rename", "replace", "rmdir", "unlink"):
             patch.setattr(os, name, watched(getattr(os, name)))
         plan2vec.add(copy, halves[1], num_updates=1, device="cpu")
-    between = [len([name for name in contents(folder) if name.startswith("grown/")]) for folder in snapshots]
+    between = [len([name for name in contents(folder) if name.startswith(".plan2vec-replacement/")]) for folder in snapshots]
     sizes = [frames_and_vectors(folder) for folder in snapshots]
     assert {num for num in between if num} >= {1, 2, 3, 4, 5, 6}  # the test did look between all the moves
     assert set(sizes) == {(250,) * 4, (500,) * 4} and sizes == sorted(sizes)
-    leftover = next(folder for folder in reversed(snapshots) if list(folder.glob("growing-*")))
+    leftover = next(folder for folder in reversed(snapshots) if list(folder.glob(".plan2vec-replacing-*")))
     assert plan2vec.add(leftover, halves[1], num_updates=1, device="cpu").report["frames"]["after"] == 500
-    assert not list(leftover.glob("*growing-*")) and not (leftover / "grown").exists()
+    assert not list(leftover.glob(".plan2vec-*")) and not (leftover / ".plan2vec-replacement").exists()
 
 
 ADD_ALONE = """
@@ -256,13 +256,13 @@ def test_a_killed_add_can_be_repeated(copy, halves, tmp_path):
     write_npz(tmp_path / "new.npz", halves[1])
     process = subprocess.Popen([sys.executable, "-c", ADD_ALONE, copy, tmp_path / "new.npz"], stdout=subprocess.PIPE)
     process.stdout.readline()
-    while process.poll() is None and not list(copy.glob("growing-*/frames.npy")):
+    while process.poll() is None and not list(copy.glob(".plan2vec-replacing-*/frames.npy")):
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert frames_and_vectors(copy) == (250,) * 4 and list(copy.glob("growing-*"))
+    assert frames_and_vectors(copy) == (250,) * 4 and list(copy.glob(".plan2vec-replacing-*"))
     assert plan2vec.add(copy, halves[1], num_updates=1, device="cpu").report["frames"]["after"] == 500
-    assert not list(copy.glob("growing-*"))
+    assert not list(copy.glob(".plan2vec-replacing-*"))
 
 
 def test_a_failure_inside_a_replacement_leaves_everything_as_it_was(tmp_path):
@@ -274,9 +274,16 @@ def test_a_failure_inside_a_replacement_leaves_everything_as_it_was(tmp_path):
 
 
 def test_settling_moves_the_rest_and_removes_what_describes_the_old_files(tmp_path):
-    for name, text in (("a", "new"), ("b", "old"), ("scorecard.json", "of the old"), ("struck.json", "a person's")):
+    for name, text in (("data.json", "new"), ("graph.npz", "old"), ("scorecard.json", "of the old"), ("struck.json", "a person's")):
         (tmp_path / name).write_text(text)
-    (tmp_path / "grown").mkdir()
-    (tmp_path / "grown" / "b").write_text("new")
+    (tmp_path / ".plan2vec-replacement").mkdir()
+    (tmp_path / ".plan2vec-replacement" / "graph.npz").write_text("new")
     settle(tmp_path)
-    assert contents(tmp_path) == {"a": b"new", "b": b"new", "struck.json": b"a person's"}
+    assert contents(tmp_path) == {"data.json": b"new", "graph.npz": b"new", "struck.json": b"a person's"}
+
+
+def test_recordings_that_are_on_the_map_are_not_added_again(grown, halves):
+    for recordings in halves:
+        again = plan2vec.add(grown.model.folder, recordings, device="cpu")
+        assert again.report["already_on_the_map"] and again.report["frames"] == {"before": 500, "after": 500}
+        assert again.model.sequences.num_frames == 500

@@ -14,8 +14,9 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from plan2vec.explorer.callbacks import add_callbacks
 from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
-from plan2vec.explorer.underway import Becoming, is_begun, is_finished, read_progress, waiting_server
+from plan2vec.explorer.underway import Becoming, is_finished, read_progress, waiting_server
 from plan2vec.model import load
+from plan2vec.run import is_run
 
 LARGEST_REQUEST = 32_000_000  # bytes
 POLICY = (
@@ -32,9 +33,9 @@ Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, con
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"""
 
 
-def serve(run: Path, device: str, host: str, port: int, open_browser: bool) -> None:
+def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None = None) -> None:
     """Answer until interrupted. The address is the one line on standard output."""
-    server = open_server(application_of(run, device, any_host=not is_loopback(host)), host, port)
+    server = open_server(application_of(run, device, not is_loopback(host), encoder), host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{server.server_port}/"
     if not is_loopback(host):
@@ -51,15 +52,15 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool) -> N
         server.server_close()
 
 
-def application_of(run: Path, device: str, any_host: bool = False) -> Callable:
+def application_of(run: Path, device: str, any_host: bool = False, encoder: str | None = None) -> Callable:
     """The page of a run folder; while the fit is under way, a page that says so."""
 
     def explorer() -> Flask:
-        session = Session(load(run, device))
+        session = Session(load(run, device, encoder))
         session.get_ready()
         return make_app(session, any_host).server
 
-    if is_finished(run) or not is_begun(run):
+    if is_finished(run) or not is_run(run):
         return explorer()
     read_progress(run)  # refuses, before anything listens, what this program cannot read
     waiting = waiting_server(run)

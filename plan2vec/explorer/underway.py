@@ -46,11 +46,6 @@ def is_finished(folder: Path) -> bool:
     return (folder / "config.json").exists() and all((folder / name).exists() for name in PRODUCTS)
 
 
-def is_begun(folder: Path) -> bool:
-    """A run folder, of which `fit` has written at least the first file."""
-    return (folder / "data.json").exists()
-
-
 def read_progress(folder: Path) -> Progress:
     """How far the fit of a folder is, from what it has written."""
     finished = tuple(name for name in STAGES if (folder / name).exists())
