@@ -15,8 +15,8 @@ import torch
 from plan2vec.config import Config
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze
-from plan2vec.embedding import EmbeddingConfig
-from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.config import EmbeddingConfig
+from plan2vec.config import LocalMetricConfig
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 

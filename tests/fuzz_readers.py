@@ -28,9 +28,9 @@ import samples
 import torch
 
 from plan2vec.data import make_sequences
-from plan2vec.preparation import ReadOptions
 from plan2vec.readers import read
 from plan2vec.readers.npz import write_npz
+from plan2vec.config import ReadOptions
 
 LARGEST_GROWTH = 1 << 30  # bytes of resident memory that one small input may cost
 ADDRESS_SPACE = 6 << 30  # bytes beyond what the program itself has mapped

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from plan2vec.adam import Adam
+from plan2vec.learning.adam import Adam
 
 
 def make(piece, seed=0):

@@ -18,12 +18,13 @@ from plan2vec.baselines.sptm import train_sptm
 from plan2vec.baselines.vae import VAE, Decoder, VAEConfig, train_vae
 from plan2vec.data import transitions
 from plan2vec.domains import maze
-from plan2vec.encoder import FrameTensors
-from plan2vec.graph import build_graph
-from plan2vec.local_metric import LocalMetricConfig, build_local_metric, pair_distances
-from plan2vec.neighbors import NearPairs
-from plan2vec.search import distances_from
-from plan2vec.training import Journal
+from plan2vec.graph.build import build_graph
+from plan2vec.graph.neighbors import NearPairs
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.training import Journal
+from plan2vec.local_metric import build_local_metric, pair_distances
+from plan2vec.config import LocalMetricConfig
+from plan2vec.search.shortest_paths import distances_from
 
 NUM_CELLS = 24
 LEARNING = ("contrastive", "vae", "dqn")  # by gradient

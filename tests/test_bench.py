@@ -14,7 +14,7 @@ from plan2vec.bench.publishing import DOCS, SPEED, Request, performance_page, ru
 from plan2vec.bench.sheets import joined, lift, places
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
-from plan2vec.experiments.rows import FIELDS, read_rows, values
+from plan2vec.results.rows import FIELDS, read_rows, values
 
 QUICK = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=EmbeddingConfig(num_updates=5))
 

@@ -9,23 +9,27 @@ import pytest
 import torch
 from torch import nn
 
+import plan2vec.acting.control
 import plan2vec.baselines.contrastive
 import plan2vec.baselines.dqn
 import plan2vec.baselines.vae
-import plan2vec.control
-import plan2vec.embedding
+import plan2vec.embedding.train
 import plan2vec.local_metric
+from plan2vec.acting.control import ControllerConfig, train_controller
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
 from plan2vec.baselines.dqn import DQNConfig, train_dqn
 from plan2vec.baselines.vae import VAEConfig, train_vae
-from plan2vec.captured import CapturedUpdate, Step, parcel_size, unpacked
-from plan2vec.control import ControllerConfig, train_controller
 from plan2vec.data import make_sequences
-from plan2vec.embedding import EmbeddingConfig, train_embedding
-from plan2vec.encoder import FrameTensors, make_encoder
-from plan2vec.graph import graph_of_edges
-from plan2vec.local_metric import LocalMetricConfig, train_local_metric
-from plan2vec.training import Journal, rng_at, train
+from plan2vec.embedding.train import train_embedding
+from plan2vec.config import EmbeddingConfig
+from plan2vec.graph.build import graph_of_edges
+from plan2vec.learning.captured import CapturedUpdate, Step, parcel_size, unpacked
+from plan2vec.learning.encoders import make_encoder
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.training import Journal, train
+from plan2vec.local_metric import train_local_metric
+from plan2vec.config import LocalMetricConfig
 
 CPU = torch.device("cpu")
 FRAMES = np.random.default_rng(0).integers(256, size=(24, 64, 64, 1), dtype=np.uint8)

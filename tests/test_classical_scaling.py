@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plan2vec.classical_scaling import landmark_vectors
+from plan2vec.embedding.classical_scaling import landmark_vectors
 
 
 def apart(vectors):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plan2vec.arguments import Demo, parse
-from plan2vec.cli import demo_name, main
+from plan2vec.commands.arguments import Demo, parse
+from plan2vec.commands.main import demo_name, main
 from plan2vec.config import Config, preset
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate

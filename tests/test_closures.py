@@ -9,23 +9,14 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-import plan2vec.closures
-import plan2vec.overlaps
-from plan2vec.closures import (
-    ClosureConfig,
-    alike_reach,
-    choose_closures,
-    count_path_uses,
-    has_common_neighbors,
-    has_short_detour,
-    has_transition_support,
-    runs_alongside,
-    suspicious_closures,
-)
+import plan2vec.graph.closures
+import plan2vec.graph.common_columns
 from plan2vec.data import transitions
-from plan2vec.graph import build_graph, edge_rows
-from plan2vec.neighbors import NearPairs, near_pairs
-from plan2vec.search import distances_from
+from plan2vec.graph.build import build_graph, edge_rows
+from plan2vec.graph.closures import alike_reach, choose_closures, count_path_uses, has_common_neighbors, has_short_detour, has_transition_support, runs_alongside, suspicious_closures
+from plan2vec.config import ClosureConfig
+from plan2vec.graph.neighbors import NearPairs, near_pairs
+from plan2vec.search.shortest_paths import distances_from
 
 CPU = torch.device("cpu")
 HALF_STEPS = np.full(10, 0.5)  # lengths of recorded steps
@@ -96,7 +87,7 @@ def random_pairs(seed, num_frames=40):
 
 @pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_common_neighbours_equal_a_naive_count(monkeypatch, rows_at_once):
-    monkeypatch.setitem(plan2vec.overlaps.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
+    monkeypatch.setitem(plan2vec.graph.common_columns.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         near = as_set(pairs) | {(i, i + 1) for i in transitions(sequence).tolist()}
@@ -123,7 +114,7 @@ def test_support_in_a_crowded_world_equals_the_whole_sparse_products():
 
 @pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_transition_support_equals_a_naive_search(monkeypatch, rows_at_once):
-    monkeypatch.setitem(plan2vec.overlaps.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
+    monkeypatch.setitem(plan2vec.graph.common_columns.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         triples = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.distance.tolist(), strict=True)

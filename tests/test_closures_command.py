@@ -9,15 +9,15 @@ import pytest
 from PIL import Image
 
 from plan2vec import fit, load
-from plan2vec.cli import main
+from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
-from plan2vec.graph import edge_rows
+from plan2vec.graph.build import edge_rows
+from plan2vec.learning.training import Journal
 from plan2vec.readers.npz import write_npz
-from plan2vec.run import load_graph
-from plan2vec.strike import read_judged, strike
-from plan2vec.training import Journal
+from plan2vec.runs.folder import load_graph
+from plan2vec.runs.struck import read_judged, strike
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=30, batch_size=32),

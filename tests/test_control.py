@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.control import Agent, AgentConfig, Controller, ControllerConfig, FuturePairs, Places, places_of, train_controller
+from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, FuturePairs, Places, places_of, train_controller
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze
-from plan2vec.search import distances_from
+from plan2vec.search.shortest_paths import distances_from
 
 CPU = torch.device("cpu")
 WALL = 0.6  # of the room 1 x 1: at x = 0.5, up to this y

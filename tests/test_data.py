@@ -13,7 +13,7 @@ from plan2vec.data import (
     is_still,
     make_sequences,
     split_sequences,
-    still_stretches,
+    find_still,
     transitions,
 )
 
@@ -108,20 +108,20 @@ def parked(noise, drift=0.0):
 
 @pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_a_parked_camera_is_one_still_stretch_whatever_its_noise(noise):
-    first = still_stretches(parked(noise), np.zeros(70, int))
+    first = find_still(parked(noise), np.zeros(70, int))
     assert first[19:50].tolist() == [19] * 31
     assert first[:19].tolist() == list(range(19)) and first[50:].tolist() == list(range(50, 70))
 
 
 def test_slow_motion_ends_a_still_stretch():
-    first = still_stretches(parked(0.0, drift=1.0), np.zeros(70, int))
+    first = find_still(parked(0.0, drift=1.0), np.zeros(70, int))
     assert 2 <= len(np.unique(first[19:50])) <= 10 and len(np.unique(first[50:])) == 20
 
 
 def test_a_stretch_ends_with_its_sequence_and_vectors_are_still_only_where_equal():
     frames = np.zeros((6, 2), np.float32)
     frames[5] = 1e-3
-    assert still_stretches(frames, np.array([0, 0, 0, 1, 1, 1])).tolist() == [0, 0, 0, 3, 3, 5]
+    assert find_still(frames, np.array([0, 0, 0, 1, 1, 1])).tolist() == [0, 0, 0, 3, 3, 5]
 
 
 def test_a_moving_camera_changes_the_picture_all_over_and_a_moving_object_does_not():

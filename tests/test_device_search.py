@@ -12,18 +12,18 @@ import pytest
 import torch
 from scipy.sparse import csr_array, random_array
 
-from plan2vec import device_search
 from plan2vec.bench.sheets import joined, places
-from plan2vec.device_graph import DeviceGraph
-from plan2vec.device_search import DeviceSearch, can_compile, distances_from_on, near_together, relaxed
-from plan2vec.search import distances_from
+from plan2vec.search import gpu_search as device_search
+from plan2vec.search.gpu_graph import DeviceGraph
+from plan2vec.search.gpu_search import DeviceSearch, can_compile, distances_from_on, near_together, relaxed
+from plan2vec.search.shortest_paths import distances_from
 
 CPU = torch.device("cpu")
 INTERPRETED = """
 import sys, numpy as np, torch
 from scipy.sparse import csr_array
-from plan2vec.device_graph import DeviceGraph
-from plan2vec.relaxation_kernel import Tuning, tile_distances
+from plan2vec.search.gpu_graph import DeviceGraph
+from plan2vec.search.gpu_kernel import Tuning, tile_distances
 given = np.load(sys.argv[1])
 graph = DeviceGraph.of(csr_array((given["data"], given["indices"], given["indptr"])), torch.device("cpu"))
 tunings = Tuning(sweeps_at_once=4), Tuning(tile=2, edges_at_once=2, sweeps_at_once=3, reach=float("inf")), Tuning(tile=4, reach=0.0)

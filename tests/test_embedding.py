@@ -7,20 +7,13 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.classical_scaling import landmark_vectors
-from plan2vec.embedding import (
-    Embedding,
-    EmbeddingConfig,
-    Teacher,
-    build_embedding,
-    mean_length,
-    random_neighbors,
-    train_embedding,
-)
-from plan2vec.encoder import FrameTensors
-from plan2vec.heads import make_head
-from plan2vec.search import connected_parts, distances_from
-from plan2vec.training import Journal
+from plan2vec.embedding.classical_scaling import landmark_vectors
+from plan2vec.embedding.heads import make_head
+from plan2vec.embedding.train import Embedding, Teacher, build_embedding, mean_length, random_neighbors, train_embedding
+from plan2vec.config import EmbeddingConfig
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.training import Journal
+from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 CPU = torch.device("cpu")
 QUICK = EmbeddingConfig(num_updates=200, goals_per_update=32, nodes_per_update=64, goals_per_round=32, learning_rate=3e-3)
@@ -220,8 +213,8 @@ def test_rounds_searched_beside_training_equal_those_that_training_waits_for(mon
     alone = teacher_of(RING_FRAMES, RING, num_rounds=3)
     expected = [alone.round_at(number) for number in range(3)]
     assert not alone.begun  # a small graph is not worth child processes
-    monkeypatch.setattr("plan2vec.embedding.choose_workers", lambda graph, num_sources: 2)
-    monkeypatch.setattr("plan2vec.device_search.choose_workers", lambda graph, num_sources: 2)
+    monkeypatch.setattr("plan2vec.embedding.train.choose_workers", lambda graph, num_sources: 2)
+    monkeypatch.setattr("plan2vec.search.gpu_search.choose_workers", lambda graph, num_sources: 2)
     beside = teacher_of(RING_FRAMES, RING, num_rounds=3)
     for number, wanted in enumerate(expected):
         found = beside.round_at(number)

@@ -11,20 +11,11 @@ from torch import nn
 
 import plan2vec
 import plan2vec.data
-import plan2vec.encoder
+import plan2vec.learning.encoders
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
-from plan2vec.encoder import (
-    ENCODERS,
-    FrameTensors,
-    choose_device,
-    copy_to,
-    encode,
-    make_encoder,
-    make_network,
-    make_stacked,
-    standardization,
-)
+from plan2vec.learning.encoders import ENCODERS, make_encoder, make_network, make_stacked, standardization
+from plan2vec.learning.frame_tensors import FrameTensors, choose_device, copy_to, encode
 
 CPU = torch.device("cpu")
 SIZES = [(64, 64, 1), (64, 64, 3), (61, 75, 1), (75, 61, 4)]
@@ -76,7 +67,7 @@ def test_frames_of_a_memory_map_reach_the_device_whole_and_a_part_at_a_time(monk
     monkeypatch.setattr(plan2vec.data, "CHUNK_BYTES", 7 * given[:1].nbytes)
     np.save(tmp_path / "frames.npy", given)
     parts = []
-    monkeypatch.setattr(plan2vec.encoder.np, "array", lambda part, array=np.array: parts.append(len(part)) or array(part))
+    monkeypatch.setattr(plan2vec.learning.encoders.np, "array", lambda part, array=np.array: parts.append(len(part)) or array(part))
     copied = copy_to(CPU, np.load(tmp_path / "frames.npy", mmap_mode="r"))
     assert np.array_equal(copied.numpy(), given) and copied.numpy().dtype == given.dtype
     assert parts[1:] == [7] * 7 + [1]
@@ -371,8 +362,8 @@ def test_the_network_sees_standardized_frames_whatever_the_brightness():
 
 
 def test_a_device_that_is_not_there_is_refused(monkeypatch):
-    monkeypatch.setattr(plan2vec.encoder.torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(plan2vec.encoder.torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(plan2vec.learning.encoders.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(plan2vec.learning.encoders.torch.backends.mps, "is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == CPU
     for name in ("cuda", "mps"):
         with pytest.raises(ValueError, match=f"device {name} was asked for but this machine has none; use --device auto"):

@@ -6,7 +6,7 @@ import torch
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
-from plan2vec.estimate import Estimate, estimate_fit, search_seconds
+from plan2vec.runs.time_estimate import Estimate, estimate_fit, search_seconds
 
 CPU = torch.device("cpu")
 

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from plan2vec import Config, SuccessRule, evaluate, fit, make_sequences
 from plan2vec.data import split_sequences
-from plan2vec.embedding import EmbeddingConfig
+from plan2vec.config import EmbeddingConfig
 from plan2vec.evaluation import (
     Truth,
     allowed_hops,
@@ -23,11 +23,11 @@ from plan2vec.evaluation import (
     straight_line,
     true_steps,
 )
-from plan2vec.graph import build_graph
-from plan2vec.local_metric import LocalMetricConfig
-from plan2vec.neighbors import NearPairs
-from plan2vec.search import best_first, distances_from, hop_counts
-from plan2vec.training import rng_at
+from plan2vec.graph.build import build_graph
+from plan2vec.graph.neighbors import NearPairs
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.config import LocalMetricConfig
+from plan2vec.search.shortest_paths import best_first, distances_from, hop_counts
 
 WIDTH, HEIGHT = 12, 10
 PLACES = np.array([(x, y) for y in range(HEIGHT) for x in range(WIDTH)], float)  # each row of a grid was walked once

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from plan2vec.cli import main
+from plan2vec.commands.main import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
 from plan2vec.experiments.maze_scene import MazeScene, maze_scene
-from plan2vec.experiments.pages import PICTURES, by_number, gaps, results_page, total_seconds
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
-from plan2vec.experiments.rows import (
+from plan2vec.graph.build import edge_rows
+from plan2vec.results.pages import PICTURES, by_number, gaps, results_page, total_seconds
+from plan2vec.results.rows import (
     FIELDS,
     Case,
     Stamp,
@@ -26,8 +27,7 @@ from plan2vec.experiments.rows import (
     values,
     write_rows,
 )
-from plan2vec.experiments.settings import SMOKE, Settings
-from plan2vec.graph import edge_rows
+from plan2vec.results.settings import SMOKE, Settings
 
 CPU = torch.device("cpu")
 STAMP = Stamp("abc", "cpu")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from plan2vec.graph import build_graph, closure_entries, edge_rows, graph_of_edges, join_equal, places, transition_weights
-from plan2vec.neighbors import NearPairs
-from plan2vec.search import connected_parts, distances_from, shortest_path
+from plan2vec.graph.build import build_graph, closure_entries, edge_rows, graph_of_edges, join_equal, places, transition_weights
+from plan2vec.graph.neighbors import NearPairs
+from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_path
 
 SEQUENCE = np.repeat([0, 1, 2], [5, 4, 3])
 ALL = np.ones(12, bool)

@@ -18,11 +18,11 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.domains.maze import simulate
 from plan2vec.evaluation import default_rule
-from plan2vec.graph import closure_entries, edge_rows
+from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.readers.npz import write_npz
-from plan2vec.run import load_graph
-from plan2vec.staging import replacing_together, settle
-from plan2vec.strike import strike
+from plan2vec.runs.folder import load_graph
+from plan2vec.runs.replace_together import replacing_together, settle
+from plan2vec.runs.struck import strike
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=40, batch_size=32),
@@ -127,7 +127,7 @@ def test_fine_tuning_teaches_the_map_the_new_frames(half, grown, halves):
     untaught = plan2vec.load(half, "cpu")
     model = grown.model
     first, second = np.random.default_rng(0).integers(250, 500, (2, 500))
-    from plan2vec.search import distances_from
+    from plan2vec.search.shortest_paths import distances_from
 
     exact = distances_from(model.graph, first)[np.arange(500), second]
     known = np.isfinite(exact) & (exact > 0)

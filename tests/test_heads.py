@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import plan2vec.heads
-from plan2vec.heads import LpHead, MaxReluHead, MRNHead, make_head
+import plan2vec.embedding.heads
+from plan2vec.embedding.heads import LpHead, MaxReluHead, MRNHead, make_head
 
 ORDERS = [1.0, 1.2, 2.0, 3.0, 20.0, math.inf]
 CASES = [("lp", order) for order in ORDERS] + [("max-relu", 2.0), ("mrn", 2.0), ("squared", 2.0)]

@@ -10,29 +10,12 @@ import torch
 from torch import nn
 
 import plan2vec.local_metric
-from plan2vec.augmentation import augment, draw_changes
-from plan2vec.encoder import FrameTensors, make_encoder
-from plan2vec.local_metric import (
-    AllFarPairs,
-    LocalMetricConfig,
-    SiameseMetric,
-    accuracy,
-    all_distances,
-    build_local_metric,
-    calibrate,
-    draw_far,
-    draw_neighbors,
-    far_distance_loss,
-    is_far,
-    local_vectors,
-    moments,
-    nce_loss,
-    pair_distances,
-    recorded_pairs,
-    safe_norm,
-    train_local_metric,
-)
-from plan2vec.training import Journal
+from plan2vec.learning.augmentation import augment, draw_changes
+from plan2vec.learning.encoders import make_encoder
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.training import Journal
+from plan2vec.local_metric import AllFarPairs, SiameseMetric, accuracy, all_distances, build_local_metric, calibrate, draw_far, draw_neighbors, far_distance_loss, is_far, local_vectors, moments, nce_loss, pair_distances, recorded_pairs, safe_norm, train_local_metric
+from plan2vec.config import LocalMetricConfig
 
 CPU = torch.device("cpu")
 SIZE = 12  # side of the walker's square, steps

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-import plan2vec.neighbors
-from plan2vec.neighbors import is_approximate, near_pairs, nearest
+import plan2vec.graph.neighbors
+from plan2vec.graph.neighbors import is_approximate, near_pairs, nearest
 
 CPU = torch.device("cpu")
 
@@ -139,7 +139,7 @@ def test_the_approximate_search_gives_the_same_pairs_every_time():
 
 
 def test_only_large_recordings_on_a_cpu_are_searched_approximately():
-    few, many, gpu = 10_000, plan2vec.neighbors.APPROXIMATE_ABOVE + 1, torch.device("cuda")
+    few, many, gpu = 10_000, plan2vec.graph.neighbors.APPROXIMATE_ABOVE + 1, torch.device("cuda")
     assert [is_approximate("auto", num, CPU) for num in (few, many)] == [False, True]
     assert not is_approximate("exact", many, CPU) and not is_approximate("auto", many, gpu) and is_approximate("approximate", few, CPU)
 

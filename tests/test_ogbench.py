@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from plan2vec.cli import main
+from plan2vec.commands.main import main
 from plan2vec.domains import ogbench
 from plan2vec.experiments import ogbench as experiment
-from plan2vec.experiments.rows import Case, Stamp, make_rows
 from plan2vec.readers import find_format, read
+from plan2vec.results.rows import Case, Stamp, make_rows
 
 RNG = np.random.default_rng(0)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from plan2vec.balls import neighbor_lists
 from plan2vec.planner import METHODS, Plan, make_plan, make_plans, walk_many
-from plan2vec.search import best_first, distances_from, hop_counts, path_length
+from plan2vec.search.balls import neighbor_lists
+from plan2vec.search.shortest_paths import best_first, distances_from, hop_counts, path_length
 
 
 def graph_of(num_nodes, edges):

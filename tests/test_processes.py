@@ -20,18 +20,20 @@ from PIL import Image
 from torch import nn
 
 import plan2vec
-from plan2vec import cli, processes
-from plan2vec.augmentation import augment, draw_changes
-from plan2vec.batch_norm import share_statistics
+from plan2vec.commands import main as cli
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
-from plan2vec.device_search import distances_from_on
 from plan2vec.domains.maze import simulate
-from plan2vec.encoder import FrameTensors, encode, make_encoder
-from plan2vec.neighbors import near_pairs
+from plan2vec.graph.neighbors import near_pairs
+from plan2vec.learning import processes
+from plan2vec.learning.augmentation import augment, draw_changes
+from plan2vec.learning.batch_norm import share_statistics
+from plan2vec.learning.encoders import make_encoder
+from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.readers.npz import write_npz
-from plan2vec.run import PRODUCTS, load_graph
-from plan2vec.search import distances_from
+from plan2vec.runs.folder import PRODUCTS, load_graph
+from plan2vec.search.gpu_search import distances_from_on
+from plan2vec.search.shortest_paths import distances_from
 
 QUICK = Config(
     dim=4, radius=0.5,
@@ -245,7 +247,7 @@ def test_a_share_of_a_batch_is_augmented_as_among_all(setting):
 
 
 def test_encodings_neighbours_and_distances_are_the_same_bytes_in_three_processes(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("plan2vec.neighbors.TILE", 64)
+    monkeypatch.setattr("plan2vec.graph.neighbors.TILE", 64)
     graph, sources = load_graph(whole / "graph.npz").graph, np.arange(40)
     frames = simulate("c-maze", 30, seed=2).frames
     torch.manual_seed(0)

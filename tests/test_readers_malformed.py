@@ -20,7 +20,7 @@ import pytest
 import samples
 from PIL import Image
 
-from plan2vec.cli import main
+from plan2vec.commands.main import main
 from plan2vec.readers import endless
 
 FRAMES = samples.moving_block(8, 24, 32)

@@ -11,13 +11,14 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from plan2vec import figures, film, gallery
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
 from plan2vec.model import Model
+from plan2vec.pictures import figures, film
+from plan2vec.pictures import report_pictures as gallery
+from plan2vec.pictures.report import LINES, page, verdicts, write_report
 from plan2vec.planner import Plan
-from plan2vec.report import LINES, page, verdicts, write_report
-from plan2vec.search import connected_parts
+from plan2vec.search.shortest_paths import connected_parts
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.cli import main
+from plan2vec.commands.main import main
 from plan2vec.domains import rope
 from plan2vec.domains.rope_physics import NUM_LINKS
 from plan2vec.experiments import robot_frames, rope_figures, rope_scene
 from plan2vec.experiments.reproduce import Request, reproduce
-from plan2vec.experiments.rows import read_rows, select, values
-from plan2vec.experiments.settings import SMOKE, Settings
-from plan2vec.graph import graph_of_edges
+from plan2vec.graph.build import graph_of_edges
+from plan2vec.results.rows import read_rows, select, values
+from plan2vec.results.settings import SMOKE, Settings
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ import plan2vec
 from plan2vec.bench import resume
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, differences, from_json, preset, to_json
 from plan2vec.domains.maze import simulate
-from plan2vec.run import PRODUCTS
+from plan2vec.runs.folder import PRODUCTS
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=40, batch_size=32),
@@ -95,7 +95,7 @@ def test_a_model_fitted_in_memory_can_be_saved_and_loaded(sequences, whole, tmp_
 def test_distances_by_number_by_frame_and_by_torch_module_agree(sequences, whole):
     import torch
 
-    from plan2vec.encoder import as_images
+    from plan2vec.learning.frame_tensors import as_images
 
     model = plan2vec.load(whole, device="cpu")
     a, b = np.arange(20), np.arange(100, 120)

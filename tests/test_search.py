@@ -13,9 +13,9 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-import plan2vec.search
-from plan2vec.balls import balls
-from plan2vec.search import (
+import plan2vec.search.shortest_paths
+from plan2vec.search.balls import balls
+from plan2vec.search.shortest_paths import (
     best_first,
     best_first_many,
     connected_parts,
@@ -26,7 +26,7 @@ from plan2vec.search import (
     shortest_path,
 )
 
-REPOSITORY = FilePath(plan2vec.search.__file__).parent.parent
+REPOSITORY = FilePath(plan2vec.search.__file__).parent.parent.parent.parent
 
 
 def graph_of(num_nodes, edges):
@@ -235,7 +235,7 @@ def test_the_heuristic_is_asked_once_for_each_node_touched():
 def test_searches_side_by_side_equal_searches_one_at_a_time(monkeypatch):
     num_found = 0
     for at_once in (1, 100, 10**6):
-        monkeypatch.setattr("plan2vec.search.NODES_AT_ONCE", at_once)
+        monkeypatch.setattr("plan2vec.search.shortest_paths.NODES_AT_ONCE", at_once)
         for _edges, graph, _start, _goal in random_tasks(60, seed=16, continuous=True):
             rng = np.random.default_rng(graph.nnz)
             starts, goals = rng.integers(graph.shape[0], size=(2, 9))
@@ -380,7 +380,7 @@ def test_wide_indices_and_narrow_weights_are_accepted(large):
 def test_workers_run_from_a_script_without_a_main_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "import numpy as np\nfrom scipy.sparse import csr_array\nfrom plan2vec.search import distances_from\n"
+        "import numpy as np\nfrom scipy.sparse import csr_array\nfrom plan2vec.search.shortest_paths import distances_from\n"
         "print(distances_from(csr_array(np.array([[0, 2.0], [3.0, 0]])), [0, 1], num_workers=2).tolist())\n"
     )
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
@@ -404,7 +404,7 @@ def test_hop_counts_equal_the_hops_of_the_only_shortest_path():
 
 def test_hop_counts_equal_a_naive_loop_over_predecessors(large):
     sources = np.arange(0, 320, 3)
-    assert len(sources) > plan2vec.search.SOURCES_AT_ONCE
+    assert len(sources) > plan2vec.search.shortest_paths.SOURCES_AT_ONCE
     distances, predecessors = distances_from(large, sources, predecessors=True)
     hops = hop_counts(large, sources)
     for row in range(0, len(sources), 10):

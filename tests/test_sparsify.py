@@ -6,10 +6,10 @@ import torch
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.data import transitions
-from plan2vec.graph import graph_of_edges
-from plan2vec.neighbors import near_pairs
-from plan2vec.search import connected_parts
-from plan2vec.sparsify import cover_frames, join_balls
+from plan2vec.graph.build import graph_of_edges
+from plan2vec.graph.neighbors import near_pairs
+from plan2vec.graph.sparsify import cover_frames, join_balls
+from plan2vec.search.shortest_paths import connected_parts
 
 RNG = np.random.default_rng(0)
 

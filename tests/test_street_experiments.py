@@ -6,12 +6,12 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec.domains.streets import generate_city
+from plan2vec.embedding.heads import make_head
+from plan2vec.embedding.losses import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
 from plan2vec.experiments.free_vectors import fit_free
-from plan2vec.experiments.settings import SMOKE, Settings
 from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, StreetTruth, street_config, street_scenes
-from plan2vec.heads import make_head
-from plan2vec.losses import distance_loss
+from plan2vec.results.settings import SMOKE, Settings
 
 CPU = torch.device("cpu")
 

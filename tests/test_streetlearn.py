@@ -8,7 +8,7 @@ import pytest
 import samples
 
 from plan2vec import ReadOptions, read
-from plan2vec.cli import main
+from plan2vec.commands.main import main
 from plan2vec.domains import find_domain
 from plan2vec.readers import ReadWarning, find_format, streetlearn
 

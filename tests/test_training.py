@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from plan2vec.files import remove_leftovers, replacing, write_text
-from plan2vec.training import NUM_LOG_LINES, Journal, rng_at, schedule, train
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.training import NUM_LOG_LINES, Journal, schedule, train
 
 
 class InterruptionError(Exception):

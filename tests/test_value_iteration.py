@@ -21,27 +21,18 @@ from test_embedding import (
     relative_error,
 )
 
-from plan2vec.balls import balls
 from plan2vec.config import Config, from_json, to_json
 from plan2vec.data import Sequences
-from plan2vec.embedding import EmbeddingConfig
-from plan2vec.encoder import FrameTensors
-from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.config import EmbeddingConfig
+from plan2vec.embedding.value_iteration import Tasks, Walker, build_embedding, first_visits, hop_targets, lookahead_graph, staying, train_value_iteration
+from plan2vec.config import ValueIterationConfig
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.training import Journal
+from plan2vec.config import LocalMetricConfig
 from plan2vec.model import load
 from plan2vec.pipeline import fit
-from plan2vec.search import connected_parts, distances_from
-from plan2vec.training import Journal
-from plan2vec.value_iteration import (
-    Tasks,
-    ValueIterationConfig,
-    Walker,
-    build_embedding,
-    first_visits,
-    hop_targets,
-    lookahead_graph,
-    staying,
-    train_value_iteration,
-)
+from plan2vec.search.balls import balls
+from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 QUICK = ValueIterationConfig(
     num_updates=240,

@@ -14,8 +14,8 @@ from PIL import Image
 from plan2vec.bench.explorer import PAINTED, PLACE_OF, browsing, serving
 from plan2vec.config import Config
 from plan2vec.domains import maze
-from plan2vec.embedding import EmbeddingConfig
-from plan2vec.local_metric import LocalMetricConfig
+from plan2vec.config import EmbeddingConfig
+from plan2vec.config import LocalMetricConfig
 from plan2vec.model import load
 from plan2vec.pipeline import fit
 

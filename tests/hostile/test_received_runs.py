@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import plan2vec
-from plan2vec.cli import main
+from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 
 QUICK = Config(
@@ -24,7 +24,7 @@ COMMANDS = [
 NETWORK = """
 from pathlib import Path
 Path({touched!r}).write_text("ran")
-from plan2vec.encoder import mlp
+from plan2vec.learning.encoders import mlp
 def make(shape, dim):
     return mlp(shape[0], dim)
 """

@@ -1,8 +1,0 @@
-"""`python -m plan2vec` is the same program as `plan2vec`."""
-
-import sys
-
-from plan2vec.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,39 @@
+"""plan2vec: recordings in, metric map and planner out. `pipeline.py` is where to start reading."""
+
+import os
+from typing import TYPE_CHECKING
+
+# Torch's threads sleep instead of spinning while they wait: never slower, and several times faster where other programs
+# share the cores. It is read when torch is first imported, so it has no effect in a program that did that before.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from plan2vec.config import Config, ReadOptions
+from plan2vec.data import Sequences, SuccessRule, make_sequences
+from plan2vec.evaluation import evaluate
+from plan2vec.growing import Grown, add
+from plan2vec.model import Model, load
+from plan2vec.pipeline import fit
+from plan2vec.planner import Plan
+from plan2vec.readers import read
+from plan2vec.version import __version__
+
+__all__ = [
+    "Config", "Grown", "Model", "Plan", "ReadOptions", "Sequences", "SuccessRule", "__version__",
+    "add", "evaluate", "fit", "load", "make_sequences", "read",
+]  # fmt: skip
+
+if TYPE_CHECKING:
+    from plan2vec.acting.reward import DistanceReward as DistanceReward
+
+
+def __getattr__(name: str) -> object:
+    """`plan2vec.DistanceReward` is a Gymnasium wrapper, so it is imported when it is first asked for."""
+    if name != "DistanceReward":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from plan2vec.acting.reward import DistanceReward
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"plan2vec.DistanceReward needs the extra [envs] ({error.name} is missing): pip install 'plan2vec[envs]'"
+        ) from None
+    return DistanceReward

@@ -1,0 +1,1 @@
+"""From a map to actions: controller, agent, learned distance as reward, relabelled datasets."""

@@ -1,0 +1,189 @@
+"""`plan2vec relabel`: the learned distance as reward, written into a copy of an offline dataset.
+
+    .npz of plan2vec    `reward` (n,) and `goal` (n,) are added; the reward of frame i is that of the step to i + 1, 0 at a sequence's end
+    .npz of OGBench     the same as `rewards` and `goals`, beside `observations`, `actions` and `terminals`
+    Minari folder       `rewards` of every episode, a row an action; `infos/goal` tells the goals
+
+Everything else is copied as it is; the input is never written to. `goal` is the number of a frame of the dataset, -1 where the goal is
+a frame of the run or an image. Goals in hindsight: `future` draws for every step a later frame of its sequence, `random` any frame
+of the dataset. No step is taken for terminal: where an offline learner ends an episode at its goal, D is 0 there.
+"""
+
+import os
+import shutil
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plan2vec.acting.shaping import Shaping, vector_distance
+from plan2vec.config import ReadOptions
+from plan2vec.data import Sequences, transitions
+from plan2vec.files import replacing
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.model import Model
+from plan2vec.readers import find_format, minari
+from plan2vec.readers.folders import natural_key
+from plan2vec.readers.hdf5 import import_h5py
+from plan2vec.readers.reading import shown
+
+HINDSIGHT = ("future", "random")
+OGBENCH_FIELDS = ("observations", "actions", "terminals")
+SEED_STAGE = 80
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is written, a number a frame."""
+
+    reward: np.ndarray  # (n,) float32, of the step from frame i to i + 1; 0 at a sequence's end
+    goal: np.ndarray  # (n,) int64 frame of the dataset; -1: given from outside
+
+
+def relabel(model: Model, sequences: Sequences, dataset: Path, out: Path, goal: str | np.ndarray, shaping: Shaping, seed: int) -> dict:
+    """Copy `dataset`, which was read as `sequences`, to `out` with the rewards of `shaping`; says what was done.
+
+    `goal`: "future", "random" or a frame like those of the map.
+    """
+    write, plain = (write_minari, minari_rewards(dataset)) if is_minari(dataset) else (write_npz, npz_rewards(dataset))
+    if plain is not None and len(plain) != sequences.num_frames:
+        raise ValueError(f"{shown(dataset)}: {len(plain)} rewards for {sequences.num_frames} frames; is every episode readable?")
+    labels = make_labels(model, sequences, goal, shaping, plain, rng_at(seed, SEED_STAGE))
+    write(dataset, out, labels)
+    steps = labels.reward[transitions(sequences.sequence)]
+    return {
+        "out": str(out), "num_frames": sequences.num_frames, "num_steps": len(steps), "goal": goal if isinstance(goal, str) else "fixed",
+        "mode": shaping.mode, "discount": shaping.discount, "scale": shaping.scale, "plain_reward": plain is not None,
+        "mean_reward": float(steps.mean()), "least_reward": float(steps.min()), "largest_reward": float(steps.max()),
+    }  # fmt: skip
+
+
+def require_place(dataset: Path, out: Path) -> None:
+    """The copy goes to a place of its own; refused before any work is done."""
+    if not is_minari(dataset) and dataset.suffix.lower() != ".npz":
+        raise ValueError(
+            f"{shown(dataset)} is {find_format(dataset).NAME}: rewards can be written into .npz files and Minari datasets only"
+        )
+    if os.path.lexists(out):
+        raise ValueError(f"--out {shown(out)} exists already; nothing is overwritten, so give another name")
+    if not is_minari(dataset) and out.suffix.lower() != ".npz":
+        raise ValueError(f"--out must end in .npz as the dataset does, but is {shown(out)}")
+
+
+def all_frames(options: ReadOptions) -> ReadOptions:
+    """How the run's recordings were read, but none left out: a reward belongs to every step."""
+    return replace(options, every=1, rate=None)
+
+
+# ---------------------------------------------------------------------------------------------------- rewards
+
+
+def make_labels(
+    model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None, rng: np.random.Generator
+) -> Labels:
+    """Rewards of all recorded steps; `plain` (n,) are those that the dataset has, None: none."""
+    start = transitions(sequences.sequence)
+    vectors = model.embed(sequences.frames)
+    number = np.full(sequences.num_frames, -1, np.int64)
+    if isinstance(goal, str):
+        number[:] = choose_goals(sequences.sequence, goal, rng)
+        wanted = vectors[number[start]]
+    else:
+        wanted = np.repeat(model.embed(goal[None]), len(start), axis=0)
+    before, after = (vector_distance(model, vectors[frames], wanted) for frames in (start, start + 1))
+    reward = np.zeros(sequences.num_frames, np.float32)
+    reward[start] = shaping.reward(0.0 if plain is None else plain[start], before, after)
+    return Labels(reward, number)
+
+
+def choose_goals(sequence: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarray:
+    """(n,) a goal for every frame: a later one of its sequence (the last frame has itself), or any."""
+    if kind == "random":
+        return rng.integers(len(sequence), size=len(sequence))
+    ends = np.flatnonzero(np.append(np.diff(sequence) != 0, True))
+    number = np.arange(len(sequence))
+    rest = ends[np.searchsorted(ends, number)] - number  # frames that come after it
+    return number + np.where(rest > 0, 1 + rng.integers(np.maximum(rest, 1)), 0)
+
+
+# ---------------------------------------------------------------------------------------------------- .npz
+
+
+def npz_names(members: list[str]) -> tuple[str, str]:
+    """What rewards and goals are called there: OGBench has plurals."""
+    return ("rewards", "goals") if all(f"{name}.npy" in members for name in OGBENCH_FIELDS) else ("reward", "goal")
+
+
+def npz_rewards(path: Path) -> np.ndarray | None:
+    with zipfile.ZipFile(path) as archive:
+        member = f"{npz_names(archive.namelist())[0]}.npy"
+        if member not in archive.namelist():
+            return None
+        with archive.open(member) as file:
+            reward = np.lib.format.read_array(file, allow_pickle=False)
+    if reward.ndim != 1 or reward.dtype.kind not in "fiub":
+        raise ValueError(f"{shown(path)}: rewards must be one number a frame, but came as {reward.dtype} {reward.shape}")
+    return reward
+
+
+def write_npz(dataset: Path, out: Path, labels: Labels) -> None:
+    """All arrays of the archive, unopened, and the new ones."""
+    with zipfile.ZipFile(dataset) as source, replacing(out) as temporary:
+        fresh = dict(zip(npz_names(source.namelist()), (labels.reward, labels.goal), strict=True))
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as target:
+            for member in source.infolist():
+                if member.filename.removesuffix(".npy") not in fresh:
+                    with source.open(member) as reading, target.open(member.filename, "w", force_zip64=True) as writing:
+                        shutil.copyfileobj(reading, writing, 1 << 20)
+            for name, values in fresh.items():
+                with target.open(f"{name}.npy", "w", force_zip64=True) as writing:
+                    np.lib.format.write_array(writing, values, allow_pickle=False)
+
+
+# ---------------------------------------------------------------------------------------------------- Minari
+
+
+def is_minari(path: Path) -> bool:
+    return minari.recognizes(path)
+
+
+def episode_groups(file: Any) -> list[Any]:
+    """In the order in which the reader lays them end to end."""
+    names = [name for name in file if isinstance(file[name], import_h5py().Group)]
+    return [file[name] for name in sorted(names, key=natural_key)]
+
+
+def minari_rewards(path: Path) -> np.ndarray:
+    """(n,) a number a frame; the last frame of an episode, which has none, gets 0."""
+    with import_h5py().File(minari.data_file(path), "r") as file:
+        groups = episode_groups(file)
+        if not all("rewards" in group for group in groups):
+            raise ValueError(f"{shown(path)}: every episode of a Minari dataset has rewards, but one here has none; is it complete?")
+        return np.concatenate([np.append(group["rewards"][()], 0.0) for group in groups])
+
+
+def write_minari(dataset: Path, out: Path, labels: Labels) -> None:
+    """A copy of the folder in which every episode has the new rewards."""
+    folder = minari.data_file(dataset).parent
+    folder = folder.parent if folder.name == "data" else folder
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        shutil.copytree(folder, temporary)
+        with import_h5py().File(minari.data_file(temporary), "r+") as file:
+            first = 0
+            for group in episode_groups(file):
+                num_steps = len(group["rewards"])
+                _replace(group, "rewards", labels.reward[first : first + num_steps])
+                _replace(group.require_group("infos"), "goal", labels.goal[first : first + num_steps + 1])
+                first += num_steps + 1
+        os.replace(temporary, out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace(group: Any, name: str, values: np.ndarray) -> None:
+    if name in group:
+        del group[name]
+    group[name] = values

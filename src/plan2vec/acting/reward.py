@@ -1,0 +1,81 @@
+"""A Gymnasium wrapper that rewards an agent by the learned distance to its goal (shaping.py has the formulas).
+
+    env = plan2vec.DistanceReward(gymnasium.make("plan2vec/CMaze-v0"), plan2vec.load("runs/c-maze"), discount=0.98)
+
+Goal environments (observations are dicts with `achieved_goal` and `desired_goal`) bring their goal; any other environment is
+given one: `DistanceReward(env, model, goal=picture)`. Every `info` holds `distance` (steps) and `potential`; after a step
+also `plain_reward`, the environment's own.
+"""
+
+from collections.abc import Iterable
+from typing import Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from plan2vec.acting.shaping import Mode, Shaping, as_frame, vector_distance
+from plan2vec.model import Model
+
+STATE, GOAL = "achieved_goal", "desired_goal"
+
+
+class DistanceReward(gymnasium.Wrapper):
+    """The environment with another reward; observations, actions and ends of episodes stay as they are."""
+
+    def __init__(
+        self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99, scale: float = 1.0,
+        goal: np.ndarray | None = None, state_key: str = STATE,
+    ) -> None:  # fmt: skip
+        """`goal`: of an environment without `desired_goal`. `state_key`: the entry of the observations that the map was fitted to."""
+        super().__init__(env)
+        self.shaping = Shaping(mode, discount, scale)
+        self.model, self.goal, self.state_key = model, goal, state_key
+        self._known: tuple[np.ndarray, np.ndarray] | None = None  # the goal of the episode and its vector
+        self._distance = 0.0
+        _require_entries(env.observation_space, state_key, goal is not None)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._distance = self._distance_to_goal(observation)
+        return observation, info | self._told(False)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, plain, terminated, truncated, info = self.env.step(action)
+        before, self._distance = self._distance, self._distance_to_goal(observation)
+        reward = self.shaping.reward(float(plain), before, self._distance, terminated)
+        return observation, float(reward), terminated, truncated, info | {"plain_reward": plain} | self._told(terminated)
+
+    def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
+        """(n,) rewards of arriving at n states with n goals, so that goals can be relabelled in hindsight; `info` is not read."""
+        if self.shaping.mode == "potential":
+            raise ValueError("a potential rewards a step, not a state, so goals cannot be relabelled in hindsight; use mode 'distance'")
+        return self.shaping.potential(vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal)))
+
+    def _told(self, terminated: bool) -> dict[str, float]:
+        return {"distance": self._distance, "potential": float(self.shaping.potential(self._distance, terminated))}
+
+    def _distance_to_goal(self, observation: Any) -> float:
+        state = observation[self.state_key] if isinstance(observation, dict) else observation
+        goal = self._goal_vector(observation[GOAL] if self.goal is None else self.goal)
+        return float(vector_distance(self.model, self._embed([state])[0], goal))
+
+    def _goal_vector(self, goal: np.ndarray) -> np.ndarray:
+        """(dim,) computed once an episode: goals are compared, not embedded anew."""
+        if self._known is None or not np.array_equal(self._known[0], goal):
+            self._known = np.array(goal), self._embed([goal])[0]
+        return self._known[1]
+
+    def _embed(self, views: Iterable[np.ndarray]) -> np.ndarray:
+        """(n, dim) vectors of n views."""
+        return self.model.embed(np.stack([as_frame(self.model, view) for view in views]))
+
+
+def _require_entries(space: spaces.Space, state_key: str, has_goal: bool) -> None:
+    if not isinstance(space, spaces.Dict):
+        if not has_goal:
+            raise ValueError(f"the observations bring no {GOAL}: give `goal`, a frame like those that the map was fitted to")
+        return
+    missing = [name for name in (state_key, *(() if has_goal else (GOAL,))) if name not in space.spaces]
+    if missing:
+        raise ValueError(f"the observations have no {missing[0]!r}, only {', '.join(space.spaces)}; give state_key, or the goal yourself")

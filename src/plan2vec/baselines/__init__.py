@@ -1,0 +1,59 @@
+"""What the metric map is compared with: one file a baseline, each a `train_` or `fit_` function that gives a `Judge`.
+
+A judge is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the map
+does, so every baseline walks the same graph by the same planner. Features of the frames are computed once.
+
+    judge = train_contrastive(frames, sequence, "small", 8, ContrastiveConfig(), seed=0, device=device)
+    distance = judge.on(graph_frames)            # planner.Distance: (m,) frame numbers, (m,) goal numbers -> (m,)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from plan2vec.embedding.heads import LpHead
+from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.planner import Distance
+
+NUMBERS_AT_ONCE = 2**24  # features gathered for a block of pairs: 64 MB of float32
+
+
+class Judge(Protocol):
+    """Something that says how far a frame is from a goal."""
+
+    def on(self, frames: np.ndarray) -> Distance:
+        """D between numbers of *these* frames."""
+        ...
+
+
+@dataclass(frozen=True)
+class VectorJudge:
+    """D = l2 distance between the vectors that a network gives to frames."""
+
+    encoder: nn.Module
+    device: torch.device
+
+    def on(self, frames: np.ndarray) -> Distance:
+        return l2_distance(torch.from_numpy(encode(self.encoder, FrameTensors(frames, self.device))).to(self.device))
+
+
+def l2_distance(vectors: Tensor) -> Distance:
+    """D = |v - v'| between rows of [n, d]."""
+    return pair_distance(vectors, vectors, LpHead(vectors.shape[1]))
+
+
+def pair_distance(frame_features: Tensor, goal_features: Tensor, between: Callable[[Tensor, Tensor], Tensor]) -> Distance:
+    """D from features [n, f] of every frame, as frame and as goal; `between` maps [m, f], [m, f] to [m], a block of pairs at a time."""
+    size = max(1, NUMBERS_AT_ONCE // frame_features.shape[1])
+
+    @torch.no_grad()
+    def distance(frames: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        numbers = torch.from_numpy(np.stack((frames, goals))).to(frame_features.device)  # [2, m]
+        blocks = [between(frame_features[a], goal_features[b]) for a, b in numbers.split(size, dim=1)]
+        return torch.cat(blocks).float().cpu().numpy()
+
+    return distance

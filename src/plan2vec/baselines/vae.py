@@ -1,0 +1,112 @@
+"""Variational autoencoder: the mean of a frame's code as its vector, l2 between vectors (the paper's VAE row).
+
+Images: Bernoulli likelihood a pixel (BCE) and the KL to a standard normal, both summed over a frame. Vectors: a Gaussian
+likelihood of the standardized observation, whose variance is learned with the rest.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plan2vec.baselines import VectorJudge
+from plan2vec.learning.captured import Step
+from plan2vec.learning.encoders import Encoder, make_encoder, mlp
+from plan2vec.learning.frame_tensors import Array, FrameTensors, as_images, on_device
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.training import Journal, train
+
+
+@dataclass(frozen=True)
+class VAEConfig:
+    """How the autoencoder is learned."""
+
+    num_updates: int = 2000  # gradient updates
+    batch_size: int = 256  # frames an update
+    learning_rate: float = 1e-3  # Adam, at its highest
+    beta: float = 1.0  # weight of the KL term
+
+
+class CodeMean(nn.Module):
+    """The first half of what the encoder gives: the mean of the code."""
+
+    def __init__(self, encoder: Encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.encoder(images).chunk(2, dim=1)[0]
+
+
+class Decoder(nn.Module):
+    """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the logits of the mean image.
+
+    The mean image spares it the learning of what never changes; without it, small moving things are found late or never.
+    """
+
+    def __init__(self, dim: int, mean_image: Tensor):
+        super().__init__()
+        channels, self.height, self.width = mean_image.shape
+        self.background = nn.Parameter(torch.logit(mean_image, eps=1e-3))
+        self.rows, self.columns = math.ceil(self.height / 16), math.ceil(self.width / 16)
+        self.start = nn.Sequential(nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, 64 * self.rows * self.columns), nn.ReLU())
+        layers: list[nn.Module] = []
+        for wide, out in ((64, 64), (64, 32), (32, 16)):
+            layers += [nn.ConvTranspose2d(wide, out, 4, stride=2, padding=1), nn.ReLU()]
+        self.doubling = nn.Sequential(*layers, nn.ConvTranspose2d(16, channels, 4, stride=2, padding=1))
+
+    def forward(self, code: Tensor) -> Tensor:
+        drawn = self.doubling(self.start(code).unflatten(1, (64, self.rows, self.columns)))
+        return drawn[:, :, : self.height, : self.width] + self.background
+
+
+class VAE(nn.Module):
+    """Encoder of mean and log-variance, and the decoder that fits the frames."""
+
+    def __init__(self, frames: np.ndarray, encoder: str, dim: int):
+        super().__init__()
+        self.encoder = make_encoder(encoder, frames, 2 * dim)
+        self.log_variance = nn.Parameter(torch.zeros(()))  # of vector observations
+        self.decoder = Decoder(dim, mean_image(frames)) if frames.ndim == 4 else mlp(dim, frames.shape[1])
+
+    def loss(self, images: Tensor, noise: Tensor, beta: float) -> Tensor:
+        """Negative evidence lower bound of a frame, on average; noise [b, dim] is standard normal."""
+        mean, log_variance = self.encoder(images).chunk(2, dim=1)
+        code = mean + torch.exp(log_variance / 2) * noise
+        divergence = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
+        return (self.misfit(images, self.decoder(code)) + beta * divergence).mean()
+
+    def misfit(self, images: Tensor, decoded: Tensor) -> Tensor:
+        """[b] negative log-likelihood of each frame, up to a constant."""
+        if images.ndim == 4:
+            return F.binary_cross_entropy_with_logits(decoded, images, reduction="none").sum((1, 2, 3))
+        observed = (images - self.encoder.mean) / self.encoder.deviation
+        return ((observed - decoded).square() / self.log_variance.exp() + self.log_variance).sum(1) / 2
+
+
+def train_vae(
+    frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device, journal: Journal = Journal()
+) -> VectorJudge:
+    torch.manual_seed(seed)
+    vae = VAE(frames, encoder, dim).to(device)
+    images = FrameTensors(frames, device)
+
+    def draw(update: int) -> tuple[Array, ...]:
+        rng = rng_at(seed, 31, update)
+        noise = rng.standard_normal((config.batch_size, dim), np.float32)
+        return noise, rng.integers(len(frames), size=config.batch_size)
+
+    def loss(noise: Array, numbers: Array) -> Tensor:
+        return vae.loss(images(numbers), on_device(noise, device), config.beta)
+
+    train(vae, Step(draw, loss, images), config.num_updates, config.learning_rate, "vae", journal)
+    return VectorJudge(CodeMean(vae.encoder), device)
+
+
+def mean_image(frames: np.ndarray) -> Tensor:
+    """[c, h, w] in 0..1, from at most 4,000 frames."""
+    sample = frames[:: max(1, len(frames) // 2000)]
+    return as_images(torch.from_numpy(np.array(sample))).mean(0)

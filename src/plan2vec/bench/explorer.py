@@ -1,0 +1,162 @@
+"""Claim: the interactive page shows 10,000 frames within 3 s and a plan within 300 ms of a click; 100,000 within 8 s and 1 s.
+
+Command: plan2vec bench explorer        Cost: a few minutes on two CPU cores        Needs: extras [explore,browser], chromium
+Expected: first_paint_ms (the coloured map is drawn) and click_to_plan_ms, each the median of 5 fresh pages, below the limits
+beside them. Only on a quiet machine: browser and server share its cores.
+
+Real: the page, its server (a process of its own), the browser, the mouse; simulated maze frames. Not real: the models of
+these sizes are not fitted. They lend the networks of one fitted briefly on 2,000 frames of the same maze; their graph joins
+the frames that lie nearest on the map, about 200 to each. So vectors and graph are what a fit would give in kind, number
+and size, not in quality. Headless chromium draws WebGL on the CPU; a graphics card is faster.
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.domains.maze import simulate
+from plan2vec.graph.build import build_graph
+from plan2vec.graph.neighbors import NearPairs
+from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.model import Model
+from plan2vec.pipeline import fit
+
+LIMITS = {10_000: {"first_paint_ms": 3000, "click_to_plan_ms": 300}, 100_000: {"first_paint_ms": 8000, "click_to_plan_ms": 1000}}
+NUM_REPEATS = 5
+NUM_FITTED = 2000  # frames of the model that lends its networks
+NUM_NEAREST = 200  # neighbours a frame, about
+BRIEF = Config(local_metric=LocalMetricConfig(num_updates=300), embedding=EmbeddingConfig(num_updates=300))
+MADE = "not fitted: networks of a fit of 2,000 frames with 300 + 300 updates, graph of about 200 nearest frames on the map"
+FLAGS = (
+    "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
+)  # fmt: skip
+PAINTED = "() => performance.getEntriesByName('explorer-paint')[0]?.startTime"
+ON_PAINT = """
+const mark = performance.mark.bind(performance);
+performance.mark = (name, options) => {
+    for (const canvas of name === 'explorer-paint' ? document.querySelectorAll('#map canvas.gl-canvas') : []) {
+        const gl = canvas.getContext('webgl');
+        gl?.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));  // waits until every point is drawn
+    }
+    return mark(name, options);
+};
+"""
+CLICK_TO_PLAN = """() => {
+    const last = (name) => performance.getEntriesByName(name).at(-1);
+    const [click, plan] = [last('explorer-click'), last('explorer-plan')];
+    return click && plan && plan.startTime > click.startTime ? plan.startTime - click.startTime : null;
+}"""
+PLACE_OF = """([name, number]) => {
+    const plot = document.querySelector(`#${name} .js-plotly-plot`);
+    const { xaxis, yaxis } = plot._fullLayout, { x, y } = plot._fullData[0], box = plot.getBoundingClientRect();
+    return [box.left + xaxis._offset + xaxis.d2p(x[number]), box.top + yaxis._offset + yaxis.d2p(y[number])];
+}"""
+
+
+def run(seed: int, sizes: tuple[int, ...] = (10_000, 100_000)) -> dict:
+    """First paint and click-to-plan in a real browser, at each size."""
+    rows = []
+    small = fit(simulate("c-maze", NUM_FITTED // 10, seed=seed), replace(BRIEF, seed=seed))
+    with tempfile.TemporaryDirectory() as temporary:
+        for size in sizes:
+            folder = Path(temporary) / str(size)
+            enlarge(small, size, seed).save(folder)
+            rows += [measure(folder, size, method) | {"run": MADE} for method in ("greedy", "dijkstra")]
+    return {"rows": rows, "num_cores": os.cpu_count(), "browser": "headless chromium, WebGL on the CPU"}
+
+
+def enlarge(small: Model, num_frames: int, seed: int) -> Model:
+    """A model of more frames of the same maze, by the networks of the small one."""
+    sequences = simulate("c-maze", num_frames // 10, seed=seed + 1)
+    vectors = float(small.embedding.scale) * encode(small.embedding.encoder, FrameTensors(sequences.frames, small.device))
+    pairs, radius = nearest_on_map(vectors, sequences.sequence)
+    graph = build_graph(sequences.sequence, pairs, None, False, np.ones(num_frames, bool))
+    return Model(sequences, small.config, small.local_metric, None, graph, radius, MADE, small.embedding, vectors, {})
+
+
+def nearest_on_map(vectors: np.ndarray, sequence: np.ndarray) -> tuple[NearPairs, float]:
+    """Pairs of frames, transitions left out, within the radius, also given, that holds about NUM_NEAREST others of a frame."""
+    tree = cKDTree(vectors)
+    some = vectors[:: max(1, len(vectors) // 1000)]
+    radius = float(np.median(tree.query(some, NUM_NEAREST + 1)[0][:, -1]))
+    first, second = np.sort(tree.query_pairs(radius, output_type="ndarray"), axis=1).T
+    is_closure = (second - first > 1) | (sequence[first] != sequence[second])
+    first, second = first[is_closure], second[is_closure]
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    squares = sum((column[first] - column[second]) ** 2 for column in vectors.T)
+    return NearPairs(first, second, np.sqrt(squares).astype(np.float32)), radius
+
+
+def measure(folder: Path, num_frames: int, method: str) -> dict:
+    """Medians over fresh pages of one run."""
+    with serving(folder) as address, browsing() as browser:
+        times = [measure_page(browser, f"{address}?method={method}", num_frames, repeat) for repeat in range(NUM_REPEATS)]
+    paint, plan = (statistics.median(time[k] for time in times) for k in (0, 1))
+    limits = {f"limit_{name}": limit for name, limit in LIMITS.get(num_frames, {}).items()}
+    return {"num_frames": num_frames, "method": method, "first_paint_ms": round(paint), "click_to_plan_ms": round(plan)} | limits
+
+
+def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tuple[float, float]:
+    """Milliseconds from opening the address until all points are drawn, and from the click on a goal until the plan is drawn."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.add_init_script(ON_PAINT)
+    page.goto(address)
+    painted = page.wait_for_function(PAINTED, timeout=120_000).json_value()
+    page.wait_for_timeout(1500)  # a person looks first
+    ends = np.random.default_rng(repeat).integers(num_frames, size=2)
+    for number in ends.tolist():
+        left, top = page.evaluate(PLACE_OF, ["map", number])
+        page.mouse.move(left - 4, top - 4)
+        page.mouse.move(left, top)
+        page.wait_for_timeout(300)
+        page.mouse.click(left, top)
+        page.wait_for_timeout(700)
+    planned = page.wait_for_function(CLICK_TO_PLAN, timeout=60_000).json_value()
+    page.close()
+    return painted, planned
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """`plan2vec explore` in a process of its own; gives its address."""
+    command = [sys.executable, "-m", "plan2vec", "explore", str(folder), "--no-browser", "--device", "cpu"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        address = process.stdout.readline().strip()
+        if not address:
+            raise ValueError(f"the explorer did not start: {process.stderr.read().strip()[-500:]}")
+        yield address
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+@contextmanager
+def browsing() -> Iterator[Any]:
+    """A headless browser."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        raise ValueError("no browser was found: install chromium (Debian: apt-get install chromium)")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        raise ValueError("driving a browser needs the extra [browser]: pip install 'plan2vec[explore,browser]'") from None
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()

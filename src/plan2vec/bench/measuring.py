@@ -1,0 +1,179 @@
+"""What the benchmarks of speed share: what was asked for, a stopwatch that waits for the device, peak memory, rows, plain figures."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
+
+from plan2vec.bench.demo import commit, machine_name
+from plan2vec.results.drawing import LOOKS, panels
+from plan2vec.results.rows import Case, Row, Stamp, make_rows, markdown, select, values
+
+STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+DIGITS = 4  # of numbers in tables
+TITLES = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}  # of metrics whose names lack it
+WIDE = 50.0  # bars that differ by more than this factor are drawn on a logarithmic axis: the least could not be seen
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a benchmark is asked for."""
+
+    seed: int = 0
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    smoke: bool = False  # tiny, in seconds, to see that it runs; no results
+    sizes: tuple[int, ...] = ()  # frames; empty: the benchmark's own
+    commit: str | None = None  # of the rows; None: where the program stands
+
+    def choose(self, usual: Any, tiny: Any) -> Any:
+        return tiny if self.smoke else usual
+
+    def choose_sizes(self, usual: tuple[int, ...], tiny: tuple[int, ...]) -> tuple[int, ...]:
+        return self.sizes or self.choose(usual, tiny)
+
+    @property
+    def machine(self) -> str:
+        """The GPU, or how many CPU cores."""
+        return machine_name(self.device) if self.device.type == "cuda" else f"{os.cpu_count()} CPU cores"
+
+    def rows(self, name: str, domain: str, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
+        """A row a number. The machine is part of the setting, so that rows of several machines stand side by side."""
+        case = Case(name, domain, {"machine": self.machine} | setting, method, self.seed)
+        return make_rows(case, numbers, seconds, Stamp(self.commit or commit(), self.machine))
+
+
+class Stopwatch:
+    """`seconds` of what happened inside a `with stopwatch(device) as watch:`."""
+
+    seconds: float = 0.0
+
+
+@contextmanager
+def stopwatch(device: torch.device) -> Iterator[Stopwatch]:
+    """Times a block; what a GPU was asked for inside counts until it is done."""
+    watch = Stopwatch()
+    wait_for(device)
+    began = time.perf_counter()
+    yield watch
+    wait_for(device)
+    watch.seconds = time.perf_counter() - began
+
+
+def wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def best_of(repeats: int, device: torch.device, work: Callable[[], object]) -> float:
+    """Seconds of the fastest of a few runs, after one that does not count."""
+    work()
+    times = []
+    for _ in range(repeats):
+        with stopwatch(device) as watch:
+            work()
+        times.append(watch.seconds)
+    return min(times)
+
+
+def seconds_per_update(device: torch.device, train: Callable[[int], float | None], few: int, many: int) -> float:
+    """The slope of a training's time in its updates, so that what it does once does not count.
+
+    `train` takes `num_updates` and may give how many there were in all.
+    """
+    train(few)
+    times, counts = [], []
+    for num_updates in (few, many):
+        with stopwatch(device) as watch:
+            made = train(num_updates)
+        times.append(watch.seconds)
+        counts.append(made or num_updates)
+    return (times[1] - times[0]) / (counts[1] - counts[0])
+
+
+def forget_peak() -> None:
+    """From here on `peak_memory` counts anew, where the system can do that."""
+    if FORGET_PEAK.exists() and os.access(FORGET_PEAK, os.W_OK):
+        FORGET_PEAK.write_text("5")
+
+
+def peak_memory() -> float | None:
+    """GB of main memory that this process held at most, pages of memory maps counted; None where the system does not say."""
+    lines = STATUS.read_text().splitlines() if STATUS.exists() else []
+    return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
+
+
+def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
+    """The power of size that time grows with: the slope of a line through the logarithms."""
+    if len(set(sizes)) < 2:
+        return None
+    return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(np.asarray(seconds, float)), 1)[0])
+
+
+def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+    """A line a machine, domain, method and setting; a column a metric."""
+    shown = [name for name in columns if len(values(rows, metric=name))]
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(json.dumps([row["domain"], row["method"], row["setting"]], sort_keys=True), []).append(row)
+    lines = []
+    for group in groups.values():
+        setting = group[0]["setting"]
+        words = [setting["machine"], group[0]["domain"], group[0]["method"], *(_words(setting.get(name)) for name in settings)]
+        lines.append(words + [_cell(values(group, metric=name)) for name in shown])
+    return markdown(["machine", "data", "method", *settings, *(name.replace("_", " ") for name in shown)], lines)
+
+
+def _cell(sample: np.ndarray) -> str:
+    return _words(float(sample.mean())) if len(sample) else "-"
+
+
+def _words(value: Any) -> str:
+    if not isinstance(value, int | float):
+        return "-" if value is None else str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{DIGITS}g}"
+
+
+def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -> Figure:
+    """A panel a metric: against the size, both axes logarithmic, a line a machine and method."""
+    figure, axes = panels(len(metrics))
+    cases = sorted({(row["setting"]["machine"], row["domain"], row["method"]) for row in rows})
+    for ax, metric in zip(axes, metrics, strict=True):
+        for look, (machine, domain, method) in enumerate(cases):
+            part = [row for row in select(rows, domain=domain, method=method, metric=metric) if row["setting"]["machine"] == machine]
+            points = sorted((row["setting"][size], row["value"]) for row in part if row["value"] and size in row["setting"])
+            color, marker, dashes = LOOKS[look % len(LOOKS)]
+            if points:
+                ax.plot(*zip(*points, strict=True), dashes, color=color, marker=marker, markersize=5, label=f"{method}, {machine}")
+        ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))  # names some where the values span less than a power of ten
+        ax.grid(color="0.9")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    return figure
+
+
+def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
+    """A bar a machine, data, method and size."""
+    figure, (ax,) = panels(1, 7.0, 0.8 + 0.35 * len(select(rows, metric=metric)))
+    part = select(rows, metric=metric)
+    names = [f"{row['method']}, {row['domain']}{_size(row)}, {row['setting']['machine']}" for row in part]
+    ax.barh(range(len(part)), [row["value"] or 0.0 for row in part], color=LOOKS[0][0])
+    shown = [row["value"] for row in part if row["value"]]
+    if shown and max(shown) > WIDE * min(shown):
+        ax.set_xscale("log")
+    ax.set_yticks(range(len(part)), names, fontsize=7)
+    ax.set_xlabel(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
+    return figure
+
+
+def _size(row: Row) -> str:
+    return f", {row['setting']['frames']:,} frames" if "frames" in row["setting"] else ""

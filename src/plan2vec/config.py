@@ -1,0 +1,271 @@
+"""Every setting of a fit, with its unit and meaning, and `settle`: the one place where what was not given is decided.
+
+A field that is None was not given. `settle` measures the recordings and fills it by one rule, which stands in the field's
+comment. The settled configuration is what a run stores, prints and uses, from the command line, Python and scikit-learn alike.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from plan2vec.data import Sequences
+
+    Int: TypeAlias = int  # as it is after `settle`
+    Float: TypeAlias = float
+    Text: TypeAlias = str
+    Loss: TypeAlias = Literal["relative", "sammon", "huber", "absolute"]
+else:
+    Int, Float, Text = int | None, float | None, str | None
+    Loss = Literal["relative", "sammon", "huber", "absolute"] | None
+NOT_GIVEN: Any = None  # `settle` decides
+
+FORMAT_VERSION = 2  # of the run folder
+APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
+HEADS = ("lp", "max-relu", "mrn", "squared")
+DIRECTED_HEADS = ("max-relu", "mrn")
+Head = Literal["lp", "max-relu", "mrn", "squared"]
+Neighbors = Literal["exact", "approximate", "hubs"]
+Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What is taken from recordings, and how frames are prepared."""
+
+    size: int | None = None  # pixels of both sides of a frame; default: pictures above 64 become 64 x 64, .npz and .npy stay
+    gray: bool = False  # frames in gray; default: colour where pictures are coloured
+    rgb: bool = False  # frames in three channels even where pictures are gray
+    every: int = 1  # of each sequence keep every n-th frame
+    rate: float | None = None  # keep this many frames per second; needs recordings with time (video, LeRobot)
+    crop: str | None = None  # LEFT,TOP,RIGHT,BOTTOM in pixels of the source: the part of a picture that is kept
+    camera: str | None = None  # which camera (or observation) where a recording has several
+    trust_pickle: bool = False  # open pickles too; arrays and plain values are admitted, nothing else
+
+    def __post_init__(self) -> None:
+        if self.size is not None and not 4 <= self.size <= 1024:
+            raise ValueError(f"--size must be from 4 to 1024 pixels, but is {self.size}")
+        if self.gray and self.rgb:
+            raise ValueError("--gray and --rgb exclude each other; give one")
+        if self.every < 1:
+            raise ValueError(f"--every must be at least 1 frame, but is {self.every}")
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
+            raise ValueError(f"--rate must be a positive number of frames per second, but is {self.rate}")
+        if self.rate is not None and self.every > 1:
+            raise ValueError("--every and --rate exclude each other; give one")
+        parse_crop(self.crop)
+
+
+Box = tuple[int, int, int, int]
+
+
+def parse_crop(text: str | None) -> Box | None:
+    """(left, top, right, bottom) from "LEFT,TOP,RIGHT,BOTTOM"."""
+    if text is None:
+        return None
+    numbers = [number.strip() for number in text.split(",")]
+    if len(numbers) != 4 or not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
+        raise ValueError(f"--crop must be LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460, but is {text}")
+    left, top, right, bottom = map(int, numbers)
+    if left >= right or top >= bottom:
+        raise ValueError(f"--crop must have LEFT below RIGHT and TOP below BOTTOM, but is {text}")
+    return left, top, right, bottom
+
+
+@dataclass(frozen=True)
+class LocalMetricConfig:
+    """How the local metric is learned."""
+
+    architecture: Literal["siamese", "stacked"] = "siamese"  # siamese: |z(a) - z(b)|, searchable; stacked: the paper's
+    loss: Literal["regression", "hinge", "nce"] = "hinge"  # far pairs: exactly 2 (paper) | at least 2 | paper's eq. 4
+    network: Literal["maze-local", "deep-local"] = "maze-local"  # the stacked architecture's network
+    candidates: str | None = None  # encoder of the siamese metric that finds a stacked one's candidates; default: the map's
+    dim: int = 32  # numbers in a siamese vector
+    num_updates: Int = NOT_GIVEN  # gradient updates; default 400, with a moving camera 1,500
+    batch_size: Int = NOT_GIVEN  # neighbour pairs per update; default 256 (siamese: all other pairs of a batch are far pairs)
+    learning_rate: float = 1e-3  # Adam, at its highest
+    far_weight: float = 2.0  # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2)
+    shift: Int = NOT_GIVEN  # augmentation: shift every frame by up to this many pixels; default 0, moving camera 2
+    brightness: Float = NOT_GIVEN  # augmentation: change brightness and contrast by up to this share; default 0, moving 0.1
+    noise: float = 0.0  # augmentation: standard deviation of noise in every pixel, as a share of white
+
+
+@dataclass(frozen=True)
+class ClosureConfig:
+    """Which loop closures are looked for and believed."""
+
+    min_degree: Float = NOT_GIVEN  # on sparse recordings the radius grows until frames have so many neighbours; default 12, moving 16
+    max_neighbors: int = 200  # candidates per frame
+    neighbors: Neighbors | None = None  # exact | approximate (usearch) | hubs: some anywhere in the radius, for long hops;
+    # default exact, approximate above 30,000 frames on a CPU where usearch is installed
+    support: Support = "auto"  # tests a closure must pass; auto: by local density
+    look_alikes: Float = NOT_GIVEN  # frames look alike within half a step, up to a whole one until they have so many; 16, moving 0
+    max_detour: float = 4.0  # steps by which recorded steps and surer closures must join the ends of a doubtful closure
+
+
+@dataclass(frozen=True)
+class EmbeddingConfig:
+    """How the embedding is learned."""
+
+    num_updates: Int = NOT_GIVEN  # gradient updates; default 600, with a moving camera 1,500
+    goals_per_update: int = 128  # rows of the block of distances that an update learns from
+    nodes_per_update: int = 256  # its columns
+    num_rounds: Int = NOT_GIVEN  # how often the goals that were searched from are replaced by new ones; default 2, moving 8
+    goals_per_round: Int = NOT_GIVEN  # goals searched from per round; default 256, moving 512
+    learning_rate: float = 1e-3  # Adam, at its highest
+    loss: Loss = NOT_GIVEN  # of D and the path's length, see losses.py; default relative, with a moving camera sammon
+    slope: float = 0.0  # weight, beside the loss, of how D changes over an edge: a greedy walk lives by it (squared head)
+
+
+@dataclass(frozen=True)
+class ValueIterationConfig:
+    """How the second variant learns; its other numbers are constants of `value_iteration.Walks`."""
+
+    num_updates: int = 3000  # gradient updates
+    lookahead: int = 1  # hops within which a walk chooses its next frame
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a fit."""
+
+    dim: Int = NOT_GIVEN  # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 16
+    head: Head = "lp"  # distance between vectors; max-relu and mrn tell there from back
+    norm_order: float = 2.0  # p of the l^p head; inf is allowed
+    view: Literal["fixed", "moving"] | None = None  # of the camera; default: by the pixels that a recorded step changes
+    encoder: Text = NOT_GIVEN  # small | medium | maze-global | resnet18 | mlp | fourier | module:factory; default small, moving medium
+    max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
+    radius: float | None = None  # steps within which two frames are joined; default: found from the recorded steps
+    directed: bool = False  # recorded steps lead forward only
+    holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
+    quick: bool = False  # with a fixed camera about half the updates: enough for simple frames
+    seed: int = 0
+    variant: Literal["amortized", "value-iteration"] = "amortized"  # learn from searched paths (embedding.*), or from own walks
+    local_metric: LocalMetricConfig = field(default_factory=LocalMetricConfig)
+    closures: ClosureConfig = field(default_factory=ClosureConfig)
+    embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+    value_iteration: ValueIterationConfig = field(default_factory=ValueIterationConfig)
+
+    def __post_init__(self) -> None:
+        at_least_1 = ("dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "local_metric.dim",
+                      "closures.max_neighbors", "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round",
+                      "embedding.goals_per_update", "embedding.nodes_per_update", "value_iteration.num_updates",
+                      "value_iteration.lookahead")  # fmt: skip
+        for name in at_least_1:
+            value = setting(self, name)
+            _require(value is None or value >= 1, name, "at least 1", value)
+        for name in ("local_metric.learning_rate", "embedding.learning_rate"):
+            _require(0 < setting(self, name) < math.inf, name, "a positive number", setting(self, name))
+        _require(self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
+        _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
+        _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
+        _require(self.seed >= 0, "seed", "0 or more", self.seed)
+        one_way = not self.directed or self.head in DIRECTED_HEADS
+        _require(one_way, "head", f"{' or '.join(DIRECTED_HEADS)} for a directed graph", self.head)
+        alike = self.closures.look_alikes
+        _require(alike is None or 0 <= alike < math.inf, "closures.look_alikes", "0 or more frames", alike)
+        _require(self.embedding.slope >= 0, "embedding.slope", "0 or more", self.embedding.slope)
+
+
+def _require(holds: bool, name: str, expected: str, came: object) -> None:
+    if not holds:
+        raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
+
+
+# ---------------------------------------------------------------------------------------------------- what was not given
+
+DEFAULTS = {
+    "dim": 8, "encoder": "small", "max_gap": 1, "local_metric.num_updates": 400, "local_metric.batch_size": 256,
+    "local_metric.shift": 0, "local_metric.brightness": 0.0, "closures.min_degree": 12.0, "closures.look_alikes": 16.0,
+    "embedding.num_updates": 600, "embedding.num_rounds": 2, "embedding.goals_per_round": 256, "embedding.loss": "relative",
+}  # fmt: skip
+QUICK = {"local_metric.num_updates": 300, "local_metric.batch_size": 128, "embedding.num_updates": 400}
+# With a moving camera every view is new, so the metric must be kept from learning views by heart.
+MOVING = {
+    "dim": 16, "encoder": "medium", "max_gap": 3, "local_metric.num_updates": 1500, "local_metric.shift": 2,
+    "local_metric.brightness": 0.1, "closures.min_degree": 16.0, "closures.look_alikes": 0.0,
+    "embedding.num_updates": 1500, "embedding.num_rounds": 8, "embedding.goals_per_round": 512, "embedding.loss": "sammon",
+}  # fmt: skip
+
+
+def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
+    """The configuration with everything decided that was not given. What was given stays, also where it equals a default."""
+    view = config.view or ("moving" if recordings.camera_moves else "fixed")
+    followed = MOVING if view == "moving" else QUICK if config.quick else {}
+    many = recordings.num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed
+    found = {"view": view, "closures.neighbors": "approximate" if many else "exact"}
+    return with_settings(config, {name: value for name, value in (DEFAULTS | followed | found).items()
+                                  if setting(config, name) is None})  # fmt: skip
+
+
+def keep_decisions(config: Config, decided: Config) -> Config:
+    """The configuration in which what was not given is as an earlier `settle` decided it."""
+    return with_settings(config, {name: setting(decided, name) for name in (*DEFAULTS, "view", "closures.neighbors")
+                                  if setting(config, name) is None})  # fmt: skip
+
+
+def setting(config: Any, name: str) -> Any:
+    """The value of "dim" or "local_metric.shift"."""
+    for part in name.split("."):
+        config = getattr(config, part)
+    return config
+
+
+def with_settings(config: Config, values: dict[str, Any]) -> Config:
+    """The configuration with some settings replaced; names as in `setting`."""
+    stages: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        stage, _, inner = name.rpartition(".")
+        stages.setdefault(stage, {})[inner] = value
+    changed = stages.pop("", {})
+    return replace(config, **changed, **{stage: replace(getattr(config, stage), **inner) for stage, inner in stages.items()})
+
+
+def preset(name: str) -> Config:
+    """`default`; `quick`: half the work, enough for simple frames; `paper`: networks, local metric and threshold of its mazes.
+
+    Closure tests and the training of the map are ours in `paper` too.
+    """
+    if name not in ("default", "quick", "paper"):
+        raise ValueError(f"preset must be default, quick or paper, but is {name!r}")
+    if name != "paper":
+        return Config(quick=name == "quick")
+    stacked = LocalMetricConfig(architecture="stacked", network="maze-local", candidates="small", loss="regression",
+                                batch_size=32, learning_rate=1e-4, num_updates=12_500)  # 40 epochs of 10,000 frames  # fmt: skip
+    # its network takes 13 GFLOP per frame: 600 updates of 192 frames where our small one takes as many of 384
+    light = EmbeddingConfig(loss="sammon", learning_rate=3e-4, num_updates=600, goals_per_update=64, nodes_per_update=128)
+    threshold = 1.5  # right between a step (1) and a far pair (2)
+    return Config(dim=2, encoder="maze-global", view="fixed", radius=threshold, local_metric=stacked, embedding=light)
+
+
+# ---------------------------------------------------------------------------------------------------- config.json
+
+
+def to_json(config: Config) -> dict:
+    """A plain map; infinity, which JSON lacks, becomes the string "inf"."""
+    values = dataclasses.asdict(config)
+    return values | {"norm_order": "inf" if math.isinf(config.norm_order) else config.norm_order}
+
+
+def from_json(values: dict) -> Config:
+    """The configuration that `to_json` gave; ValueError where a setting is missing or unknown."""
+    stages = {"local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig,
+              "value_iteration": ValueIterationConfig}  # fmt: skip
+    try:
+        built = {name: make(**values[name]) for name, make in stages.items()}
+        return Config(**(values | built | {"norm_order": float(values["norm_order"])}))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the stored configuration does not fit this version ({error}); fit again") from None
+
+
+def differences(first: dict, second: dict, prefix: str = "") -> list[str]:
+    """Names of the settings in which two configurations differ, with both values."""
+    found = []
+    for name in sorted(first.keys() | second.keys()):
+        a, b = first.get(name), second.get(name)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += differences(a, b, f"{prefix}{name}.")
+        elif a != b:
+            found.append(f"{prefix}{name} ({a} there, {b} now)")
+    return found

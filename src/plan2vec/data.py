@@ -1,0 +1,322 @@
+"""Recordings in memory: frames laid end to end, and which sequence each belongs to.
+
+    frame number   0 1 2 3 4 | 5 6 7 | 8 9 10 11
+    sequence       0 0 0 0 0 | 1 1 1 | 2 2 2  2
+    transitions    0-1 1-2 2-3 3-4, 5-6 6-7, 8-9 9-10 10-11      (never 4-5 or 7-8)
+
+A frame travels through the whole program as its number. `frames` may be an array or a memory map.
+"""
+
+import mmap
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+
+from plan2vec.config import ReadOptions
+
+CHUNK_BYTES = 1 << 24  # of frames looked at together, so that memory stays bounded however many there are
+PARTS_OF_CHUNK = 16  # that threads share
+STILL_SHARE = 0.1  # a frame that differs from another by less than this share of the median step's change shows the same
+VISIBLE_CHANGE = 8  # gray levels of 255 by which a pixel must change to count, above a camera's noise
+MOVING_SHARE = 0.25  # share of the pixels that a median step changes beyond which the camera itself moves
+
+
+@dataclass(frozen=True)
+class SuccessRule:
+    """When a plan that hops between frames counts as a success. Domains state theirs; evaluation reads it."""
+
+    radius: float | None = None  # true distance to the goal that counts as arrived (units of position); None: three median steps
+    max_hops: int | None = None  # hops allowed; None: hops_factor x the hops of the shortest path + 10
+    epsilon: float = 0.0  # probability of a random hop instead of the greedy one
+    episodes: int = 2000  # random (start, goal) pairs
+    memory: bool = False  # a walker with memory never enters a frame twice
+    hops_factor: int = 4  # read where max_hops is None
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Recorded frames and what was recorded beside them; n is the number of frames."""
+
+    frames: np.ndarray  # (n, height, width, channels) uint8 images, or (n, d) float32 vector observations
+    sequence: np.ndarray  # (n,) int64: label of the sequence a frame belongs to; equal labels are contiguous
+    position: np.ndarray | None = None  # (n, k) ground truth, for evaluation only
+    action: np.ndarray | None = None  # (n, a)
+    step_length: np.ndarray | None = None  # (n,) length of the step from frame i to i + 1; NaN at a sequence's end
+    time: np.ndarray | None = None  # (n,) seconds
+    domain: str | None = None  # the simulator the frames come from, which knows true distances and the success rule
+    source: str = "memory"  # where the frames were read from, for messages
+    options: ReadOptions = field(default_factory=ReadOptions)  # how they were read; an image from outside is prepared the same way
+    source_size: tuple[int, int] | None = None  # (width, height) of the pictures before they were cropped and squashed, if known
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def num_frames(self) -> int:
+        return len(self.frames)
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """(height, width, channels) of an image, (d,) of a vector."""
+        return tuple(self.frames.shape[1:])
+
+    @cached_property
+    def still_since(self) -> np.ndarray:
+        """(n,) the frame since which nothing has moved, computed once: it reads every frame (`find_still`)."""
+        return find_still(self.frames, self.sequence)
+
+    @cached_property
+    def camera_moves(self) -> bool:
+        """Whether the camera itself moves, by the pixels that recorded steps change."""
+        return camera_moves(self.frames, self.sequence)
+
+    def without_truth(self) -> "Sequences":
+        """What training may see: everything but positions."""
+        return replace(self, position=None, domain=None)
+
+
+def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **recorded: object) -> Sequences:
+    """Sequences from plain arrays: channels go last, floats become float32, a flat position is one column."""
+    frames = _arrange(np.asanyarray(frames))
+    if sequence is None:
+        sequence = np.zeros(len(frames), np.int64)
+    sequence = np.asarray(sequence)
+    if sequence.dtype.kind not in "iu":
+        raise ValueError(f"sequence must hold integers, one label a frame, but its dtype is {sequence.dtype}")
+    for name in ("position", "action"):
+        if np.ndim(recorded.get(name)) == 1:  # type: ignore[arg-type]
+            recorded[name] = np.asarray(recorded[name])[:, None]
+    return Sequences(frames, sequence.astype(np.int64), **recorded)  # type: ignore[arg-type]
+
+
+def transitions(sequence: np.ndarray) -> np.ndarray:
+    """(m,) frame numbers i such that i -> i + 1 was recorded."""
+    return np.flatnonzero(sequence[1:] == sequence[:-1])
+
+
+def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
+    """(m,) frame numbers i such that i + gap lies in the same sequence."""
+    return np.flatnonzero(sequence[gap:] == sequence[:-gap])
+
+
+def chunks(frames: np.ndarray, num: int) -> Iterator[slice]:
+    """Slices of range(num), each of as many frames as fit into CHUNK_BYTES; pages of a memory map are let go after each."""
+    size = max(1, CHUNK_BYTES // max(1, frames[:1].nbytes))
+    for first in range(0, num, size):
+        yield slice(first, min(first + size, num))
+        if isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            frames.base.madvise(mmap.MADV_DONTNEED)
+
+
+def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) bool: the two frames are equal to the last pixel, so nothing moved between them."""
+    still = np.empty(len(first), bool)
+    for part in chunks(frames, len(first)):
+        a, b = frames[first[part]], frames[second[part]]
+        still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
+    return still
+
+
+def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Of all frames, or of those with these numbers: (m,) the ones that differ from all before, and (n,) which of them, 0 to m - 1,
+    each equals."""
+    numbers = np.arange(len(frames)) if numbers is None else numbers
+    _, code, count = np.unique(_weighted_sums(frames)[numbers], return_inverse=True, return_counts=True)
+    doubtful = np.flatnonzero(count[code] > 1)  # frames of different sums differ
+    known: dict[bytes, int] = {}
+    same = np.arange(len(numbers))
+    for part in chunks(frames, len(doubtful)):
+        for place in doubtful[part].tolist():
+            digest = blake2b(np.ascontiguousarray(frames[numbers[place]]).tobytes(), digest_size=16).digest()
+            same[place] = known.setdefault(digest, place)
+    is_new = same == np.arange(len(numbers))
+    return numbers[is_new], (np.cumsum(is_new) - 1)[same]
+
+
+def _weighted_sums(frames: np.ndarray) -> np.ndarray:
+    """(n,) uint64: a sum over the bytes of each frame, eight or fewer at a time, with random weights; frames are read in order."""
+    num_bytes = frames[:1].nbytes
+    word = next(kind for kind in (np.uint64, np.uint32, np.uint16, np.uint8) if num_bytes % np.dtype(kind).itemsize == 0)
+    weights = np.random.default_rng(0).integers(2**64, size=num_bytes // np.dtype(word).itemsize, dtype=np.uint64)
+    sums = np.empty(len(frames), np.uint64)
+    for part in chunks(frames, len(frames)):
+        words: np.ndarray = np.ascontiguousarray(frames[part]).reshape(part.stop - part.start, -1).view(word)
+        sums[part] = words @ weights
+    return sums
+
+
+def find_still(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
+    """(n,) number of the first frame of the stretch in which nothing moves that a frame belongs to; its own where it moved.
+
+    A parked robot's frames differ by the camera's noise. Images are still as long as they differ from the *first* of the
+    stretch (so that slow motion ends it) by less than a tenth of what the median recorded step changes; vectors where equal.
+    """
+    start = transitions(sequence)
+    change = _change_ahead(frames)[start]
+    moved = change[change > 0]
+    limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
+    first = np.arange(len(sequence))
+    for number in start[change <= limit] + 1:  # in order, so the stretch of the frame before is known
+        head = first[number - 1]
+        if head == number - 1 or _mean_change(frames[head : head + 1], frames[number : number + 1])[0] <= limit:
+            first[number] = head
+    return first
+
+
+def _change_ahead(frames: np.ndarray) -> np.ndarray:
+    """(n - 1,) mean absolute difference of each frame and the next. Frames are read in order, in as many threads as there are cores."""
+    change = np.empty(len(frames) - 1, np.float32)
+
+    def compare(part: slice) -> None:
+        some = frames[part.start : part.stop + 1]
+        change[part] = _mean_change(some[:-1], some[1:])
+
+    with ThreadPoolExecutor() as threads:
+        for chunk in chunks(frames, len(change)):
+            limits = np.linspace(chunk.start, chunk.stop, PARTS_OF_CHUNK + 1).astype(int)
+            list(threads.map(compare, (slice(first, last) for first, last in pairwise(limits.tolist()))))
+    return change
+
+
+def _mean_change(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) mean absolute difference of frame pairs."""
+    if first.dtype == np.uint8:
+        change = (np.maximum(first, second) - np.minimum(first, second)).reshape(len(first), np.prod(first.shape[1:], dtype=int))
+        return change.sum(axis=1, dtype=np.uint32).astype(np.float32) / np.float32(change.shape[1])
+    return np.abs(first - second).mean(axis=tuple(range(1, first.ndim)))
+
+
+def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
+    """Whether most recorded steps change the picture all over, as a moving camera does and an object in front of a fixed one does not."""
+    if frames.dtype != np.uint8:
+        return False
+    start = transitions(sequence)
+    start = start[:: max(1, len(start) // 1000)]
+    change = np.abs(frames[start].astype(np.int16) - frames[start + 1]) > VISIBLE_CHANGE
+    return bool(np.median(change.reshape(len(start), -1).mean(axis=1)) > MOVING_SHARE)
+
+
+def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator, gap: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) bool masks (kept, held out): whole sequences, about `share` of the frames.
+
+    One long sequence is split into contiguous blocks instead; `gap` frames beside every held-out block belong to
+    neither mask, so that no held-out frame has an almost equal neighbour in training.
+    """
+    labels, sizes = np.unique(sequence, return_counts=True)
+    held_out = np.zeros(len(sequence), bool)
+    if len(labels) >= 2:
+        held_out = np.isin(sequence, labels[_draw_sequences(sizes, share, rng)])
+        return ~held_out, held_out
+    blocks = np.array_split(np.arange(len(sequence)), min(20, max(1, len(sequence) // (4 * gap))))
+    wanted = min(round(share * len(blocks)), len(blocks) - 1)
+    beside = held_out.copy()
+    for block in rng.choice(len(blocks), wanted, replace=False):
+        first, last = blocks[block][0], blocks[block][-1]
+        held_out[first : last + 1] = True
+        beside[max(0, first - gap) : last + 1 + gap] = True
+    return ~beside, held_out
+
+
+def training_frames(sequence: np.ndarray, holdout: float, rng: np.random.Generator) -> np.ndarray:
+    """(n,) bool: frames that may be trained on; the rest is held out."""
+    kept, held_out = split_sequences(sequence, holdout, rng)
+    if holdout > 0 and not held_out.any():
+        raise ValueError(f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; record more or drop it")
+    return kept
+
+
+def _draw_sequences(sizes: np.ndarray, share: float, rng: np.random.Generator) -> list[int]:
+    """Sequences in random order, each taken if it brings their frames nearer to the share; at least the smallest, never the largest."""
+    if share <= 0:
+        return []
+    taken: list[int] = []
+    largest, num_frames = int(np.argmax(sizes)), 0
+    for number in rng.permutation(len(sizes)).tolist():
+        if number != largest and num_frames + sizes[number] / 2 <= share * sizes.sum():
+            taken.append(number)
+            num_frames += sizes[number]
+    return taken or [int(np.argmin(np.where(np.arange(len(sizes)) == largest, np.inf, sizes)))]
+
+
+def _arrange(frames: np.ndarray) -> np.ndarray:
+    """Images to (n, height, width, channels), vectors to (n, d) float32."""
+    if frames.ndim == 2 and frames.dtype.kind in "fiu":
+        with np.errstate(over="ignore"):  # becomes infinity, which is refused
+            return np.ascontiguousarray(frames, dtype=np.float32)
+    if frames.dtype != np.uint8 or frames.ndim not in (3, 4):
+        raise ValueError(
+            f"frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or float observations (n, d), "
+            f"but came as {frames.dtype} {frames.shape}; convert them, e.g. (255 * frames).astype('uint8')"
+        )
+    if frames.ndim == 3:
+        return frames[..., None]
+    if frames.shape[1] < frames.shape[3]:  # the smaller axis is the channels
+        return np.ascontiguousarray(frames.transpose(0, 2, 3, 1))
+    return frames
+
+
+def _check(sequences: Sequences) -> None:
+    n = len(sequences.frames)
+    if n < 2:
+        raise ValueError(f"{sequences.source}: a recording needs at least 2 frames, but has {n}")
+    if min(sequences.frames.shape) < 1:
+        raise ValueError(f"{sequences.source}: frames have an empty axis: shape {sequences.frames.shape}")
+    _check_lengths(sequences, n)
+    _check_labels(sequences.sequence, sequences.source)
+    _check_values(sequences)
+
+
+def _check_lengths(sequences: Sequences, n: int) -> None:
+    for name in ("sequence", "position", "action", "step_length", "time"):
+        value = getattr(sequences, name)
+        if value is None:
+            continue
+        if np.ndim(value) < 1 or len(value) != n:
+            num_entries = len(value) if np.ndim(value) else 0
+            raise ValueError(f"{sequences.source}: {name} has {num_entries} entries for {n} frames; give one a frame")
+        expected, words = (2, f"({n}, k)") if name in ("position", "action") else (1, f"({n},)")
+        if np.ndim(value) != expected:
+            raise ValueError(f"{sequences.source}: {name} must have shape {words}, but has shape {np.shape(value)}")
+
+
+def _check_labels(sequence: np.ndarray, source: str) -> None:
+    starts = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
+    if len(np.unique(sequence[starts])) != len(starts):
+        raise ValueError(
+            f"{source}: frames of one sequence must be contiguous, but a label of `sequence` comes back after another one; sort by sequence"
+        )
+    if not len(transitions(sequence)):
+        raise ValueError(
+            f"{source}: every sequence has length 1, so no step was recorded; frames of one recording must share one label in `sequence`"
+        )
+
+
+def _check_values(sequences: Sequences) -> None:
+    frames, source = sequences.frames, sequences.source
+    row = _first_not_finite(frames) if frames.dtype.kind == "f" else None
+    if row is not None:
+        raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it")
+    if sequences.position is not None and not np.isfinite(sequences.position).all():
+        row = int(np.flatnonzero(~np.isfinite(sequences.position).all(axis=1))[0])
+        raise ValueError(f"{source}: position must be finite, but frame {row} has NaN or infinity; repair it or leave position out")
+    if sequences.step_length is not None:
+        length = np.asarray(sequences.step_length)[transitions(sequences.sequence)]
+        if not np.isfinite(length).all() or (length < 0).any() or not np.median(length) > 0:
+            raise ValueError(
+                f"{source}: step_length must be finite, never negative and mostly above 0 (NaN only at a sequence's last frame); repair it"
+            )
+    if all((frames[part] == frames[0]).all() for part in chunks(frames, len(frames))):
+        raise ValueError(f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording")
+
+
+def _first_not_finite(frames: np.ndarray) -> int | None:
+    for part in chunks(frames, len(frames)):
+        finite = np.isfinite(frames[part]).all(axis=1)
+        if not finite.all():
+            return part.start + int(np.argmin(finite))
+    return None

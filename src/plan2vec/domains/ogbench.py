@@ -1,0 +1,168 @@
+"""OGBench's point mazes (Park et al., 2025): environments as they are published, data sets made anew by the published recipe.
+
+    generate("pointmaze-giant-stitch-v0", Path("data"))      # data/pointmaze-giant-stitch-v0.npz, a million steps
+
+The published files are a download; these have the same form and come from the same environment and rule. A guide that knows the
+maze walks to the centre of the next cell on the way to its goal, with Gaussian noise in every action. *Navigate* episodes are long,
+and each goal reached is followed by another; *stitch* episodes are short and end four cells away, so that no episode shows a long way.
+
+Every episode is a function of the seed and its number alone, so the number of processes changes nothing. Needs the extra [ogbench].
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plan2vec.files import replacing
+from plan2vec.search.shortest_paths import run_side_by_side
+
+MAZES = ("medium", "large", "giant", "teleport")
+KINDS = ("navigate", "stitch")
+NAMES = tuple(f"pointmaze-{maze}-{kind}-v0" for kind in KINDS for maze in MAZES)
+NOISE = 0.5  # standard deviation of what is added to every action
+STITCH_CELLS = 4  # between start and goal of a stitch episode
+FIELDS = {"observations": np.float32, "actions": np.float32, "terminals": bool, "qpos": np.float32, "qvel": np.float32}
+
+Cell = tuple[int, int]  # row and column of a maze
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a data set consists of."""
+
+    name: str
+    maze: str
+    kind: str
+    num_episodes: int
+    num_steps: int  # frames of an episode: one more than its transitions
+
+
+def find_recipe(name: str) -> Recipe:
+    """The published sizes; each set has a million transitions."""
+    if name not in NAMES:
+        raise ValueError(f"--env must be one of {', '.join(NAMES)}, but is {name!r}")
+    _, maze, kind, _ = name.split("-")
+    if kind == "stitch":
+        return Recipe(name, maze, kind, 5000, 201)
+    num_episodes, num_steps = (500, 2001) if maze == "giant" else (1000, 1001)
+    return Recipe(name, maze, kind, num_episodes, num_steps)
+
+
+def make_environment(name: str, **options: Any) -> Any:
+    """OGBench's own environment that a data set belongs to."""
+    try:
+        import gymnasium
+        import ogbench.locomaze  # noqa: F401 - registers the environments
+    except ImportError as error:
+        raise ValueError(f"OGBench's environments cannot be imported ({error}); pip install 'plan2vec[ogbench]'") from None
+    return gymnasium.make(f"pointmaze-{find_recipe(name).maze}-v0", **options)
+
+
+def generate(name: str, folder: Path, seed: int = 0, num_episodes: int | None = None, num_workers: int | None = None) -> Path:
+    """The data set `name` as a file of `folder`, made by several processes; a file that is there already is kept."""
+    path = folder / f"{name}.npz"
+    if path.exists():
+        return path
+    num_episodes = num_episodes or find_recipe(name).num_episodes
+    make_environment(name)  # says at once what is missing
+    num_workers = min(num_workers or os.cpu_count() or 1, num_episodes)
+    folder.mkdir(parents=True, exist_ok=True)
+    recorded: dict[str, Any] = {}
+    if num_workers == 1:
+        recorded |= record_episodes(name, seed, range(num_episodes))
+    else:
+        recorded |= _record_in_processes(name, seed, num_episodes, num_workers)
+    with replacing(path) as temporary:
+        np.savez_compressed(temporary, **recorded)
+    return path
+
+
+def _record_in_processes(name: str, seed: int, num_episodes: int, num_workers: int) -> dict[str, np.ndarray]:
+    limits = np.linspace(0, num_episodes, num_workers + 1).astype(int)
+    with tempfile.TemporaryDirectory(prefix="plan2vec-ogbench-") as scratch:
+        parts = [Path(scratch) / f"{number}.npz" for number in range(num_workers)]
+        run_side_by_side([
+            [sys.executable, "-m", __name__, name, str(seed), str(first), str(last), str(part)]
+            for part, (first, last) in zip(parts, pairwise(limits), strict=True)
+        ])  # fmt: skip
+        loaded = [np.load(part) for part in parts]
+        return {field: np.concatenate([part[field] for part in loaded]) for field in FIELDS}
+
+
+def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarray]:
+    """These episodes of a data set, laid end to end, in OGBench's fields."""
+    recipe = find_recipe(name)
+    env = make_environment(name, terminate_at_goal=False, max_episode_steps=recipe.num_steps).unwrapped
+    guide = Guide(env)
+    recorded: dict[str, list[Any]] = {field: [] for field in FIELDS}
+    for number in numbers:
+        np.random.seed((seed, number))  # noqa: NPY002 - the environment itself draws from numpy's global state
+        env.action_space.seed(1_000_003 * seed + number)
+        _record(env, guide, recipe, recorded, seed=1_000_003 * seed + number)
+    return {field: np.array(values, FIELDS[field]) for field, values in recorded.items()}
+
+
+def _record(env: Any, guide: "Guide", recipe: Recipe, recorded: dict[str, list[Any]], seed: int) -> None:
+    """One episode; a goal that is reached in a navigate episode is followed by another."""
+    rng = np.random.default_rng(seed)
+    start = guide.cells[rng.integers(len(guide.cells))]
+    goals = guide.goals_from(start, recipe.kind)
+    goal = goals[rng.integers(len(goals))]
+    observation, _ = env.reset(seed=seed, options={"task_info": {"init_ij": start, "goal_ij": goal}})
+    for step in range(recipe.num_steps):
+        action = np.clip(guide.direction(env.get_xy(), env.cur_goal_xy) + rng.normal(0, NOISE, 2), -1, 1)
+        following, _, _, _, info = env.step(action)
+        if info["success"] and recipe.kind == "navigate":
+            env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
+        values = (observation, action, step == recipe.num_steps - 1, info["prev_qpos"], info["prev_qvel"])
+        for field, value in zip(FIELDS, values, strict=True):
+            recorded[field].append(value)
+        observation = following
+
+
+class Guide:
+    """Who knows the maze: the way from cell to cell, and which cells are goals."""
+
+    def __init__(self, env: Any):
+        self.cells: list[Cell] = [(int(i), int(j)) for i, j in np.argwhere(env.maze_map == 0)]
+        self.crossings = [cell for cell in self.cells if not _is_hallway(env.maze_map, cell)]
+        self._locate: Callable[[np.ndarray], Cell] = env.xy_to_ij
+        centre = {cell: np.array(env.ij_to_xy(cell), float) for cell in self.cells}
+        self._next_centre = lru_cache(None)(lambda here, goal: env.get_oracle_subgoal(centre[here], centre[goal])[0])
+        self._cells_to = lru_cache(None)(lambda goal: env.get_oracle_subgoal(centre[goal], centre[goal])[1])
+
+    def goals_from(self, start: Cell, kind: str) -> list[Cell]:
+        """Cells from which an episode's goals are drawn."""
+        if kind == "navigate":
+            return self.crossings
+        steps = self._cells_to(start)
+        return [cell for cell in self.cells if steps[cell] == STITCH_CELLS] or [start]
+
+    def direction(self, here: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """(2,) towards the centre of the next cell, of length 1."""
+        way = self._next_centre(self._locate(here), self._locate(goal)) - here
+        return way / (np.linalg.norm(way) + 1e-6)
+
+
+def _is_hallway(maze_map: np.ndarray, cell: Cell) -> bool:
+    """The cell only leads straight on."""
+    i, j = cell
+    rows, columns = maze_map[[i - 1, i + 1], j], maze_map[i, [j - 1, j + 1]]
+    return bool((not rows.any() and columns.all()) or (rows.all() and not columns.any()))
+
+
+def _run_as_child(name: str, seed: str, first: str, last: str, part: str) -> None:
+    recorded: dict[str, Any] = {**record_episodes(name, int(seed), range(int(first), int(last)))}
+    np.savez(part, **recorded)
+
+
+if __name__ == "__main__":
+    _run_as_child(*sys.argv[1:])

@@ -1,0 +1,272 @@
+"""Street networks: where views were taken, and which are linked. Read from a panorama graph, or generated.
+
+A view is a panorama's place. Positions are in metres, x to the east, y to the north; directions in degrees clockwise from north.
+A generated city is a grid of avenues and streets with one diagonal avenue and some blocks joined; everything is drawn from the seed.
+"""
+
+import zipfile
+from dataclasses import dataclass, replace
+from math import cos, radians
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from plan2vec.search.shortest_paths import distances_from
+
+STEP = 10.0  # metres between neighbouring views, about 1.2e-4 degrees of longitude in Manhattan
+STEP_JITTER = 1.5  # metres by which generated views lie off even spacing along their street
+BLOCK = (140.0, 75.0)  # metres between avenues, between streets: as dense as the paper's part of Manhattan
+CITY_TURN = 29.0  # degrees by which avenues are turned clockwise from north, as Manhattan's
+SAME_CROSSING = 14.0  # metres within which crossings of three streets are one place
+JOINED_SHARE = 0.12  # of the street pieces between two crossings, which are built over
+
+
+class Box(NamedTuple):
+    """A part of a city as the paper gives it: the south-west corner and the extent, in degrees; and its number of views there."""
+
+    latitude: float
+    longitude: float
+    height: float
+    width: float
+    num_views: int
+
+
+SIZES = {
+    "street-tiny": Box(40.72891, -73.99694, 0.00143, 0.00191, 53),
+    "street-small": Box(40.72731, -73.99698, 0.00349, 0.00397, 255),
+    "street-medium": Box(40.72690, -73.99798, 0.00475, 0.00648, 501),
+    "street-large": Box(40.72601, -73.99700, 0.00799, 0.01000, 1495),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Streets:
+    """A street network of n views."""
+
+    name: str  # the domain's name, e.g. "street-small"
+    source: str  # "Manhattan panorama graph" | "generated city", for titles
+    xy: np.ndarray  # (n, 2) float64 metres
+    links: np.ndarray  # (m, 2) int64, one row a direction: a street that can be walked both ways has two
+    heading: np.ndarray  # (n,) degrees: the direction that the camera's car drove, the middle of the panorama
+    latlng: np.ndarray | None = None  # (n, 2) degrees, where known
+    one_way: bool = False  # some links lead in one direction only
+
+    @property
+    def num_views(self) -> int:
+        return len(self.xy)
+
+    @property
+    def link_lengths(self) -> np.ndarray:
+        """(m,) metres."""
+        return np.linalg.norm(self.xy[self.links[:, 1]] - self.xy[self.links[:, 0]], axis=1)
+
+
+def street_network(size: str | int, graph_path: Path | None = None, seed: int = 0) -> Streets:
+    """The real network cut to a size where its file is given, a generated city otherwise."""
+    return generate_city(size, seed) if graph_path is None else cut(read_network(graph_path), str(size))
+
+
+def find_box(size: str) -> Box:
+    if size not in SIZES:
+        raise ValueError(f"no part of the city is called {size!r}; choose one of {', '.join(SIZES)}")
+    return SIZES[size]
+
+
+# ---------------------------------------------------------------------------------------------------- distances along streets
+
+
+def street_graph(streets: Streets) -> csr_array:
+    """(n, n) lengths of the links in metres."""
+    first, second = streets.links.T
+    lengths = np.maximum(streets.link_lengths, 1e-6)  # two views of one place stay linked
+    return csr_array(coo_array((lengths, (first, second)), shape=(streets.num_views,) * 2))
+
+
+def street_distance(streets: Streets, sources: np.ndarray | None = None) -> np.ndarray:
+    """(len(sources), n) metres along the links from each source (default: every view); inf where no way leads."""
+    return distances_from(street_graph(streets), np.arange(streets.num_views) if sources is None else sources)
+
+
+def largest_part(streets: Streets) -> Streets:
+    """The views of the largest part in which every view can be reached from every other."""
+    part = connected_components(street_graph(streets), connection="strong")[1]
+    return _kept(streets, part == np.bincount(part).argmax())
+
+
+def _kept(streets: Streets, kept: np.ndarray) -> Streets:
+    """The views that are kept (n,) bool, and the links between them, with new numbers."""
+    number = np.cumsum(kept) - 1
+    links = number[streets.links[kept[streets.links].all(axis=1)]]
+    latlng = None if streets.latlng is None else streets.latlng[kept]
+    return replace(streets, xy=streets.xy[kept], links=links, heading=streets.heading[kept], latlng=latlng)
+
+
+def _both_ways(links: np.ndarray) -> np.ndarray:
+    """Each link once in each direction, in order; none from a view to itself."""
+    links = np.unique(np.concatenate([links, links[:, ::-1]]).astype(np.int64), axis=0)
+    return links[links[:, 0] != links[:, 1]]
+
+
+# ---------------------------------------------------------------------------------------------------- a network from a file
+
+
+def read_network(path: str | Path) -> Streets:
+    """A panorama graph from an .npz file: `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2); others are ignored.
+
+    Panoramas that are linked in one direction are linked in both: a person can walk back.
+    """
+    arrays = {name: _load(path, name, *shape) for name, shape in
+              {"latlon": ("f", 2), "xy": ("f", 2), "pano_yaw": ("fiu", None), "edges": ("iu", 2)}.items()}  # fmt: skip
+    num_views, edges = len(arrays["latlon"]), arrays["edges"]
+    for name in ("xy", "pano_yaw"):
+        if len(arrays[name]) != num_views:
+            raise ValueError(f"{path}: {name} has {len(arrays[name])} rows for {num_views} views; give one a view")
+    if not len(edges) or edges.min() < 0 or edges.max() >= num_views:
+        raise ValueError(f"{path}: edges must be pairs of view numbers from 0 to {num_views - 1}; repair them")
+    return Streets(
+        Path(path).stem, "Manhattan panorama graph", arrays["xy"].astype(np.float64), _both_ways(edges),
+        arrays["pano_yaw"].astype(np.float64), arrays["latlon"],
+    )  # fmt: skip
+
+
+def _load(path: str | Path, name: str, kinds: str, width: int | None) -> np.ndarray:
+    """One array of the file, of numbers of the given kinds, (n, width) or (n,)."""
+    words = f"{name} {'(n,)' if width is None else f'(n, {width})'}"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            array = file[name]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as a street network ({error}); expected an .npz file with {words}") from None
+    if array.dtype.kind not in kinds or array.ndim != (1 if width is None else 2) or (width is not None and array.shape[1] != width):
+        raise ValueError(f"{path}: expected {words} of numbers, but {name} came as {array.dtype} {array.shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{path}: {name} must be finite, but has NaN or infinity; repair it")
+    return array
+
+
+def cut(streets: Streets, size: str) -> Streets:
+    """The views inside the box of that name, the largest connected part of them."""
+    box = find_box(size)
+    if streets.latlng is None:
+        raise ValueError(f"{streets.name} has no latitudes and longitudes, so no box can be cut out of it; read it from a file that has")
+    latitude, longitude = streets.latlng.T
+    inside = (latitude >= box.latitude) & (latitude <= box.latitude + box.height)
+    inside &= (longitude >= box.longitude) & (longitude <= box.longitude + box.width)
+    kept = replace(_kept(streets, inside), name=size)
+    if not len(kept.links):
+        raise ValueError(f"{streets.name} has no linked views inside the box of {size}: latitude {box.latitude}, longitude {box.longitude}")
+    return largest_part(kept)
+
+
+# ---------------------------------------------------------------------------------------------------- a generated city
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Crossings and the street pieces between them."""
+
+    crossings: np.ndarray  # (c, 2) metres
+    pieces: np.ndarray  # (p, 2) crossings at both ends, in driving direction
+    line: np.ndarray  # (p,) the avenue or street that a piece belongs to
+    two_way: np.ndarray  # (p,) bool
+
+
+def generate_city(size: str | int, seed: int = 0, one_way: bool = False) -> Streets:
+    """A city of about as many views as the paper's part of that name has, or of about a given number of views (at least 12)."""
+    num_views = find_box(size).num_views if isinstance(size, str) else size
+    if num_views < 12:
+        raise ValueError(f"a city needs at least 12 views, but {num_views} were asked for")
+    rng = np.random.default_rng(seed)
+    plan = _build_over(_lay_out(num_views, one_way, rng), rng)
+    piece = np.linalg.norm(np.diff(plan.crossings[plan.pieces], axis=1)[:, 0], axis=1)
+    scale = (num_views - len(plan.crossings) + len(plan.pieces)) * STEP / piece.sum()  # a piece of k steps has k - 1 views of its own
+    name = size if isinstance(size, str) else f"street-{size}"
+    return _place_views(replace(plan, crossings=plan.crossings * scale), name, one_way, rng)
+
+
+def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
+    """Avenues and streets with a diagonal across them; one-way streets run from border to border, in turns there and back."""
+    side = np.sqrt(num_views * STEP / (1 / BLOCK[0] + 1 / BLOCK[1]))
+    x, y = (_spread(max(2, round(side / between) + 1), between, rng) for between in BLOCK)
+    ends = [((at, y[0]), (at, y[-1])) for at in x] + [((x[0], at), (x[-1], at)) for at in y]
+    is_border = [at in (x[0], x[-1]) for at in x] + [at in (y[0], y[-1]) for at in y]
+    if len(x) > 2 or len(y) > 3:
+        ends.append(((x[0] + 0.3 * (x[-1] - x[0]), y[0]), (x[0] + 0.75 * (x[-1] - x[0]), y[-1])))
+        is_border.append(True)
+    lines = np.array([end if number % 2 else end[::-1] for number, end in enumerate(ends)])
+    crossings, pieces, line = _cross(lines)
+    return _Plan(crossings, pieces, line, np.array(is_border)[line] if one_way else np.ones(len(line), bool))
+
+
+def _spread(num: int, between: float, rng: np.random.Generator) -> np.ndarray:
+    """(num,) places of parallel streets, unevenly spaced."""
+    return np.concatenate([[0.0], np.cumsum(between * rng.uniform(0.8, 1.2, num - 1))])
+
+
+def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Crossings (c, 2) of straight lines (k, 2, 2), the pieces (p, 2) between neighbouring ones, and the line of each piece."""
+    owner, places = [], []
+    for first in range(len(lines)):
+        for second in range(len(lines)):
+            if first != second and (place := _meeting(lines[first], lines[second])) is not None:
+                owner.append(first)
+                places.append(place)
+    found = np.array(places)
+    pairs = cKDTree(found).query_pairs(SAME_CROSSING, output_type="ndarray")
+    joined = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(found),) * 2)
+    crossing = connected_components(joined)[1]
+    crossings = np.stack([np.bincount(crossing, found[:, k]) for k in (0, 1)], axis=1) / np.bincount(crossing)[:, None]
+    pieces, line = [], []
+    for number, (start, end) in enumerate(lines):
+        mine = np.unique(crossing[np.array(owner) == number])
+        mine = mine[np.argsort(crossings[mine] @ (end - start))]
+        pieces.append(np.stack([mine[:-1], mine[1:]], axis=1))
+        line.append(np.full(len(mine) - 1, number))
+    return crossings, np.concatenate(pieces), np.concatenate(line)
+
+
+def _meeting(first: np.ndarray, second: np.ndarray) -> np.ndarray | None:
+    """Where two straight lines (2, 2) meet, None where they do not."""
+    along = np.stack([first[1] - first[0], second[0] - second[1]], axis=1)
+    if abs(np.linalg.det(along)) < 1e-9:
+        return None
+    shares = np.linalg.solve(along, second[0] - first[0])
+    return first[0] + shares[0] * (first[1] - first[0]) if ((shares > -1e-9) & (shares < 1 + 1e-9)).all() else None
+
+
+def _build_over(plan: _Plan, rng: np.random.Generator) -> _Plan:
+    """The plan without some pieces: blocks joined. Every crossing can still be reached from every other."""
+    kept = np.ones(len(plan.pieces), bool)
+    for piece in rng.permutation(len(plan.pieces))[: round(JOINED_SHARE * len(plan.pieces))]:
+        kept[piece] = False
+        links = np.concatenate([plan.pieces[kept], plan.pieces[kept & plan.two_way][:, ::-1]])
+        graph = coo_array((np.ones(len(links)), links.T), shape=(len(plan.crossings),) * 2)
+        kept[piece] = connected_components(graph, connection="strong")[0] > 1
+    return replace(plan, pieces=plan.pieces[kept], line=plan.line[kept], two_way=plan.two_way[kept])
+
+
+def _place_views(plan: _Plan, name: str, one_way: bool, rng: np.random.Generator) -> Streets:
+    """Views at the crossings and about every STEP between them; each looks along its street, at a crossing along one of them."""
+    xy, heading, links = [plan.crossings], [np.zeros(len(plan.crossings))], []
+    num_views = len(plan.crossings)
+    for (first, last), two_way in zip(plan.pieces, plan.two_way, strict=True):
+        start, end = plan.crossings[first], plan.crossings[last]
+        length = float(np.linalg.norm(end - start))
+        num_steps = max(1, round(length / STEP))
+        along = length * np.arange(1, num_steps) / num_steps + rng.uniform(-STEP_JITTER, STEP_JITTER, num_steps - 1)
+        direction = (end - start) / length
+        azimuth = np.degrees(np.arctan2(direction[0], direction[1])) % 360
+        chain = np.concatenate([[first], num_views + np.arange(num_steps - 1), [last]])
+        xy.append(start + along[:, None] * direction)
+        heading.append(np.full(num_steps - 1, azimuth))
+        heading[0][[first, last]] = azimuth
+        there = np.stack([chain[:-1], chain[1:]], axis=1)
+        links.append(_both_ways(there) if two_way else there)
+        num_views += num_steps - 1
+    turn = radians(CITY_TURN)
+    turned = np.concatenate(xy) @ np.array([[cos(turn), -np.sin(turn)], [np.sin(turn), cos(turn)]])
+    return Streets(name, "generated city", turned, np.concatenate(links), (np.concatenate(heading) + CITY_TURN) % 360, None, one_way)

@@ -1,0 +1,183 @@
+"""Shortest distances to learn from, searched round by round: what a metric map is taught.
+
+A round has new random goals, and for each the shortest distance from every frame. It is a function of its number alone, so a
+killed run continues in it. On a CPU the next round is searched by child processes while the map learns from this one.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from plan2vec.config import EmbeddingConfig
+from plan2vec.embedding.network import Embedding
+from plan2vec.graph.build import joined_nodes
+from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.learning.processes import concatenated, size
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.search.gpu_graph import DeviceGraph
+from plan2vec.search.gpu_search import DeviceSearch, distances_from_on
+from plan2vec.search.shortest_paths import best_first, choose_workers, distances_from
+
+Targets = Literal["full", "bootstrapped", "heuristic"]  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Planned distances to learn from for a while: targets[k, v] is the length from frame v to goals[k]; inf: none."""
+
+    goals: np.ndarray  # (r,)
+    targets: Tensor  # [r, n] float32, steps, where the network is
+
+    @cached_property
+    def nodes_with_all_paths(self) -> np.ndarray | None:
+        """(m,) nodes that have a path, where each of them has one to every goal, as on a graph of one part; else None."""
+        known = self.targets.isfinite()
+        return _numbers_of(known[0]) if bool((known == known[0]).all()) else None
+
+    def nodes_with_a_path(self, rows: np.ndarray) -> np.ndarray:
+        """(m,) nodes that have a path to one of these goals."""
+        if self.nodes_with_all_paths is not None:
+            return self.nodes_with_all_paths
+        return _numbers_of(self.targets[torch.from_numpy(rows).to(self.targets.device)].isfinite().any(dim=0))
+
+
+def _numbers_of(chosen: Tensor) -> np.ndarray:
+    """(m,) the nodes that are chosen [n]."""
+    return np.flatnonzero(chosen.cpu().numpy())
+
+
+def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
+    """Mean finite distance to a few goals: the natural scale of the targets."""
+    lengths = distances_from_on(device, graph, rng_at(seed, Stream.MAP_SCALE).choice(joined_nodes(graph), 8))
+    return float(lengths[np.isfinite(lengths) & (lengths > 0)].mean())
+
+
+class Rounds:
+    """Rounds of searches on a graph, the current one at hand."""
+
+    def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device, allowed: np.ndarray | None = None):
+        self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
+        self.reachable = joined_nodes(graph)
+        self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))
+        self.searched_beside: dict[int, Future[Round]] = {}
+
+    def at(self, number: int) -> Round:
+        """The round of this number; `allowed` [g, v] hides the tasks that may not be learned from."""
+        if number != self.number:
+            found = self.searched_beside.pop(number).result() if number in self.searched_beside else self.search(number)
+            self._search_beside(number + 1)
+            if self.allowed is not None:
+                allowed = torch.from_numpy(self.allowed[found.goals]).to(self.device)
+                found = Round(found.goals, found.targets.masked_fill(~allowed, torch.inf))
+            self.number, self.current = number, found
+        return self.current
+
+    def search(self, number: int) -> Round:
+        """Plan towards new random goals."""
+        rng = rng_at(self.seed, Stream.MAP_GOALS, number)
+        goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
+        return Round(goals, self._lengths_to(goals, number, rng))
+
+    def _lengths_to(self, goals: np.ndarray, number: int, rng: np.random.Generator) -> Tensor:
+        """[goals, n] the lengths of the shortest paths from every node."""
+        if self.device.type == "cuda":
+            return self.device_search.shared_distances_from(goals)
+        return torch.from_numpy(distances_from_on(self.device, self.backward, goals)).to(self.device)
+
+    @property
+    def takes_child_processes(self) -> bool:
+        return size() == 1 and self.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
+
+    def _search_beside(self, number: int) -> None:
+        """Search for a round beside training, where that takes child processes anyway: this one has only to wait for them."""
+        if self.takes_child_processes and number < self.config.num_rounds:
+            waiting = ThreadPoolExecutor(1)
+            self.searched_beside = {number: waiting.submit(self.search, number)}
+            waiting.shutdown(wait=False)
+
+    @cached_property
+    def device_search(self) -> DeviceSearch:
+        """On a GPU the graph goes there once, and what is found stays there."""
+        return DeviceSearch(DeviceGraph.of(self.graph, self.device).reversed)
+
+    @cached_property
+    def backward(self) -> csr_array:
+        """The graph to search from a goal, so that rows hold distances *to* it."""
+        return self.graph.T.tocsr()
+
+
+class BootstrappedRounds(nn.Module, Rounds):
+    """Rounds whose distances come from D itself beyond a few hops, or from A* that D leads: the paper's, for comparison.
+
+    The reference is equation 7's target network: the vectors as they were when the round began. A checkpoint holds it.
+    """
+
+    reference: Tensor
+    reference_round: Tensor
+
+    def __init__(
+        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int, targets: Targets, depth: int
+    ):
+        nn.Module.__init__(self)
+        Rounds.__init__(self, graph, config, seed, images.device)
+        self.learner = (embedding,)  # no part of this module: a checkpoint holds it once
+        self.images, self.targets, self.depth = images, targets, depth
+        self.register_buffer("reference", torch.zeros(graph.shape[0], embedding.head.dim, device=images.device))
+        self.register_buffer("reference_round", torch.tensor(-1))
+
+    @property
+    def embedding(self) -> Embedding:
+        return self.learner[0]
+
+    @property
+    def takes_child_processes(self) -> bool:
+        return False  # a round needs D as it is when it begins
+
+    def _lengths_to(self, goals: np.ndarray, number: int, rng: np.random.Generator) -> Tensor:
+        self._refresh_reference(number)
+        if self.targets == "bootstrapped":
+            lengths = concatenated(np.array_split(goals, size()), partial(self._bootstrapped, self.backward))
+        else:
+            lengths = self._astar_targets(goals, rng)
+        return torch.from_numpy(lengths).to(self.device)
+
+    def _refresh_reference(self, number: int) -> None:
+        if int(self.reference_round) != number:
+            vectors = encode(self.embedding.encoder, self.images)
+            self.embedding.train()
+            self.reference.copy_(self.embedding.scale * torch.from_numpy(vectors).to(self.reference.device))
+            self.reference_round.fill_(number)
+
+    @torch.no_grad()
+    def _reference_distance(self, nodes: np.ndarray, goal: int) -> np.ndarray:
+        numbers = torch.from_numpy(nodes).to(self.reference.device)
+        return self.embedding.head(self.reference[numbers], self.reference[goal]).cpu().numpy()
+
+    def _bootstrapped(self, backward: csr_array, goals: np.ndarray) -> np.ndarray:
+        """Equation 7: the first `depth` hops of the shortest path, then D of the round's beginning; 0 past the goal."""
+        lengths, onward = distances_from(backward, goals, predecessors=True)
+        for row, goal in enumerate(goals):
+            ahead = np.arange(lengths.shape[1])
+            for _ in range(self.depth):
+                ahead = np.where(onward[row, ahead] >= 0, onward[row, ahead], ahead)
+            rest = np.where(ahead == goal, 0.0, self._reference_distance(ahead, goal))
+            known = np.isfinite(lengths[row])
+            lengths[row, known] += rest[known] - lengths[row, ahead[known]]
+        return lengths
+
+    def _astar_targets(self, goals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Algorithm 1: A* with D as heuristic. Every node on a found path gives a target, not only its start."""
+        targets = np.full((len(goals), self.graph.shape[0]), np.inf, np.float32)
+        for row, goal in enumerate(goals):
+            targets[row, goal] = 0
+            path = best_first(self.graph, int(rng.choice(self.reachable)), int(goal), partial(self._reference_distance, goal=goal))
+            if path.nodes is not None:
+                hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
+                targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)
+        return targets

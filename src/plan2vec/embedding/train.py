@@ -1,0 +1,157 @@
+"""Stage 4, amortized search: an embedding whose distances are shortest-path lengths on the graph, in steps.
+
+In the paper: D(x, x') = |phi(x) - phi(x')|_p, Algorithm 1, regressed towards the length of planned paths (equations 6
+and 7). Here one batch supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from plan2vec.config import Config, EmbeddingConfig
+from plan2vec.embedding.classical_scaling import landmark_vectors
+from plan2vec.embedding.losses import distance_loss, slope_loss
+from plan2vec.embedding.network import Embedding, build_embedding
+from plan2vec.embedding.targets import BootstrappedRounds, Rounds, Targets, mean_length
+from plan2vec.embedding.value_iteration import train_value_iteration
+from plan2vec.graph.build import random_neighbors
+from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
+from plan2vec.learning.captured import Step
+from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
+from plan2vec.learning.processes import in_shares
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.training import Journal, train
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """What only experiments change of how the map is taught; a fit takes it as it is."""
+
+    targets: Targets = "full"
+    depth: int = 10  # hops searched before D takes over, for bootstrapped targets
+    unit: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
+    allowed: np.ndarray | None = None  # (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from
+    guided: float = 0.0  # share of the updates, at first, in which guide vectors show the way; so a flat map does not fold
+    guide: np.ndarray | None = None  # (n, dim) these vectors; None: those of classical scaling
+    augmentation: Augmentation = Augmentation()
+
+
+def train_map(
+    images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching = Teaching(), journal: Journal = Journal()
+) -> Embedding:
+    """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph, by the configured variant."""
+    torch.manual_seed(config.seed)
+    embedding = build_embedding(images.frames, config).to(images.device)
+    embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
+    if config.variant == "value-iteration":
+        return train_value_iteration(embedding, images, graph, config.value_iteration, config.seed, journal=journal)
+    teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching)
+    train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "embedding", journal)
+    return embedding
+
+
+def fine_tune(embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config, journal: Journal = Journal()) -> Embedding:
+    """A copy of a learned map, taught the distances of a graph that has changed; its scale and standardization stay."""
+    tuned = deepcopy(embedding)
+    if config.variant == "value-iteration":
+        return train_value_iteration(tuned, images, graph, config.value_iteration, config.seed, "fine_tuning", journal=journal)
+    teacher = Teacher(tuned, graph, images, config.embedding, config.seed, Teaching())
+    train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "fine_tuning", journal)
+    return tuned
+
+
+class Teacher(nn.Module):
+    """Gives the loss of every update: distances of a block of nodes and goals against those that were searched."""
+
+    def __init__(
+        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int, teaching: Teaching
+    ):
+        super().__init__()
+        self.embedding, self.graph, self.images, self.config, self.seed, self.teaching = embedding, graph, images, config, seed, teaching
+        if teaching.targets == "full":
+            self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed)
+        else:
+            self.rounds = BootstrappedRounds(embedding, graph, images, config, seed, teaching.targets, teaching.depth)
+        self.targets = torch.empty(0)  # of the current round, where the network is
+
+    @property
+    def step(self) -> Step:
+        return Step(self.draw, self.loss, self.images)
+
+    def draw(self, update: int) -> tuple[Array, ...]:
+        """A block of nodes and goals: which rows of the targets, whose frames, how much the guide weighs, and how the frames change."""
+        config, rng = self.config, rng_at(self.seed, Stream.MAP_UPDATE, update)
+        current = self.rounds.at(update * config.num_rounds // config.num_updates)
+        self._show(current.targets)
+        rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
+        nodes = rng.choice(current.nodes_with_a_path(rows), config.nodes_per_update)
+        if config.slope:
+            half = len(nodes) // 2
+            nodes[len(nodes) - half :] = random_neighbors(self.graph, nodes[:half], rng)
+        seen = np.concatenate((nodes, current.goals[rows]))
+        changes = draw_changes(self.teaching.augmentation, self.images, min(len(seen), len(self.rounds.reachable)), rng)
+        return rows, seen, *self._guide_weight(update), *changes
+
+    def _guide_weight(self, update: int) -> list[np.ndarray]:
+        until = self.teaching.guided * self.config.num_updates
+        return [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
+
+    def _show(self, targets: Tensor) -> None:
+        """The targets of a new round, always in the same place: an update that was captured reads them there."""
+        if self.targets.shape != targets.shape:
+            self.targets = torch.empty_like(targets, device=self.images.device)
+            self.shown = torch.empty(0)
+        if self.shown is not targets:
+            self.targets.copy_(targets)
+            self.shown = targets
+
+    def loss(self, rows: Array, seen: Array, *more: Array) -> Tensor:
+        device, config = self.images.device, self.config
+        rows, seen = on_device(rows, device), on_device(seen, device)
+        guided = 1 if self.teaching.guided else 0
+        vectors, num_nodes = self.encode(seen, more[guided:]), len(seen) - len(rows)
+        distance = self.embedding.head.pairwise(*vectors.split((num_nodes, len(rows))))  # [nodes, goals]
+        target = self.targets[rows, seen[:num_nodes, None]]
+        loss = distance_loss(distance, target, config.loss, self.unit)
+        if config.slope:
+            loss = loss + config.slope * slope_loss(distance, target, self.unit)
+        for weight in more[:guided]:
+            loss = loss.lerp(self.guide_loss(vectors, seen), on_device(weight, device))
+        return loss
+
+    def encode(self, seen: Tensor, changes: tuple[Array, ...]) -> Tensor:
+        """[b, dim] vectors of the numbered frames; on a graph of fewer nodes than that, of each node once."""
+        numbers = seen if len(seen) <= len(self.rounds.reachable) else self.all_nodes
+        change = self.teaching.augmentation
+        vectors = in_shares(len(numbers), lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part)))
+        return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
+
+    @cached_property
+    def all_nodes(self) -> Tensor:
+        return on_device(self.rounds.reachable, self.images.device)
+
+    @cached_property
+    def unit(self) -> float:
+        """The embedding's, read once: to ask a GPU for it stops the update until all before it are done."""
+        return self.embedding.unit
+
+    @cached_property
+    def guide(self) -> Tensor:
+        """[n, dim] the vectors given, or those of classical scaling; NaN where a node has none."""
+        head, vectors = self.embedding.head, self.teaching.guide
+        if vectors is None:
+            first = self.rounds.current if self.rounds.number == 0 else self.rounds.search(0)
+            vectors = landmark_vectors(first.targets.cpu().numpy(), first.goals, head.dim, head.degree)
+        return torch.from_numpy(vectors).to(self.images.device)
+
+    def guide_loss(self, vectors: Tensor, numbers: Tensor) -> Tensor:
+        """Mean squared distance of vectors [b, dim] from their guides, where they have one, in units of the network's output."""
+        guide = self.guide[numbers]
+        known = guide.isfinite().all(dim=1)
+        off = torch.where(known[:, None], vectors - guide.nan_to_num(), 0) / self.embedding.scale
+        return off.square().sum() / known.sum().clamp(min=1)

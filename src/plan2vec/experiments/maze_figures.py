@@ -1,0 +1,191 @@
+"""Claim: the map unrolls the C-Maze where a VAE folds it, and its values lead around walls (Figures 3, 4, 5 and 10a-e).
+
+Command: plan2vec reproduce maze-figures        Cost: 2 minutes on one H200 (one seed)
+Expected: rank correlation of 2-d latents with the true way around walls: plan2vec near 1, VAE clearly lower in the C-Maze (the paper
+shows pictures).
+
+Figure 3: a memoryless walk without a learned distance beside the plan that search finds. Figure 4: the rooms. Figure 5: 2-d latents of
+a 21 x 21 grid of positions, coloured by position. Figure 10: (a) local metric against true distance by latent size, 3,000 random pairs
+and 750 edges of the graph, those below the graph's radius in orange; (b) recorded trajectories; (c) some of the connections found
+between them; (d) a greedy walk around the wall, whose last hop is shown as the next; (e) learned distance to one goal. Maps and graphs
+are those of Table 1 (10,000 frames for figures 5, 10d and 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from plan2vec.baselines import VectorJudge
+from plan2vec.baselines.sptm import train_sptm
+from plan2vec.domains import maze
+from plan2vec.evaluation import rank_agreement, straight_line
+from plan2vec.experiments import maze_pictures
+from plan2vec.experiments.latent_dimension import aliasing
+from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
+from plan2vec.experiments.table1 import train_baseline
+from plan2vec.graph.build import closure_entries, edge_rows
+from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.planner import make_plan, walk_many
+from plan2vec.results.arrays import Arrays, save_arrays
+from plan2vec.results.drawing import room_title
+from plan2vec.results.rows import Row, cell, in_order, markdown, values
+from plan2vec.results.settings import Settings, timed
+from plan2vec.search.balls import neighbor_lists
+
+NAME, TITLE = "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes"
+DOMAINS = ("open", "table", "c-maze")
+METHODS = ("embedding", "local metric", "connections", "walk")
+BLOCKS = ()
+DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
+GRID, FINE = 21, 49  # positions a side: Figure 5, Figure 10e
+NUM_PAIRS, NUM_CLOSURES = 3000, 1500  # drawn
+START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
+
+
+def run(settings: Settings) -> Iterator[list[Row]]:
+    parts: dict[str, Callable[[MazeScene], tuple[dict, dict]]] = {
+        "embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk,
+    }  # fmt: skip
+    for scene in maze_scenes(settings, DOMAINS):
+        for method in (m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)):
+            (metrics, arrays), seconds = timed(parts[method], scene)
+            save_arrays(settings.arrays, NAME, f"{method.replace(' ', '-')}-{scene.room}-{scene.seed}", **arrays)
+            yield scene.rows(settings, NAME, {}, method, metrics, seconds)
+
+
+def free_grid(room: str, num: int) -> np.ndarray:
+    """(m, 2) the positions of a num x num grid that the block can take."""
+    side = np.linspace(-maze.REACH, maze.REACH, num)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    return grid[maze.is_free(maze.ROOMS[room], grid)]
+
+
+def embedding(scene: MazeScene) -> tuple[dict, dict]:
+    """Figure 5: 2-d latents of the grid, plan2vec and VAE, and how well their distances order true ways."""
+    position = free_grid(scene.room, GRID)
+    frames = maze.render(maze.ROOMS[scene.room], position)
+    judge = train_baseline(scene, "VAE 2-d")
+    assert isinstance(judge, VectorJudge)
+    vectors = {
+        "plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2)).vectors(frames),
+        "VAE": encode(judge.encoder, FrameTensors(frames, scene.device)),
+    }
+    first, second = np.triu_indices(len(position), 1)
+    true = maze.geodesic(scene.room, position[first], position[second])
+    metrics = {f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true) for name, v in vectors.items()}
+    return metrics, vectors | {"position": position}
+
+
+def local_metric(scene: MazeScene) -> tuple[dict, dict]:
+    """Figure 10a: scores of random pairs against their true distance."""
+    site = scene.small
+    first, second = rng_at(scene.seed, 66).integers(len(site.frames), size=(2, NUM_PAIRS))
+    near_first, near_second = edge_rows(site.graph), site.graph.indices
+    shown = rng_at(scene.seed, 67).integers(len(near_first), size=NUM_PAIRS // 4)  # random pairs alone are rarely near
+    first, second = np.append(first, near_first[shown]), np.append(second, near_second[shown])
+    metrics, arrays = {}, {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
+    for dim in DIMENSIONS:
+        config = replace(scene.config, local_metric=replace(scene.config.local_metric, dim=dim))
+        distance = train_sptm(scene.train_metric(scene.recordings, config)[0], scene.device).on(site.frames)
+        metrics[f"aliasing_{dim}"] = aliasing(site, distance)
+        arrays[f"score_{dim}"] = distance(first, second)
+    return metrics, arrays
+
+
+def connections(scene: MazeScene) -> tuple[dict, dict]:
+    """Figures 10b and 10c: recorded steps, and closures between trajectories."""
+    site = scene.small
+    row, column = edge_rows(site.graph), site.graph.indices
+    closure = closure_entries(site.graph, site.sequences.sequence)
+    closures = np.stack((row, column), axis=1)[closure & (row < column)]
+    steps = np.stack((row, column), axis=1)[~closure & (row < column)]
+    shown = rng_at(scene.seed, 68).permutation(len(closures))[:NUM_CLOSURES]
+    metrics = {"recorded_steps": len(steps), "closures": len(closures), "false_edge_share": site.numbers["false_edge_share"]}
+    return metrics, {"position": site.truth.position, "steps": steps, "closures": closures[shown]}
+
+
+def walk(scene: MazeScene) -> tuple[dict, dict]:
+    """Figures 3, 10d and 10e: a memoryless walk and a search, a greedy walk, a value map; from one end of the C to the other."""
+    site = scene.large
+    start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
+    learned = scene.train_map(site, scene.config)
+    greedy = walk_between(site, learned.on(site.frames), start, goal)
+    owner, neighbor = neighbor_lists(site.graph, greedy)
+    grid = free_grid(scene.room, FINE)
+    frames = np.concatenate((maze.render(maze.ROOMS[scene.room], grid), site.frames[goal][None]))
+    value = learned.on(frames)(np.arange(len(grid)), np.full(len(grid), len(grid)))
+    arrays = {
+        "position": site.truth.position[greedy], "neighbor_of": owner, "neighbor": site.truth.position[neighbor],
+        "goal": site.truth.position[goal], "grid": grid, "value": value,
+    }  # fmt: skip
+    reached = bool(straight_line(site.truth.position[greedy[-1:]], site.truth.position[[goal]])[0] < maze.LONGEST_STEP)
+    return {"hops": len(greedy) - 1, "reached": float(reached)}, arrays | sampling_and_search(scene)
+
+
+def sampling_and_search(scene: MazeScene) -> dict[str, np.ndarray]:
+    """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
+    site = scene.small
+    start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
+    rng = rng_at(scene.seed, 69)
+    sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
+    found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
+    position = site.truth.position
+    return {
+        "all": position, "sampled": position[sampled], "path": position[found.nodes or [start]], "touched": position[sorted(found.touched)],
+        "small_goal": position[goal],
+    }  # fmt: skip
+
+
+def nearest_frame(site: Site, place: tuple[float, float]) -> int:
+    return int(np.argmin(np.linalg.norm(site.truth.position - np.array(place), axis=1)))
+
+
+def walk_between(site: Site, distance: Callable, start: int, goal: int) -> np.ndarray:
+    """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
+    walks = walk_many(site.graph, distance, np.array([start]), np.array([goal]), np.array([site.max_hops]), 0.0, False,
+                      lambda nodes, goals: nodes == goals, rng_at(site.seed, 70))  # fmt: skip
+    return walks.nodes[walks.nodes[:, 0] >= 0, 0]
+
+
+def table(rows: list[Row]) -> list[str]:
+    shown = (
+        ("spearman_plan2vec", "2-d plan2vec: rank correlation with the true way", 3),
+        ("spearman_VAE", "2-d VAE: rank correlation with the true way", 3),
+        *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
+        ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
+        ("hops", "hops of the walk in 10d", 1),
+    )  # fmt: skip
+    rooms = in_order(rows, "domain", DOMAINS)
+    body = [[words] + [cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms] for metric, words, digits in shown]
+    return markdown(["", *(room_title(room) for room in rooms)], body)
+
+
+def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+    """Every picture whose arrays are at hand."""
+    seed = min((row["seed"] for row in rows), default=0)
+    by_room = {
+        method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
+        for method in ("embedding", "local-metric", "connections", "walk")
+    }
+    figures = {"4-rooms": maze_pictures.rooms_figure(DOMAINS)}
+    if by_room["embedding"]:
+        figures["5-embedding"] = maze_pictures.embedding_figure(by_room["embedding"])
+    if by_room["connections"]:
+        num_found = {room: int(values(rows, domain=room, metric="closures", seed=seed)[0]) for room in by_room["connections"]}
+        figures["10bc-connections"] = maze_pictures.connection_figure(by_room["connections"], num_found)
+    if by_room["walk"]:
+        figures["10e-value"] = maze_pictures.value_figure(by_room["walk"])
+    if room := to_look_at(by_room["local-metric"]):
+        figures["10a-local-metric"] = maze_pictures.score_figure(room, by_room["local-metric"][room], DIMENSIONS)
+    if room := to_look_at(by_room["walk"]):
+        figures["3-sampling"] = maze_pictures.sampling_figure(room, by_room["walk"][room])
+        figures["10d-walk"] = maze_pictures.walk_figure(room, by_room["walk"][room])
+    return {f"{NAME}-{name}": figure for name, figure in figures.items()}
+
+
+def to_look_at(parts: Arrays) -> str | None:
+    """The C where it is at hand, as in the paper."""
+    return "c-maze" if "c-maze" in parts else next(iter(parts), None)

@@ -1,0 +1,127 @@
+"""Claim: the number of frames that a plan expands grows with the square of its length for Dijkstra, and linearly for plan2vec (Figure 6c).
+
+Command: plan2vec reproduce planning-cost        Cost: 1 minute on one H200
+Expected: growth exponents of expanded nodes: Dijkstra 1.8 to 2, plan2vec at most 1.1 (the paper: quadratic, linear; without numbers).
+
+Open room, 10,000 frames planned on themselves; starts within 0.05 m of the centre (from a corner or in a corridor Dijkstra is not
+quadratic), goals 2 to 9 steps away, 20 plans a length and seed. Expanded: frames whose neighbours were asked for. Touched:
+distinct frames that came back; in the end these are nearly all of the 10,000, so Dijkstra's count of them cannot go on growing. The
+exponent is the slope of log(mean count) against log(steps). plan2vec is the greedy walk; A* has the map as heuristic: it expands far
+fewer frames than Dijkstra, by a number that grows as fast.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from plan2vec.evaluation import dijkstra_cost
+from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.planner import Distance, Plan, make_plan
+from plan2vec.results.arrays import Arrays
+from plan2vec.results.drawing import curve, panels
+from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.settings import Settings, timed
+from plan2vec.search.shortest_paths import connected_parts, distances_from
+
+NAME, TITLE = "planning-cost", "Figure 6c: planning cost against plan length"
+DOMAINS = ("open",)
+METHODS = ("Dijkstra", "A*", "plan2vec")
+BLOCKS = ()
+LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9)  # steps
+PER_LENGTH = 20  # plans a length and seed
+CENTRE = 0.05  # metres around the centre in which plans start
+COUNTS = ("expanded", "touched")
+
+
+def run(settings: Settings) -> Iterator[list[Row]]:
+    for scene in maze_scenes(settings, DOMAINS):
+        methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)]
+        if not methods:
+            continue
+        site = scene.large
+        tasks = draw_tasks(scene, site)
+        distance = scene.train_map(site, scene.config).on(site.frames)
+        for method in methods:
+            plans, seconds = timed(make_plans, site, distance, method, tasks[:, 1:])
+            yield rows_of(scene, settings, method, tasks[:, 0], plans, seconds)
+
+
+def draw_tasks(scene: MazeScene, site: Site) -> np.ndarray:
+    """(m, 3) length in whole steps, start, goal."""
+    rng = rng_at(scene.seed, 62)
+    away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.truth.position, axis=1), np.inf)
+    central = np.flatnonzero(away <= max(CENTRE, away.min()))
+    starts = rng.choice(central, min(len(central), PER_LENGTH), replace=False)
+    lengths = distances_from(site.graph, starts)
+    tasks = []
+    for length in LENGTHS:
+        for row in np.resize(np.arange(len(starts)), PER_LENGTH):
+            goals = np.flatnonzero(np.abs(lengths[row] - length) < 0.5)
+            if len(goals):
+                tasks.append((length, starts[row], rng.choice(goals)))
+    return np.array(tasks, np.int64).reshape(-1, 3)
+
+
+def make_plans(site: Site, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
+    """A plan for each of the (m, 2) starts and goals."""
+    if method == "Dijkstra":
+        return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
+    return [make_plan(site.graph, distance, start, goal, "astar" if method == "A*" else "greedy") for start, goal in tasks.tolist()]
+
+
+def rows_of(scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan], seconds: float) -> list[Row]:
+    """Mean counts by length, and their growth; failures included."""
+    row = partial(scene.rows, settings, NAME)
+    counts = {"expanded": np.array([p.num_expanded for p in plans]), "touched": np.array([p.num_touched for p in plans])}
+    found = np.array([p.length is not None for p in plans])
+    rows = []
+    for length in np.unique(lengths).tolist():
+        means = {name: count[lengths == length].mean() for name, count in counts.items()}
+        rows += row({"steps": length}, method, means | {"found": found[lengths == length].mean()}, 0.0)
+    return rows + row({}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}, seconds)
+
+
+def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
+    """The exponent a in count ~ length^a, by least squares on the logarithms of the means."""
+    known = np.unique(lengths)
+    if len(known) < 2:
+        return None
+    means = [counts[lengths == length].mean() for length in known]
+    return float(np.polyfit(np.log(known), np.log(means), 1)[0])
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Exponents first, then the counts."""
+    methods = in_order(rows, "method", METHODS)
+    expected = {"Dijkstra": "2 (quadratic)", "plan2vec": "1 (linear)"}
+    header = ["growth exponent", "expanded", "touched", "paper"]
+    body = [
+        [method, *(cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2) for name in COUNTS), expected.get(method, "")]
+        for method in methods
+    ]
+    lines = markdown(header, body)
+    lengths = in_order(rows, "steps")
+    for name in COUNTS:
+        body = [[method] + [cell(values(rows, method=method, metric=name, steps=length)) for length in lengths] for method in methods]
+        lines += markdown([f"frames {name}, by steps", *map(str, lengths)], body)
+    shares = [cell(values(rows, method=method, metric="found"), 100) for method in methods]
+    return [*lines, "Plans found, %: " + ", ".join(f"{m} {share}" for m, share in zip(methods, shares, strict=True)) + ".", ""]
+
+
+def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+    figure, axes = panels(2, 8, 4.2)
+    counted = [row for row in rows if "steps" in row["setting"]]
+    lengths = in_order(counted, "steps")
+    for ax, name in zip(axes, COUNTS, strict=True):
+        for look, method in enumerate(METHODS):
+            if select(counted, method=method):
+                exponent = cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2)
+                curve(ax, counted, "steps", lengths, look, f"{method}: steps^({exponent})", 1, method=method, metric=name)
+        ax.set(xscale="log", yscale="log", xlabel="length of the shortest plan (steps)", ylabel=f"frames {name}")
+        ax.set_xticks(lengths, [str(length) for length in lengths])
+        ax.minorticks_off()
+        ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return {NAME: figure}

@@ -1,0 +1,203 @@
+"""Agents that learn to reach goals in a room by acting: stable-baselines3's DQN, many blocks side by side. Needs the extra [rl].
+
+An agent sees where the block is and where it should go, as two pictures or as their two vectors on a map. Rewards are those of the
+Gymnasium environment (-1 a step, 0 on arrival), or these with the map's potential added (shaping.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from plan2vec.acting.shaping import Shaping, vector_distance
+from plan2vec.data import Sequences, frames_ahead
+from plan2vec.domains import maze
+from plan2vec.experiments.acting import act_out, has_arrived
+from plan2vec.learning.encoders import standardization
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.model import Model
+
+SIDE = 16  # pixels of a frame: an agent on two cores learns from few of them
+DISCOUNT = 0.98  # a step
+NEAR = 3  # steps
+Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d) what an agent sees of them
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How long and how an agent learns."""
+
+    num_steps: int = 20_000  # of all blocks together
+    steps_between: int = 1000  # two evaluations
+    num_blocks: int = 16  # that act side by side
+    updates_per_move: int = 16  # gradient updates after each step of all blocks
+    batch_size: int = 128
+    learning_rate: float = 1e-3  # at first; falls to 0
+    steps_between_targets: int = 200  # two updates of the target network
+    steps_before: int = 500  # that are taken at random before anything is learned
+    episodes: int = 100  # of an evaluation
+    width: int = 256  # of the two hidden layers
+
+
+def shrunk(frames: np.ndarray) -> np.ndarray:
+    """(n, 64, 64, 1) -> (n, SIDE, SIDE, 1) uint8: means over squares of pixels."""
+    square = maze.PIXELS // SIDE
+    parts = frames.reshape(len(frames), SIDE, square, SIDE, square, 1)
+    return np.rint(parts.mean(axis=(2, 4), dtype=np.float32)).astype(np.uint8)
+
+
+def record(room: str, num_rollouts: int, seed: int) -> Sequences:
+    """Random rollouts of a room, in small pictures."""
+    sequences = maze.simulate(room, num_rollouts, seed=seed)
+    return replace(sequences, frames=shrunk(sequences.frames))
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's as seen from there."""
+
+    look: Look
+    mean: np.ndarray  # over the recordings
+    deviation: np.ndarray
+    reach: np.ndarray  # deviation of the change within NEAR steps: near a goal small differences decide
+
+    def observe(self, here: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """(n, 2 d) observations from looks (n, d) at blocks and at their goals."""
+        return np.concatenate(((here - self.mean) / self.deviation, (goal - here) / self.reach), axis=1)
+
+
+def make_sight(sees: str, model: Model) -> Sight:
+    look = model.embed if sees == "vectors" else pixels
+    recorded, start = look(model.sequences.frames), frames_ahead(model.sequences.sequence, NEAR)
+    mean, deviation = standardization(recorded)
+    _, reach = standardization(recorded[start + NEAR] - recorded[start])
+    return Sight(look, mean.numpy(), deviation.numpy(), reach.numpy())
+
+
+def pixels(frames: np.ndarray) -> np.ndarray:
+    return frames.reshape(len(frames), -1).astype(np.float32)
+
+
+class Blocks(VecEnv):
+    """Many blocks in one room, each with its goal: the rules of `maze_env.MazeEnv`, all steps at once."""
+
+    def __init__(self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None, rng: np.random.Generator):
+        self.room, self.sight, self.model, self.shaping, self.rng = maze.find_room(room), sight, model, shaping, rng
+        self.position, self.goal = np.zeros((2, num, 2))
+        self.moves, self.distance = np.zeros(num, int), np.zeros(num)
+        self.seen = self.wanted = self.goal_vectors = np.zeros(0)
+        self.begin(np.ones(num, bool))
+        space = gymnasium.spaces.Box(-np.inf, np.inf, self.observation()[0].shape, np.float32)
+        super().__init__(num, space, gymnasium.spaces.Discrete(len(maze.ACTIONS)))
+
+    def begin(self, which: np.ndarray) -> None:
+        """New starts and goals where `which` (num,) says so."""
+        num = int(which.sum())
+        self.position[which], self.goal[which] = maze.sample_positions(self.room, 2 * num, self.rng).reshape(2, num, 2)
+        self.moves[which] = 0
+        goals = self.frames(self.goal)
+        self.wanted = self.sight.look(goals)
+        if self.model is not None:
+            self.goal_vectors = self.model.embed(goals)
+        self.seen, self.distance = self.view()
+
+    def frames(self, position: np.ndarray) -> np.ndarray:
+        return shrunk(maze.render(self.room, position))
+
+    def view(self) -> tuple[np.ndarray, np.ndarray]:
+        """What the agent sees of the blocks, and their learned distances from their goals."""
+        frames = self.frames(self.position)
+        distance = self.distance if self.model is None else vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
+        return self.sight.look(frames), distance
+
+    def observation(self) -> np.ndarray:
+        return self.sight.observe(self.seen, self.wanted)
+
+    def reset(self) -> np.ndarray:
+        self.begin(np.ones(self.num_envs, bool))
+        return self.observation()
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self.chosen = actions
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        self.position = maze.step(self.room, self.position, maze.ACTIONS[self.chosen])
+        self.moves += 1
+        before = self.distance
+        self.seen, self.distance = self.view()
+        arrived = has_arrived(self.position, self.goal)
+        reward = np.where(arrived, 0.0, -1.0)
+        if self.shaping is not None:
+            reward = self.shaping.reward(reward, before, self.distance, arrived)
+        cut_off = ~arrived & (self.moves >= maze.SUCCESS.max_hops)
+        last = self.observation()
+        infos = [{"TimeLimit.truncated": bool(cut), "terminal_observation": last[k]} for k, cut in enumerate(cut_off)]
+        ended = arrived | cut_off
+        if ended.any():
+            self.begin(ended)
+        return self.observation(), reward, ended, infos
+
+    def close(self) -> None:
+        pass
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        if attr_name != "render_mode":
+            raise AttributeError(f"the blocks have no {attr_name}: they move together, there is no environment of each")
+        return [None] * self.num_envs  # nothing is rendered
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise NotImplementedError(f"{attr_name} cannot be set: the blocks move together, there is no environment of each")
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        raise NotImplementedError(f"{method_name} cannot be called: the blocks move together, there is no environment of each")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False] * self.num_envs
+
+
+class Examiner(BaseCallback):
+    """Success after every so many steps of learning."""
+
+    def __init__(self, room: str, sight: Sight, settings: AgentSettings, seed: int):
+        super().__init__()
+        self.room, self.sight, self.settings, self.seed = maze.find_room(room), sight, settings, seed
+        self.success: dict[int, float] = {}
+
+    def _on_step(self) -> bool:
+        due = self.settings.steps_between * (len(self.success) + 1)
+        if self.num_timesteps >= due:
+            self.success[due] = self.examine()
+        return True
+
+    def examine(self) -> float:
+        """Share of episodes that arrive; starts and goals are always the same ones."""
+        num, rng = self.settings.episodes, rng_at(self.seed, 70)
+        start, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
+        wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
+
+        def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
+            best = self.model.predict(self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]), deterministic=True)[0]
+            return np.where(rng.random(len(going)) < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
+
+        return float(act_out(self.room, start, goal, decide).arrived.mean())
+
+
+def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings, seed: int) -> dict[int, float]:
+    """Success by the number of environment steps taken; `sees`: images or vectors."""
+    sight = make_sight(sees, model)
+    shaping = Shaping("potential", DISCOUNT) if is_shaped else None
+    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping, rng_at(seed, 71))
+    agent = DQN(
+        "MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
+        learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
+        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets, exploration_fraction=0.2,
+        policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu",
+    )  # fmt: skip
+    examiner = Examiner(room, sight, settings, seed)
+    agent.learn(settings.num_steps, examiner)
+    return examiner.success

@@ -1,0 +1,176 @@
+"""Claim: the local metric finds what one drag apart looks like, and plans of a rope are films that a hand could make (Figures 7, 11-13).
+
+Command: plan2vec reproduce rope-figures        Cost: 1 minute on one H200
+Expected: recorded neighbours score below the cut-off of 2.8 steps (1.4 times the two up to which frames are neighbours), random pairs above
+it; every step of the plans is a local move (the paper shows pictures).
+
+The recordings, metric, graph and map of `rope-table`. Above a frame its `sequence:index`, below its local score: to its partner
+(Figure 11), to the query (Figure 12), to the frame of the plan before it (Figures 7 and 13); red above the cut-off. Figure 11: pairs one or
+two recorded steps apart, and random pairs. Figure 12: queries, and other frames by their rank. Figure 7: a greedy plan between two
+sequences. Figure 13: within one sequence every fourth recorded frame, Dijkstra's path on the learned graph, and plan2vec's greedy plan;
+longer plans show an even choice of their frames. Pictures show the first seed.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, rope_scenes
+from plan2vec.graph.neighbors import nearest
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.local_metric import draw_far, draw_neighbors, local_vectors, pair_distances, recorded_pairs
+from plan2vec.pictures.figures import BLACK, index_within
+from plan2vec.planner import make_plan
+from plan2vec.results.arrays import Arrays, save_arrays
+from plan2vec.results.rows import Row, cell, markdown, values
+from plan2vec.results.settings import Settings, timed
+
+NAME, TITLE = "rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope"
+DOMAINS = ("rope",)
+METHODS = ("pairs", "neighbours", "across", "within")
+BLOCKS = ()
+FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
+COLUMNS = 13  # frames a row
+QUERIES = 4
+RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
+EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame
+TITLES = {
+    "pairs": ("11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
+    "neighbours": ("12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
+    "across": ("7", "a greedy plan from one sequence to another"),
+    "within": ("13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec"),
+}
+Part = tuple[dict[str, float | None], list[list[int]], list[list[float]]]  # numbers, frames of every row, and their scores
+
+
+def run(settings: Settings) -> Iterator[list[Row]]:
+    parts: dict[str, Callable[[RopeScene], Part]] = {"pairs": pairs, "neighbours": neighbours, "across": across, "within": within}
+    for scene in rope_scenes(settings):
+        for method in (m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)):
+            (metrics, numbers, scores), seconds = timed(parts[method], scene)
+            save_arrays(settings.arrays, NAME, f"{method}-{scene.seed}", **sheet(scene, numbers, scores))
+            yield scene.rows(settings, NAME, {}, method, metrics, seconds)
+
+
+def sheet(scene: RopeScene, numbers: list[list[int]], scores: list[list[float]]) -> dict[str, np.ndarray]:
+    """Rows of frames as arrays of one width, with label, index within the sequence (-1: nothing there) and score (NaN: none)."""
+    shape = len(numbers), max(len(row) for row in numbers)
+    place, score = np.full(shape, -1), np.full(shape, np.nan)
+    for k, (row, below) in enumerate(zip(numbers, scores, strict=True)):
+        place[k, : len(row)], score[k, : len(row)] = row, below
+    sequence = scene.recordings.sequence
+    index = np.where(place < 0, -1, index_within(sequence)[place])
+    return {"frames": scene.frames[place][..., 0], "sequence": sequence[place], "index": index, "score": score}
+
+
+def pair_scores(scene: RopeScene, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return pair_distances(scene.timed_metric[0], FrameTensors(scene.frames, scene.device), first, second)
+
+
+def pairs(scene: RopeScene) -> Part:
+    """Figure 11: what the metric learns from, and its scores."""
+    everything = np.ones(len(scene.frames), bool)
+    recorded, rng = recorded_pairs(scene.frames, scene.recordings.sequence, everything, 2), rng_at(scene.seed, 83)
+    near, gap = draw_neighbors(recorded, COLUMNS, rng)
+    far = draw_far(recorded, rng.choice(len(scene.frames), COLUMNS), rng)
+    rows, scores = [], []
+    for first, second in ((near, near + gap), far):
+        score = pair_scores(scene, first, second)
+        rows += [first.tolist(), second.tolist()]
+        scores += [[np.nan] * COLUMNS, score.tolist()]
+    return {"near_score": float(np.mean(scores[1])), "far_score": float(np.mean(scores[3]))}, rows, scores
+
+
+def neighbours(scene: RopeScene) -> Part:
+    """Figure 12: queries and the frames of some ranks; the share of those below the cut-off that are local moves."""
+    vectors = local_vectors(scene.timed_metric[0], FrameTensors(scene.frames, scene.device))
+    queries = rng_at(scene.seed, 84).choice(len(vectors), QUERIES, replace=False)
+    ranks = np.array([0, *(rank for rank in RANKS if rank < len(vectors))])
+    number, distance = nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device)
+    number, distance = number[:, ranks], distance[:, ranks]
+    near = distance[:, 1:] <= FAR
+    local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
+    rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
+    return {"local_share": float(local.mean()) if len(local) else None}, rows, [[np.nan, *row[1:].tolist()] for row in distance]
+
+
+def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
+    """An even choice of a plan's frames, and the local score of the step into each."""
+    steps = pair_scores(scene, np.array(nodes[:-1]), np.array(nodes[1:])) if len(nodes) > 1 else np.empty(0)
+    shown = np.unique(np.linspace(0, len(nodes) - 1, min(len(nodes), COLUMNS)).round().astype(int))
+    return [nodes[k] for k in shown], [np.nan if k == 0 else float(steps[k - 1]) for k in shown]
+
+
+def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
+    local = scene.moves.are_local(np.array(nodes[:-1], int), np.array(nodes[1:], int))
+    return {"hops": len(nodes) - 1, "local_steps": float(local.mean()) if len(local) else None}
+
+
+def across(scene: RopeScene) -> Part:
+    """Figure 7: of the greedy plans between two sequences that find their goal (if none does, of all), one of middling length."""
+    tasks, sequence = scene.tasks, scene.recordings.sequence
+    nodes = greedy_plans(scene.graph, scene.timed_map[0].on(scene.frames), tasks)
+    hops = (nodes >= 0).sum(axis=0) - 1
+    found = nodes[hops, np.arange(len(hops))] == tasks.goals
+    between = sequence[tasks.starts] != sequence[tasks.goals]
+    candidates = np.flatnonzero(found & between if (found & between).any() else between)
+    task = candidates[np.argsort(hops[candidates], kind="stable")[len(candidates) // 2]]
+    plan = nodes[: hops[task] + 1, task].tolist()
+    row, score = plan_row(scene, plan)
+    return plan_facts(scene, plan) | {"found": float(found[task])}, [row], [score]
+
+
+def within(scene: RopeScene) -> Part:
+    """Figure 13: three ways from a frame to one of the same sequence."""
+    start = min(100, scene.size.rope_drags // 4)
+    goal = min(start + RECORDED, scene.size.rope_drags)
+    recorded = list(range(start, goal + 1, EVERY))
+    distance = scene.timed_map[0].on(scene.frames)
+    found = [make_plan(scene.graph, distance, start, goal, method).nodes for method in ("dijkstra", "greedy")]
+    plans = [nodes or [start] for nodes in found]  # of a plan that was not found the start alone
+    rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans)), strict=True)
+    facts = {f"{name}_{fact}": value for name, nodes in zip(("dijkstra", "greedy"), plans, strict=True)
+             for fact, value in plan_facts(scene, nodes).items()}  # fmt: skip
+    return facts | {"recorded_steps": goal - start}, list(rows), list(scores)
+
+
+def table(rows: list[Row]) -> list[str]:
+    shown = (
+        ("near_score", "mean score of recorded neighbours shown", 2), ("far_score", "mean score of random pairs shown", 2),
+        ("local_share", "neighbours shown below the cut-off that are a local move away, share", 3),
+        ("hops", "steps of the plan between two sequences", 1), ("local_steps", "of them local moves, share", 3),
+        ("recorded_steps", "recorded steps between the frames of Figure 13", 0), ("dijkstra_hops", "steps of Dijkstra's path", 1),
+        ("greedy_hops", "steps of plan2vec's plan", 1),
+    )  # fmt: skip
+    body = [[words, cell(values(rows, metric=metric), 1, digits)] for metric, words, digits in shown if len(values(rows, metric=metric))]
+    return markdown(["", "rope"], body)
+
+
+def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+    """Every picture whose arrays are at hand."""
+    seed = min((row["seed"] for row in rows), default=0)
+    known = {method: arrays[f"{method}-{seed}"] for method in METHODS if f"{method}-{seed}" in arrays}
+    return {f"{NAME}-{TITLES[method][0]}": sheet_figure(part, TITLES[method][1]) for method, part in known.items()}
+
+
+def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
+    """Rows of frames; scores above the cut-off are red."""
+    num_rows, num_columns = part["index"].shape
+    figure = Figure((0.75 * num_columns, 1.05 * num_rows + 0.4), layout="constrained")
+    figure.suptitle(title, fontsize=9)
+    axes = figure.subplots(num_rows, num_columns, squeeze=False)
+    for place, ax in np.ndenumerate(axes):
+        ax.set(xticks=(), yticks=())
+        ax.spines[:].set_color("0.8")
+        if part["index"][place] < 0:
+            ax.set_axis_off()
+            continue
+        ax.imshow(part["frames"][place], cmap="gray", vmin=0, vmax=255)
+        ax.set_title(f"{part['sequence'][place]}:{part['index'][place]}", fontsize=6, pad=2)
+        score = float(part["score"][place])
+        if np.isfinite(score):
+            color = "red" if score > FAR else BLACK
+            ax.text(0.5, -0.05, f"{score:.2f}", transform=ax.transAxes, fontsize=6, ha="center", va="top", color=color)
+    return figure

@@ -1,0 +1,192 @@
+"""Claim: with the learned distance a plan across the city costs about one expansion a step; Dijkstra asks the whole city.
+
+Command: plan2vec reproduce street-cost --street-graph touchdown_graph.npz        Cost: 2 minutes on one H200
+Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 a hop of the shortest path, with paths within
+1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) a step, from corner to corner, 123 steps.
+
+The graph of views of Table 2. 200 random pairs a seed among those farther apart than the median pair, and one pair corner to corner:
+the south-west-most view to the north-east-most. Expanded: nodes whose neighbours were asked for; touched: distinct nodes that came
+back; both over the hops of the *shortest* path, plans that fail included. `ratio`: length over the shortest, of plans that arrive. A* with
+l1 sums the absolute differences of true coordinates, along the avenues and across; the map's methods see no position.
+*plan2vec* goes on from the seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.sparse import csr_array
+
+from plan2vec.evaluation import dijkstra_cost
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, street_scenes
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.pictures.figures import ORANGE
+from plan2vec.planner import Distance, Plan, make_plan, plan_of
+from plan2vec.results.arrays import Arrays, save_arrays
+from plan2vec.results.drawing import LOOKS
+from plan2vec.results.rows import Row, cell, in_order, interval, markdown, select, values
+from plan2vec.results.settings import Settings, timed
+from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
+
+NAME, TITLE = "street-cost", "Planning cost across the city"
+DOMAINS = ("street-small", "street-large")
+DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
+METHODS = (*DRAWN, "plan2vec, no memory")  # the last often fails, so that its cost says little
+BLOCKS = ("far", "corners")
+PAPER = {"Dijkstra": 11.8, "A* with l1": 2.7, "plan2vec": 1.6}  # touched a step, corner to corner
+NUM_PAIRS = 200
+SMOKE_PAIRS = 10
+
+
+def run(settings: Settings) -> Iterator[list[Row]]:
+    for scene in street_scenes(settings, DOMAINS):
+        for block in settings.chosen("blocks", BLOCKS):
+            methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, scene.setting(block=block), m)]
+            tasks = draw_tasks(scene, block) if methods else np.empty((0, 2), np.int64)
+            for method in methods:
+                plans, seconds = timed(make_plans, scene, method, tasks)
+                yield rows_of(settings, scene, block, method, tasks, plans, seconds)
+
+
+def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
+    """(m, 2) starts and goals in the graph's largest part."""
+    site, rng = scene.site, rng_at(scene.seed, 73)
+    joined = np.flatnonzero(connected_parts(site.graph)[1] == 0)
+    if block == "corners":
+        along = site.position[joined].sum(axis=1)
+        return np.array([[joined[along.argmin()], joined[along.argmax()]]])
+    pairs = rng.choice(joined, size=(4000, 2))
+    length = scene.truth.metres[site.view[pairs[:, 0]], site.view[pairs[:, 1]]]
+    return pairs[length > np.median(length)][: SMOKE_PAIRS if scene.size.is_smoke else NUM_PAIRS]
+
+
+def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]:
+    site = scene.site
+    if method == "Dijkstra":
+        return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
+    distance = block_distance(site, scene) if method == "A* with l1" else learned_distance(scene)
+    if method == "plan2vec":
+        return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
+    plan = partial(make_plan, site.graph, distance, method="greedy" if method == "plan2vec, no memory" else "astar")
+    return [plan(start=start, goal=goal) for start, goal in tasks.tolist()]
+
+
+def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
+    """Greedy best-first search: always on from the seen node of least D, so that a wrong turn costs some expansions, not the plan."""
+    path = best_first(graph, start, goal, lambda nodes: distance(nodes, np.full(len(nodes), goal)), cost_weight=0)
+    return plan_of(path, start, goal, "greedy best-first")
+
+
+def learned_distance(scene: StreetScene) -> Distance:
+    return scene.train_map(scene.site, scene.config, "views").on(scene.site.frames)
+
+
+def block_distance(site: StreetSite, scene: StreetScene) -> Distance:
+    """The l1 distance of true positions in steps, in the axes of the grid of streets (the direction of most links)."""
+    links = scene.streets.xy[scene.streets.links[:, 1]] - scene.streets.xy[scene.streets.links[:, 0]]
+    four_fold = np.sum((links[:, 0] + 1j * links[:, 1]) ** 4)  # the same for all four directions of a grid
+    angle = np.angle(four_fold) / 4
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    place = site.position @ turn / np.median(scene.streets.link_lengths)
+    return lambda nodes, goals: np.abs(place[nodes] - place[goals]).sum(axis=1)
+
+
+def rows_of(
+    settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan], seconds: float
+) -> list[Row]:
+    """Counts a hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
+    graph = scene.site.graph
+    starts, which = np.unique(tasks[:, 0], return_inverse=True)
+    length, hops = distances_from(graph, starts)[which, tasks[:, 1]], hop_counts(graph, starts)[which, tasks[:, 1]]
+    found = np.array([plan.length is not None for plan in plans])
+    ratios = [plan.length / shortest for plan, shortest in zip(plans, length, strict=True) if plan.length is not None]
+    metrics = {
+        "touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
+        "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(),
+        "found": found.mean(), "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean(),
+    }  # fmt: skip
+    if block == "corners":
+        save_picture(settings, scene, method, plans[0])
+    return scene.rows(settings, NAME, scene.setting(block=block), method, metrics, seconds)
+
+
+def save_picture(settings: Settings, scene: StreetScene, method: str, plan: Plan) -> None:
+    site = scene.site
+    touched = sorted(plan.touched)
+    if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
+        touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
+    path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []
+    save_arrays(
+        settings.arrays, NAME, f"{scene.network} {scene.domain} {method} {scene.seed}",
+        position=site.position.astype(np.float32), touched=np.array(touched, np.int32), path=np.array(path, np.int32),
+    )  # fmt: skip
+
+
+def table(rows: list[Row]) -> list[str]:
+    lines = []
+    shown = (("touched_per_step", "touched", 1, 2), ("expanded_per_step", "expanded", 1, 2), ("path_ratio", "ratio", 1, 4),
+             ("found", "found, %", 100, 1), ("hops", "hops", 1, 0))  # fmt: skip
+    words = {"far": "200 far pairs", "corners": "corner to corner"}
+    for network in in_order(rows, "network", NETWORKS):
+        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
+            for block in in_order(rows, "block", BLOCKS):
+                part = select(rows, network=network, domain=domain, block=block)
+                header = [f"{TITLES[domain]}, {words[block]}, a step", *(name for _, name, _, _ in shown), "paper, touched"]
+                body = [
+                    [method, *(cell(values(part, method=method, metric=metric), factor, digits) for metric, _, factor, digits in shown),
+                     f"{PAPER[method]}" if method in PAPER and block == "corners" and domain == "street-large" else ""]
+                    for method in in_order(part, "method", METHODS)
+                ]  # fmt: skip
+                lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)] if body else []
+    return lines
+
+
+def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+    """A figure a network and part whose arrays are at hand: the nodes that each method touched, and the bars of touched nodes a step."""
+    figures = {}
+    for network in in_order(rows, "network", NETWORKS):
+        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
+            part = select(rows, network=network, domain=domain)
+            pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
+            if not any(pictures.values()):
+                continue  # without them the figure would be bars beside empty panels
+            figure = cost_figure(part, pictures)
+            figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
+            figures[f"{NAME}-{network}-{domain}"] = figure
+    return figures
+
+
+def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | None]) -> Figure:
+    methods = [method for method in DRAWN if select(rows, method=method)]
+    figure = Figure((2.4 * (len(methods) + 1) + 0.8, 3.4), layout="constrained")
+    axes = list(figure.subplots(1, len(methods) + 1))
+    for ax, method in zip(axes, methods, strict=False):
+        ax.set_title(method, fontsize=9)
+        ax.set(xticks=[], yticks=[], aspect="equal")
+        picture = pictures[method]
+        if picture is not None:
+            position, path = picture["position"], picture["path"]
+            ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
+            ax.scatter(*position[picture["touched"]].T, s=4, c="0.35" if method != "plan2vec" else ORANGE, linewidths=0, label="touched")
+            ax.plot(*position[path].T, color="#0072B2", linewidth=0.8, label="plan")
+            if method == methods[0]:
+                ax.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, markerscale=2)
+    bars_of(axes[-1], rows, methods)
+    return figure
+
+
+def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
+    """Touched nodes a step, 200 far pairs and corner to corner, the mean on top of each bar."""
+    for shift, block in enumerate(in_order(rows, "block", BLOCKS)):
+        samples = [values(rows, block=block, method=method, metric="touched_per_step") for method in methods]
+        middle = np.array([interval(sample)[0] for sample in samples])
+        place = np.arange(len(methods)) + 0.4 * shift - 0.2
+        ax.bar(place, middle, 0.38, color=LOOKS[shift][0], label={"far": "200 far pairs", "corners": "corner to corner"}[block])
+        for x, height in zip(place, middle, strict=True):
+            ax.annotate(f"{height:.1f}", (x, height), ha="center", va="bottom", fontsize=6)
+    ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)
+    ax.set(ylabel="nodes touched a step", yscale="log", ylim=(0.5, 50))
+    ax.set_yticks([1, 10], ["1", "10"])
+    ax.legend(frameon=False, fontsize=7)

@@ -1,0 +1,146 @@
+"""A run that `fit` is still writing: a page that says how far it is and what is there already, and becomes the map when all is there."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flask import Flask, Response, abort
+
+from plan2vec.config import Config
+from plan2vec.explorer.session import frame_png
+from plan2vec.learning.training import Journal
+from plan2vec.runs.folder import PRODUCTS, describe_graph, read_config, read_data
+
+STAGES = {file: name.replace("_", " ") for name, file in PRODUCTS.items()}  # words for each product, in the order of making
+REFRESH = 3  # seconds
+LONG_QUIET = 120  # seconds without a new file or line after which the page says that the fit may have ended
+NUM_PICTURES = 12  # frames shown
+PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="{refresh}">
+<title>plan2vec explorer: fit under way</title><style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #1c1c1c; }}
+h1 {{ font-size: 21px; }} .done {{ color: #00573f; }} .now {{ font-weight: 600; }} .later, .quiet {{ color: #555; }}
+img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #d5d5d5; margin-right: 4px; }}
+</style></head><body><h1>{title}</h1>{body}
+<p class="quiet">This page looks again every {refresh} seconds and becomes the map when all is there.</p></body></html>"""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a fit is."""
+
+    finished: tuple[str, ...]  # products that are there
+    stage: str  # what is being made, in words
+    update: int | None  # the last one that was written down, where the stage learns
+    num_updates: int | None
+    quiet: float  # seconds since the folder last changed
+
+
+def is_finished(folder: Path) -> bool:
+    return (folder / "config.json").exists() and all((folder / name).exists() for name in PRODUCTS.values())
+
+
+def read_progress(folder: Path) -> Progress:
+    """How far the fit of a folder is, from what it has written."""
+    finished = tuple(name for name in STAGES if (folder / name).exists())
+    quiet = time.time() - max(path.stat().st_mtime for path in (folder, *folder.glob("*.json*")))
+    if not (folder / "config.json").exists():  # written after the recordings
+        return Progress(finished, "recordings", None, None, quiet)
+    missing = [name for name in STAGES if name not in finished]
+    product = missing[0] if missing else "vectors.npy"
+    return Progress(finished, STAGES[product], *_updates(folder, product, read_config(folder)), quiet)
+
+
+def _updates(folder: Path, product: str, config: Config) -> tuple[int | None, int | None]:
+    """The last update written down of a stage that learns, and how many it takes."""
+    walks = config.variant == "value-iteration"
+    map_updates = config.value_iteration.num_updates if walks else config.embedding.num_updates
+    stages = {
+        "local_metric.safetensors": (("local_metric", "stacked_metric"), config.local_metric.num_updates),
+        "embedding.safetensors": (("embedding",), map_updates),
+    }
+    if product not in stages:
+        return None, None
+    names, num_updates = stages[product]
+    written = [line["update"] for line in Journal(folder).records() if line.get("stage") in names and "update" in line]
+    return (written[-1] if written else 0), num_updates
+
+
+# ---------------------------------------------------------------------------------------------------- the page
+
+
+def page_of(folder: Path) -> str:
+    progress = read_progress(folder)
+    count = "" if progress.num_updates is None else f", update {progress.update:,} of {progress.num_updates:,}"
+    title = f"fit is under way: {progress.stage}{count}"
+    return PAGE.format(refresh=REFRESH, title=escape(title), body="".join([*_stages(progress), *_silence(progress), *_known(folder)]))
+
+
+def _stages(progress: Progress) -> list[str]:
+    done = [f'<li class="done">{STAGES[name]}: done</li>' for name in progress.finished]
+    now = [] if progress.stage == "recordings" else [f'<li class="now">{progress.stage}: under way</li>']
+    later = [words for name, words in STAGES.items() if name not in progress.finished and words != progress.stage]
+    return ["<ol>", *done, *now, *(f'<li class="later">{words}: to come</li>' for words in later), "</ol>"]
+
+
+def _silence(progress: Progress) -> list[str]:
+    if progress.quiet < LONG_QUIET:
+        return []
+    minutes = round(progress.quiet / 60)
+    return [f"<p><b>Nothing was written for {minutes} min.</b> If fit has ended, the same plan2vec fit command continues it.</p>"]
+
+
+def _known(folder: Path) -> list[str]:
+    """The recordings and the graph, as far as they are there."""
+    if not (folder / "config.json").exists():
+        return []
+    sequences = read_data(folder)
+    numbers = np.linspace(0, sequences.num_frames - 1, min(NUM_PICTURES, sequences.num_frames)).astype(int)
+    images = "".join(f'<img src="/frame/{number}.png" alt="frame {number}" title="frame {number}">' for number in numbers)
+    facts = f"{sequences.source}: {sequences.num_frames:,} frames in {len(np.unique(sequences.sequence)):,} sequences"
+    known = [f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{images}</p>"]
+    if (folder / "graph.npz").exists():
+        known.append(f"<h2>Graph</h2><p>{escape(describe_graph(folder / 'graph.npz'))}</p>")
+    return known
+
+
+# ---------------------------------------------------------------------------------------------------- the server
+
+
+def waiting_server(folder: Path) -> Flask:
+    """The page of a fit under way."""
+    server = Flask("plan2vec.explorer.underway", static_folder=None)
+
+    @server.route("/")
+    def page() -> Response:
+        return Response(page_of(folder), headers={"Cache-Control": "no-store"})
+
+    @server.route("/frame/<int:number>.png")
+    def frame(number: int) -> Response:
+        sequences = read_data(folder) if (folder / "config.json").exists() else None
+        if sequences is None or number >= sequences.num_frames:
+            abort(404)
+        return Response(frame_png(sequences, number), mimetype="image/png", headers={"Cache-Control": "no-store"})
+
+    return server
+
+
+class Becoming:
+    """A WSGI application: one that waits, until the run is finished; then the one that `make` gives."""
+
+    def __init__(self, folder: Path, waiting: Callable, make: Callable[[], Callable]):
+        self._folder, self._current, self._make = folder, waiting, make
+        self._is_made = False
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        if not self._is_made and is_finished(self._folder):
+            with self._lock:
+                if not self._is_made:
+                    self._current = self._make()
+                    self._is_made = True
+        return self._current(environ, start_response)

@@ -1,0 +1,78 @@
+"""Stage 2: the recorded steps, and the loop closures that can be believed, as one graph.
+
+local metric -> near pairs -> believed closures -> graph
+                neighbors     closures             build
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from plan2vec.config import Config
+from plan2vec.data import Sequences, equal_frames
+from plan2vec.graph.build import BuiltGraph, build_graph
+from plan2vec.graph.closures import MAX_RADIUS, choose_closures
+from plan2vec.graph.neighbors import NearPairs, near_pairs
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.recorded_pairs import recorded_pairs
+from plan2vec.learning.training import Journal
+from plan2vec.local_metric import LocalMetric, StackedMetric, local_vectors, pair_distances
+from plan2vec.search.shortest_paths import connected_parts
+
+ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
+
+
+def join_frames(
+    recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
+    journal: Journal = Journal(),
+) -> BuiltGraph:  # fmt: skip
+    """The graph of the usable frames (all, where none are named). Where one stood still only the first frame gets closures."""
+    usable = np.ones(recorded.num_frames, bool) if usable is None else usable
+    sequence, still_since = recorded.sequence, recorded.still_since
+    joinable = usable & (still_since == np.arange(len(still_since)))
+    first = recorded_pairs(recorded, usable, 1).first[0]
+    steps = pair_distances(metric, images, first, first + 1)
+    reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
+    candidates = candidate_pairs(metric, images, np.flatnonzero(joinable), reach, config)
+    chosen = choose_closures(candidates, steps, sequence, first_duplicates(recorded.frames, joinable), config, images.device)
+    graph = build_graph(sequence, chosen.pairs, recorded.step_length, config.directed, usable, still_since)
+    built = BuiltGraph(graph, chosen.radius, chosen.reason)
+    journal.say(built.report)
+    warn_about_parts(built, usable, journal)
+    return built
+
+
+def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:
+    """(n,) the first of the joinable frames that a joinable frame equals to the last pixel; -1 for the others."""
+    numbers = np.flatnonzero(joinable)
+    first, which = equal_frames(frames, numbers)
+    duplicate = np.full(len(frames), -1)
+    duplicate[numbers] = first[which]
+    return duplicate
+
+
+def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, config: Config) -> NearPairs:
+    """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores the nearest by its Siamese companion."""
+    vectors, closures = local_vectors(metric, images)[numbers], config.closures
+    stacked = isinstance(metric, StackedMetric)
+    within = np.inf if stacked else reach
+    most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else closures.max_neighbors
+    found = near_pairs(vectors, within, most, images.device, closures.neighbors or "exact")
+    found = replace(found, first=numbers[found.first], second=numbers[found.second])
+    if not stacked:
+        return found
+    there = pair_distances(metric, images, found.first, found.second)
+    back = pair_distances(metric, images, found.second, found.first)
+    scored = replace(found, distance=(there + back) / 2)  # the network is not symmetric by itself
+    return scored.select(scored.distance <= reach)
+
+
+def warn_about_parts(built: BuiltGraph, usable: np.ndarray, journal: Journal) -> None:
+    """A map of several parts is no failure, but the user should know, and know what to do."""
+    _, part = connected_parts(built.graph)
+    num_parts = len(np.unique(part[usable]))  # no edge leads to a frame that is not usable
+    if num_parts > 1:
+        journal.say(
+            f"warning: the graph has {num_parts} parts that never meet; plans exist inside each. "
+            f"Remedy: record sequences that overlap, or raise --radius (now {built.radius:.2f} steps) or --max-gap"
+        )

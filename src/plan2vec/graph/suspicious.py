@@ -1,0 +1,51 @@
+"""Closures that a person should look at first: those that most shortest paths run through.
+
+A false closure is a short cut, so most shortest paths use it; a true one in a narrow place is used as often.
+"""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from plan2vec.graph.build import closure_entries, edge_rows
+from plan2vec.search.shortest_paths import distances_from
+
+SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
+
+
+def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32) -> list[dict]:
+    """The closures that most shortest paths run through: [{first, second, distance, paths}], the most used first.
+
+    `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A false closure is a
+    short cut, so it draws paths; a person can look at these few frame pairs.
+    """
+    sources = rng.choice(graph.shape[0], min(num_sources, graph.shape[0]), replace=False)
+    uses = count_path_uses(graph, sources)
+    row, column = edge_rows(graph), graph.indices
+    closure = closure_entries(graph, sequence) & ~((sequence[row] == sequence[column]) & (np.abs(row - column) < SOON))
+    low, high = np.minimum(row, column)[closure], np.maximum(row, column)[closure]
+    key, where = np.unique(low.astype(np.int64) * graph.shape[0] + high, return_inverse=True)
+    total = np.bincount(where, uses[closure], len(key))
+    distance = np.zeros(len(key))
+    distance[where] = graph.data[closure]
+    num_paths = len(sources) * graph.shape[0]
+    return [
+        {"first": int(key[k] // graph.shape[0]), "second": int(key[k] % graph.shape[0]),
+         "distance": round(float(distance[k]), 3), "paths": round(float(total[k] / num_paths), 5)}
+        for k in np.argsort(-total, kind="stable")[:num] if total[k] > 0
+    ]  # fmt: skip
+
+
+def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:
+    """(nnz,) how many shortest paths from the sources to all frames run over each stored edge."""
+    n = graph.shape[0]
+    uses = np.zeros(graph.nnz, np.int64)
+    _, before = distances_from(graph, sources, predecessors=True)
+    entry = csr_array((np.arange(1, graph.nnz + 1), graph.indices, graph.indptr), shape=graph.shape)
+    for tree in before:
+        walker = np.flatnonzero(tree >= 0)
+        while len(walker):
+            previous = tree[walker]
+            edges, times = np.unique(previous.astype(np.int64) * n + walker, return_counts=True)
+            uses[np.asarray(entry[edges // n, edges % n]).ravel() - 1] += times
+            walker = previous[tree[previous] >= 0]
+    return uses

@@ -1,0 +1,271 @@
+"""A map that grows and is corrected: new recordings are added to a finished run, and struck closures leave its embedding too.
+
+    new frames -> local metric (as it is) -> closures within the run's radius, supported by old and new recordings
+               -> edges appended to the graph -> embedding fine-tuned from where it stands -> vectors of all frames
+
+Old frames keep their numbers and old edges their lengths; new frames get the numbers after them. The run folder changes at
+one moment, when everything new is written (`replace_together.py`): killed at any time, it is the old run or the grown one.
+"""
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from plan2vec.config import setting, with_settings
+from plan2vec.data import Sequences, transitions
+from plan2vec.embedding.network import map_vectors
+from plan2vec.embedding.train import fine_tune
+from plan2vec.evaluation import map_numbers
+from plan2vec.files import replacing, write_text
+from plan2vec.graph.build import BuiltGraph, closure_entries, edge_rows, graph_of_edges
+from plan2vec.graph.join import join_frames
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.training import Journal
+from plan2vec.model import Model, load
+from plan2vec.runs.folder import Run, describe, fingerprint, load_graph, read_json, write_index
+from plan2vec.runs.replace_together import replacing_together
+from plan2vec.runs.struck import drop_struck, read_judged
+from plan2vec.search.shortest_paths import connected_parts
+
+FINE_TUNING_SHARE = 1 / 3  # updates of a fine-tuning over those of the fit
+NUM_NAMED = 10  # parts named in a warning
+FRAMES_AT_ONCE = 1024  # copied at a time
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The map after a change, and what changed."""
+
+    model: Model
+    report: dict[str, object]
+
+
+def add(
+    run: str | Path, sequences: Sequences, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
+    encoder: str | None = None,
+) -> Grown:  # fmt: skip
+    """Add recordings to a finished run folder: their frames join the graph where closures can be believed, and the map follows.
+
+    `num_updates` of the fine-tuning; None: a third of the fit's. Recordings that are on the map already are not added again.
+    """
+    folder, began = Path(run), time.perf_counter()
+    old = load(folder, device, encoder)
+    if is_on_map(folder, sequences):
+        num_frames = old.sequences.num_frames
+        return Grown(old, {"frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True, "updates": 0, "seconds": 0.0})
+    refuse_unlike(old, sequences)
+    with changing(old, show_progress) as change:
+        joined = change.sequences = write_joined(change, folder, old.sequences, sequences)
+        built = append_to_graph(load_graph(folder / "graph.npz"), old, joined.without_truth())
+        change.write("graph", built)
+        built = replace(built, graph=drop_struck(built.graph, joined.sequence, change.struck))
+        warn_about_unreached(built, old.sequences.num_frames, change.journal)
+        updates = write_map(change, old, built.graph, num_updates)
+        seconds = finish(change, "add", began)
+    model = load(folder, device, encoder)
+    return Grown(model, growth(old, model) | map_change(old, model) | {"updates": updates, "seconds": seconds})
+
+
+def follow_strikes(
+    run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False, encoder: str | None = None
+) -> Grown:
+    """Fine-tune the map of a run folder to its graph without the closures that are struck now."""
+    folder, began = Path(run), time.perf_counter()
+    old = load(folder, device, encoder)
+    with changing(old, show_progress) as change:
+        updates = write_map(change, old, old.graph, num_updates)
+        seconds = finish(change, "follow_strikes", began)
+    model = load(folder, device, encoder)
+    return Grown(model, map_change(old, model) | {"updates": updates, "seconds": seconds})
+
+
+def is_on_map(folder: Path, sequences: Sequences) -> bool:
+    """Whether a run was fitted to these recordings, or they were added to it before."""
+    data = read_json(folder / "data.json")
+    return fingerprint(sequences) in {data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))}
+
+
+@contextmanager
+def changing(old: Model, show_progress: bool) -> Iterator[Run]:
+    """Where new products of a finished run are written; its metrics.jsonl goes on, without the lines of an earlier fine-tuning."""
+    folder = old.folder
+    assert folder is not None
+    with replacing_together(folder) as staged:
+        lines = [line for line in Journal(folder).records() if line["stage"] != "fine_tuning"]
+        write_text(staged / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+        journal = Journal(staged, show_progress, checkpoint_seconds=math.inf)
+        yield Run(staged, old.sequences, old.config, journal, struck=read_judged(folder).struck)
+
+
+def refuse_unlike(old: Model, new: Sequences) -> None:
+    """Recordings that cannot be on one map with the old ones."""
+    then = old.sequences
+    if then.frame_shape != new.frame_shape or then.frames.dtype != new.frames.dtype:
+        raise ValueError(
+            f"{new.source}: expected frames of shape {then.frame_shape} and type {then.frames.dtype}, as on the map, "
+            f"but they have shape {new.frame_shape} and type {new.frames.dtype}; read them as the map's were read"
+        )
+    if old.config.holdout > 0:
+        raise ValueError(f"a map fitted with --holdout {old.config.holdout} cannot grow, because its split would change; fit it without")
+
+
+# ---------------------------------------------------------------------------------------------------- recordings
+
+
+def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> Sequences:
+    """Old and new recordings end to end, frames copied a part at a time and then memory-mapped."""
+    assert change.folder is not None
+    path = change.folder / "frames.npy"
+    with replacing(path) as temporary:
+        write_end_to_end(temporary, old.frames, new.frames)
+    joined = join_recorded(old, new, np.load(path, mmap_mode="r", allow_pickle=False), change.journal)
+    added = {"source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames, "first_frame": old.num_frames}
+    data = read_json(folder / "data.json")
+    parts = {"fitted": data.get("fitted", data["fingerprint"]), "added": [*data.get("added", []), added]}
+    described = describe(joined) | parts
+    write_text(change.folder / "data.json", json.dumps(described, indent=1))
+    write_index(change.folder, joined)
+    return joined
+
+
+def write_end_to_end(path: Path, old: np.ndarray, new: np.ndarray) -> None:
+    """Two arrays as one .npy file, a part in memory at a time."""
+    copied = np.lib.format.open_memmap(path, "w+", old.dtype, (len(old) + len(new), *old.shape[1:]))
+    for offset, array in ((0, old), (len(old), new)):
+        for first in range(0, len(array), FRAMES_AT_ONCE):
+            part = array[first : first + FRAMES_AT_ONCE]
+            copied[offset + first : offset + first + len(part)] = part
+    copied.flush()
+
+
+def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: Journal = Journal()) -> Sequences:
+    """What was recorded beside the frames: kept where both have it. New sequences are numbered after the old labels."""
+    number = np.cumsum(np.diff(new.sequence, prepend=new.sequence[0]) != 0)
+    recorded: dict[str, np.ndarray | None] = {"step_length": joined_step_length(old, new)}
+    for name in ("position", "action", "time"):
+        then, now = getattr(old, name), getattr(new, name)
+        if then is not None and now is not None and then.shape[1:] == now.shape[1:]:
+            recorded[name] = np.concatenate((then, now))
+            continue
+        recorded[name] = None
+        if then is not None:
+            journal.say(f"warning: the new recordings have no {name} like the map's, so {name} is dropped from the run")
+    domain = old.domain if old.domain == new.domain else None
+    sequence = np.concatenate((old.sequence, old.sequence.max() + 1 + number))
+    return replace(old, frames=frames, sequence=sequence, domain=domain, **recorded)  # type: ignore[arg-type]
+
+
+def joined_step_length(old: Sequences, new: Sequences) -> np.ndarray | None:
+    """Step lengths where the map has them; new recordings without them get the old median, which weighs 1."""
+    if old.step_length is None:
+        return None
+    length = new.step_length
+    if length is None:
+        length = np.full(new.num_frames, median_step(old))
+    return np.concatenate((old.step_length, length))
+
+
+def median_step(sequences: Sequences) -> float:
+    """The recorded step length that weighs 1."""
+    return float(np.median(np.asarray(sequences.step_length)[transitions(sequences.sequence)]))
+
+
+# ---------------------------------------------------------------------------------------------------- graph
+
+
+def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGraph:
+    """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
+    num_old = built.graph.shape[0]
+    images, config = FrameTensors(joined.frames, old.device), replace(old.config, radius=built.radius)
+    found = join_frames(joined, old.local_metric, config, images).graph
+    row, column, value = edge_rows(found), found.indices, found.data.copy()
+    if joined.step_length is not None:  # the unit stays that of the old recordings
+        value[~closure_entries(found, joined.sequence)] *= median_step(joined) / median_step(old.sequences)
+    new = (row >= num_old) | (column >= num_old)
+    graph = graph_of_edges(
+        np.concatenate((edge_rows(built.graph), row[new])), np.concatenate((built.graph.indices, column[new])),
+        np.concatenate((built.graph.data, value[new])), joined.num_frames,
+    )  # fmt: skip
+    new_old, new_new = closure_counts(graph, joined.sequence, num_old)
+    report = f"{built.report}; {joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures, {new_old:,} to old frames"
+    return BuiltGraph(graph, built.radius, report)
+
+
+def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tuple[int, int]:
+    """Closures between a new frame and an old one, and between two new frames."""
+    row, column = edge_rows(graph), graph.indices
+    counted = closure_entries(graph, sequence) & (row < column) & (column >= num_old)
+    return int(np.count_nonzero(counted & (row < num_old))), int(np.count_nonzero(counted & (row >= num_old)))
+
+
+def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> None:
+    """New frames that no path joins to an old one are no failure, but the user should know, and know what to do."""
+    _, part = connected_parts(built.graph)
+    unreached = np.setdiff1d(part[num_old:], part[:num_old])
+    if not len(unreached):
+        return
+    num_frames, names = int(np.isin(part, unreached).sum()), ", ".join(map(str, unreached[:NUM_NAMED]))
+    journal.say(
+        f"warning: {num_frames:,} of the {len(part) - num_old:,} new frames are joined to nothing on the old map; they form parts of their "
+        f"own: {len(unreached):,} ({names}{', ...' if len(unreached) > NUM_NAMED else ''}), and plans exist inside each. Remedy: record "
+        f"sequences that pass places on the map, or fit all recordings anew (the radius stays {built.radius:.2f} steps)"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- map
+
+
+def write_map(change: Run, old: Model, graph: csr_array, num_updates: int | None) -> int:
+    """Fine-tune embedding and vectors to the graph, as the fit learned them, and write them; returns the number of updates."""
+    stage = "value_iteration" if old.config.variant == "value-iteration" else "embedding"
+    num_fitted = setting(old.config, f"{stage}.num_updates")
+    if num_updates is not None and num_updates < 1:
+        raise ValueError(f"--num-updates must be at least 1, but is {num_updates}")
+    num_updates = max(1, round(FINE_TUNING_SHARE * num_fitted)) if num_updates is None else num_updates
+    change.journal.say(f"fine-tuning the embedding with {num_updates} updates (the fit had {num_fitted})")
+    seed = int(rng_at(old.config.seed, Stream.GROWING, graph.nnz).integers(2**31))  # other goals than the fit's
+    config = with_settings(old.config, {"seed": seed, f"{stage}.num_updates": num_updates})
+    images = FrameTensors(change.sequences.frames, old.device)
+    embedding = fine_tune(old.embedding, images, graph, config, change.journal)
+    change.write("embedding", embedding)
+    change.write("vectors", map_vectors(embedding, images))
+    return num_updates
+
+
+def finish(change: Run, stage: str, began: float) -> float:
+    """The last line of a change's metrics: its wall time in seconds."""
+    seconds = round(time.perf_counter() - began, 3)
+    change.journal.record(stage=stage, finished=True, seconds=seconds)
+    return seconds
+
+
+def growth(old: Model, new: Model) -> dict[str, object]:
+    """What became more."""
+    num_old = old.sequences.num_frames
+    new_old, new_new = closure_counts(new.graph, new.sequences.sequence, num_old)
+    return {
+        "frames": {"before": num_old, "after": new.sequences.num_frames},
+        "sequences": {name: len(np.unique(model.sequences.sequence)) for name, model in (("before", old), ("after", new))},
+        "closures": {"new_old": new_old, "new_new": new_new},
+        "parts": {"before": connected_parts(old.graph)[0], "after": connected_parts(new.graph)[0]},
+        "embedding_error_all": map_error(new, new.sequences.num_frames),
+    }
+
+
+def map_change(old: Model, new: Model) -> dict[str, object]:
+    """Mean |D - path| / path between old frames, before and after."""
+    num_old = old.sequences.num_frames
+    return {"embedding_error": {"before": map_error(old, num_old), "after": map_error(new, num_old)}}
+
+
+def map_error(model: Model, num_frames: int) -> object:
+    """Mean |D - path| / path between the first `num_frames` frames."""
+    return map_numbers(model.graph, model.distance_between, rng_at(model.config.seed, Stream.GROWING), num_frames)["embedding_error"]

@@ -1,0 +1,1 @@
+"""What learning needs: frames as tensors, networks, the only gradient loop, several processes."""

@@ -1,0 +1,58 @@
+"""Batch normalization whose batch is that of all processes, so that N of them train a network as one does.
+
+The networks of the paper have such layers. Torch's own version (SyncBatchNorm) works on GPUs only.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from plan2vec.learning import processes
+
+
+class SharedBatchNorm(_BatchNorm):
+    """[b, channels, ...] -> the same shape; in training mean and variance are taken over the shares of all processes."""
+
+    def __init__(self, layer: _BatchNorm):
+        super().__init__(layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats)
+        self.weight, self.bias = layer.weight, layer.bias
+        self.running_mean, self.running_var, self.num_batches_tracked = layer.running_mean, layer.running_var, layer.num_batches_tracked
+        self.train(layer.training)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Any number of axes will do."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training or processes.size() == 1:
+            return super().forward(input)
+        images, axes = input.float(), (0, *range(2, input.ndim))
+        shape = (1, -1, *(1,) * (input.ndim - 2))
+        num = processes.total(torch.tensor(images.numel() / images.shape[1], device=input.device))
+        mean = processes.total(images.sum(axes)) / num
+        centred = images - mean.view(shape)
+        variance = processes.total(centred.square().sum(axes)) / num
+        self._remember(mean.detach(), variance.detach() * num / (num - 1))
+        normal = centred * (variance + self.eps).rsqrt().view(shape)
+        if self.affine:
+            normal = normal * self.weight.view(shape) + self.bias.view(shape)
+        return normal.to(input.dtype)
+
+    def _remember(self, mean: Tensor, variance: Tensor) -> None:
+        """The running statistics that evaluation uses."""
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked.add_(1)
+        share = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(variance, share)
+
+
+def share_statistics(module: nn.Module) -> None:
+    """Replaces the batch normalization layers inside a module, keeping their parameters; alone it does nothing."""
+    if processes.size() == 1:
+        return
+    for name, layer in module.named_children():
+        if isinstance(layer, _BatchNorm) and not isinstance(layer, SharedBatchNorm):
+            setattr(module, name, SharedBatchNorm(layer))
+        else:
+            share_statistics(layer)

@@ -1,0 +1,269 @@
+"""Networks that turn images into vectors, by name."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plan2vec.learning.frame_tensors import as_images
+
+ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
+FOURIER = "fourier"
+WIDE = ("maze-global",)  # they stay out of bfloat16, in which cuDNN is slow to find the gradient of convolutions 7 pixels wide
+
+
+class Encoder(nn.Module):
+    """A network behind a standardization that belongs to the data: images or vectors -> [b, dim]."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, network: nn.Module, mean: Tensor, deviation: Tensor, narrow: bool = True):
+        super().__init__()
+        self.network = network
+        self.narrow = narrow  # computes in bfloat16 while it learns on a GPU
+        self.register_buffer("mean", mean)
+        self.register_buffer("deviation", deviation)
+
+    def forward(self, images: Tensor) -> Tensor:
+        images = (images - self.mean) / self.deviation
+        with torch.autocast("cuda", torch.bfloat16, enabled=images.is_cuda and self.training and self.narrow, cache_enabled=False):
+            return self.network(images).float()
+
+
+def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
+    """The encoder called `name` for frames of this shape; `module:factory` calls a user's factory(frame_shape, dim) -> nn.Module."""
+    network = make_network(name, tuple(frames.shape[1:]), dim)
+    return Encoder(network, *standardization(frames), narrow=name not in WIDE)
+
+
+def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation a channel (images, [c, 1, 1]) or a coordinate (vectors, [d]), from at most 4,000 frames."""
+    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)])))
+    axes = (0, 2, 3) if sample.ndim == 4 else (0,)
+    mean = sample.mean(dim=axes, keepdim=True)[0]
+    deviation = sample.std(dim=axes, keepdim=True, correction=0)[0]
+    return mean, torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+
+
+def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
+    if ":" in name:
+        return make_users_network(name, frame_shape, dim)
+    if name not in (*ENCODERS, FOURIER):
+        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}, {FOURIER} or module:factory, but is {name!r}")
+    if len(frame_shape) == 1:
+        return fourier(frame_shape[0], dim) if name == FOURIER else mlp(frame_shape[0], dim)
+    if name == FOURIER:
+        raise ValueError(f"encoder {FOURIER!r} is for vectors of few numbers, but frames have shape {frame_shape}; use small")
+    height, width, channels = frame_shape
+    if name == "mlp":
+        return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
+    if name == "resnet18":
+        return resnet18(channels, dim)
+    if name == "maze-global":
+        return _with_linear_end(maze_global_trunk(channels), frame_shape, (dim,), name)
+    trunk = small_trunk(channels, height, width) if name == "small" else medium_trunk(channels, height, width)
+    return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (256, dim), name)
+
+
+def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
+    """The network of a user's module:factory, after a check that it fits. Call it only with a name that the user gave just now."""
+    module, _, factory = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), factory)):
+        raise ValueError(f"encoder {name!r} must be module:factory, two names of Python's, such as networks:make")
+    with _modules_found_in(Path.cwd()):
+        try:
+            make = getattr(importlib.import_module(module), factory)
+        except (ImportError, AttributeError, SyntaxError, ValueError) as error:
+            raise ValueError(
+                f"encoder {name!r} cannot be imported ({error}); expected module:factory, the module installed or in the working directory"
+            ) from None
+        try:
+            network = make(frame_shape, dim)
+        except TypeError as error:
+            raise ValueError(f"encoder {name!r} must be callable as {factory}(frame_shape, dim), but that gives: {error}") from None
+    if not isinstance(network, nn.Module):
+        raise ValueError(f"encoder {name!r} must return an nn.Module, but returns {type(network).__name__}")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise ValueError(f"encoder {name!r} has no parameter that can be trained; put a layer behind what is frozen")
+    _try_network(network, name, frame_shape, dim)
+    return network
+
+
+@contextmanager
+def _modules_found_in(folder: Path) -> Iterator[None]:
+    """Modules in the folder can be imported for a while; it stands last, so that no file there hides an installed package."""
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        last = len(sys.path) - 1 - sys.path[::-1].index(str(folder)) if str(folder) in sys.path else None
+        if last is not None:
+            del sys.path[last]
+
+
+def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], dim: int) -> None:
+    """Refuses a network that does not turn two frames into two vectors."""
+    was_training = network.training
+    frames = torch.zeros(2, *((frame_shape[2], *frame_shape[:2]) if len(frame_shape) == 3 else frame_shape))
+    try:
+        with torch.no_grad():
+            vectors = network.eval()(frames)
+    except (RuntimeError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"encoder {name!r} cannot take frames of shape {list(frames.shape)} ({reason})") from None
+    network.train(was_training)
+    if not isinstance(vectors, Tensor) or vectors.shape != (2, dim):
+        came = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
+        raise ValueError(f"encoder {name!r} must turn frames {list(frames.shape)} into vectors [2, {dim}], but gives {came}")
+
+
+def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
+    return nn.Sequential(nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim))
+
+
+class _Waves(nn.Module):
+    """[b, d] -> [b, d + 2 num]: the numbers themselves, and sines and cosines of random mixtures of them."""
+
+    mixture: Tensor
+
+    def __init__(self, num_inputs: int, num: int, frequency: float):
+        super().__init__()
+        self.register_buffer("mixture", frequency * torch.randn(num_inputs, num))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        waves = vectors @ self.mixture
+        return torch.cat((vectors, waves.sin(), waves.cos()), dim=1)
+
+
+def fourier(num_inputs: int, dim: int, num: int = 64, frequency: float = 3.0) -> nn.Module:
+    """Random Fourier features (Tancik et al., 2020) before the MLP, which by itself is too smooth: places beside each other, with a wall
+    between them and a long way around, would get almost the same vector. `frequency` is in radians a standard deviation of the input.
+    """
+    return nn.Sequential(_Waves(num_inputs, num, frequency), mlp(num_inputs + 2 * num, dim))
+
+
+def small_trunk(channels: int, height: int, width: int) -> nn.Module:
+    """Default: a strided first layer keeps it cheap; halved until 4 pixels of the longer or 1 of the shorter side are left."""
+    layers: list[nn.Module] = [nn.Conv2d(channels, 16, 8, stride=4, padding=3), nn.ReLU()]
+    wide, long, short = 16, max(height, width) // 4, min(height, width) // 4
+    while long > 4 and short > 1:
+        layers += [nn.Conv2d(wide, min(64, 2 * wide), 4, stride=2, padding=1), nn.ReLU()]
+        wide, long, short = min(64, 2 * wide), long // 2, short // 2
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+class _GroupNorm(nn.GroupNorm):
+    """Torch's, but it stays in the precision of its input: autocast would widen it to float32 and narrow it again."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        with torch.autocast("cuda", enabled=False):  # nothing else is ever cast
+            return F.group_norm(input, self.num_groups, self.weight.to(input.dtype), self.bias.to(input.dtype), self.eps)
+
+
+def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
+    """For a moving camera: ten times the work of `small`, and normalized, because it must tell thousands of views apart."""
+    layers: list[nn.Module] = []
+    wide, out, short = channels, 32, min(height, width)
+    for kernel in (5, 3, 3, 3):
+        stride = 2 if short > 1 else 1
+        layers += [nn.Conv2d(wide, out, kernel, stride, kernel // 2), _GroupNorm(8, out), nn.ReLU()]
+        wide, out, short = out, min(128, 2 * out), short // stride
+    while max(height, width) // 16 > 4:  # larger frames are halved until at most 4 pixels of the longer side are left
+        layers += [nn.Conv2d(wide, wide, 3, 2, 1), _GroupNorm(8, wide), nn.ReLU()]
+        height, width = height // 2, width // 2
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+def maze_global_trunk(channels: int) -> nn.Module:
+    """The paper's `GlobalMetricConvL2` (Maze), written for 64 x 64."""
+    layers: list[nn.Module] = []
+    wide = channels
+    for out, stride in ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2)):
+        layers += [nn.Conv2d(wide, out, 7, stride), nn.BatchNorm2d(out), nn.ReLU()]
+        wide = out
+    return nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
+
+
+def maze_local_trunk(channels: int) -> nn.Module:
+    """The paper's `LocalMetricConvLarge` (Maze): two frames stacked, so `channels` is twice a frame's."""
+    layers: list[nn.Module] = []
+    wide = channels
+    for out in (32, 64, 64, 32):
+        layers += [nn.Conv2d(wide, out, 4, stride=2), nn.BatchNorm2d(out), nn.ReLU()]
+        wide = out
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+def deep_local_trunk(channels: int) -> nn.Module:
+    """The paper's `LocalMetric` (Rope and StreetLearn): two frames stacked."""
+    layers: list[nn.Module] = []
+    wide = channels
+    for stride in (2, 2, 1, 1, 1, 1):
+        layers += [nn.Conv2d(wide, 128, 4, stride), nn.BatchNorm2d(128), nn.ReLU()]
+        wide = 128
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+STACKED = {"maze-local": maze_local_trunk, "deep-local": deep_local_trunk}
+
+
+def make_stacked(name: str, frame_shape: tuple[int, ...]) -> nn.Module:
+    """The paper's local-metric networks: two frames stacked along the channels [b, 2c, h, w] -> one number [b, 1]."""
+    if name not in STACKED:
+        raise ValueError(f"a stacked local metric needs the network {' or '.join(STACKED)}, but got {name!r}")
+    if len(frame_shape) != 3:
+        raise ValueError(f"a stacked local metric needs images, but frames have shape {frame_shape}; use the siamese architecture")
+    height, width, channels = frame_shape
+    trunk = STACKED[name](2 * channels)
+    return _with_linear_end(trunk, (height, width, 2 * channels), (128, 100, 1), name)
+
+
+def _with_linear_end(trunk: nn.Module, frame_shape: tuple[int, ...], sizes: tuple[int, ...], name: str) -> nn.Module:
+    """The trunk and linear layers of the given sizes with ReLU between; the trunk's output size is found by trying it."""
+    height, width, channels = frame_shape
+    try:
+        with torch.no_grad():
+            num_inputs = trunk.eval()(torch.zeros(1, channels, height, width)).shape[1]
+    except RuntimeError:
+        raise ValueError(
+            f"the network {name!r} is too deep for frames of {height} x {width}; use larger frames or --encoder mlp, which takes any size"
+        ) from None
+    layers: list[nn.Module] = []
+    for size in sizes:
+        layers += [nn.Linear(num_inputs, size), nn.ReLU()]
+        num_inputs = size
+    return nn.Sequential(trunk, *layers[:-1]).train()
+
+
+class _Residual(nn.Module):
+    """ResNet's basic block: two 3 x 3 convolutions beside a shortcut."""
+
+    def __init__(self, channels: int, out: int, stride: int):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
+            nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out),
+        )  # fmt: skip
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels != out:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.relu(self.body(images) + self.shortcut(images))
+
+
+def resnet18(channels: int, dim: int) -> nn.Module:
+    """ResNet-18 (He et al., 2016), the paper's trunk for rope and streets, with `dim` outputs."""
+    layers: list[nn.Module] = [nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    wide = 64
+    for out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [_Residual(wide, out, stride), _Residual(out, out, 1)]
+        wide = out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))

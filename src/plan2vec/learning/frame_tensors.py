@@ -1,0 +1,81 @@
+"""Where frames (uint8 arrays) become images (float tensors): the one border between numpy and torch."""
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from plan2vec.data import chunks
+from plan2vec.learning.processes import concatenated
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have been sent to the device already
+
+
+class FrameTensors:
+    """Frames by number, as float tensors on a device: images [b, channels, height, width] in 0..1, or vectors [b, d]."""
+
+    def __init__(self, frames: np.ndarray, device: torch.device, keep: bool = True):
+        self.frames = frames
+        self.device = device
+        self.keep = keep  # all of them on a GPU that has room for them
+
+    @cached_property
+    def resident(self) -> Tensor | None:
+        """All frames on a GPU that has room for them, from the first time they are asked for; else None."""
+        if not self.keep or self.device.type != "cuda" or self.frames.nbytes >= torch.cuda.mem_get_info(self.device)[0] // 2:
+            return None
+        return copy_to(self.device, self.frames)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __call__(self, numbers: Array) -> Tensor:
+        if self.resident is not None:
+            return as_images(self.resident[on_device(numbers, self.device)])
+        on_host = numbers.cpu().numpy() if isinstance(numbers, Tensor) else numbers
+        return as_images(torch.from_numpy(self.frames[on_host]).to(self.device))
+
+    def batches(self, size: int = 1024) -> list[np.ndarray]:
+        """The numbers of all frames in order, `size` at a time."""
+        return [np.arange(first, min(first + size, len(self))) for first in range(0, len(self), size)]
+
+
+def on_device(numbers: Array, device: torch.device) -> Tensor:
+    return torch.as_tensor(numbers).to(device)
+
+
+def copy_to(device: torch.device, frames: np.ndarray) -> Tensor:
+    """All frames on the device, read in order and copied a part at a time: main memory never holds a second copy of them."""
+    copied = torch.empty(frames.shape, dtype=torch.from_numpy(np.array(frames[:1])).dtype, device=device)
+    for part in chunks(frames, len(frames)):
+        copied[part] = torch.from_numpy(np.array(frames[part])).to(device)
+    return copied
+
+
+def as_images(frames: Tensor) -> Tensor:
+    """uint8 [b, h, w, c] to float [b, c, h, w] in 0..1; vectors [b, d] stay as they are."""
+    if frames.dtype == torch.uint8:
+        return frames.permute(0, 3, 1, 2) / 255
+    return frames.float()
+
+
+@torch.no_grad()
+def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
+    """(n, dim) float32 vectors of all frames, in evaluation mode."""
+    encoder.eval()
+    return concatenated(frames.batches(), lambda numbers: encoder(frames(numbers)).float().cpu().numpy())
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes a GPU where there is one. Of several GPUs only the current one: kernels and captured updates run there."""
+    if name not in DEVICES:
+        raise ValueError(f"device must be one of {', '.join(DEVICES)}, but is {name!r}; choose among GPUs by CUDA_VISIBLE_DEVICES")
+    if name != "auto":
+        if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
+            raise ValueError(f"device {name} was asked for but this machine has none; use --device auto")
+        return torch.device(name)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")

@@ -1,0 +1,31 @@
+"""Every stream of random numbers has a name. What is drawn is a function of (seed, stream, number of the draw) alone.
+
+Then a killed run needs no stored random state to continue with the same numbers. Streams that share a number never meet in one program.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Stream(IntEnum):
+    """Who draws."""
+
+    METRIC_SPLIT = 0  # sequences that the local metric's accuracy is measured on
+    METRIC = 1  # its updates; 2: of a stacked one
+    METRIC_ACCURACY = 3
+    METRIC_ON_ALL = 4  # its last updates; 5: of a stacked one
+    MAP_SCALE = 10
+    MAP_UPDATE = 11
+    MAP_GOALS = 12
+    VALUE_UPDATE = 13
+    VALUE_WALKS = 14
+    HOLDOUT = 20
+    GROWING = 30
+    PICTURES = 40
+    EXPLORER = 41
+
+
+def rng_at(*numbers: int) -> np.random.Generator:
+    """The random numbers of one draw: a function of (seed, stream, ...) alone."""
+    return np.random.default_rng(numbers)

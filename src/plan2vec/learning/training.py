@@ -1,0 +1,209 @@
+"""The only gradient loop: schedule, progress, log, checkpoints.
+
+The batch of an update must be a function of the update's number alone (`rng_at`). Then a checkpoint needs no random
+state, and a killed run that continues gives the same bytes as one that was never killed. Several processes (`processes.py`)
+cut the same batch into shares (`in_shares` in the losses), so their number changes the result by rounding only, and may change too.
+"""
+
+import copy
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeGuard, TypeVar
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from plan2vec.files import own_folder, replacing
+from plan2vec.learning.adam import Adam
+from plan2vec.learning.batch_norm import share_statistics
+from plan2vec.learning.captured import CapturedUpdate, Step
+from plan2vec.learning.processes import agree, average_gradients, first_does
+
+NUM_LOG_LINES = 100  # lines in metrics.jsonl a stage
+M = TypeVar("M", bound=nn.Module)
+WARM_UP = 0.05  # share of the updates in which the learning rate rises
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Where a run tells how it goes: a progress bar, metrics.jsonl, checkpoints. Without a folder it writes nothing."""
+
+    folder: Path | None = None
+    show_progress: bool = False
+    checkpoint_seconds: float = 10.0  # time between two checkpoints
+
+    def say(self, text: str) -> None:
+        if self.show_progress:
+            Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+
+    def record(self, **values: object) -> None:
+        """One line in metrics.jsonl."""
+        if self.folder:
+            path = self.folder / "metrics.jsonl"
+            if path.is_symlink():
+                raise ValueError(f"{path} must be a file, but is a link, and what it leads to is not written to; remove it and try again")
+            with open(path, "a+b") as file:
+                if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
+                    file.write(b"\n")  # a kill cut the line before
+                file.write(json.dumps(values).encode() + b"\n")
+
+    def records(self) -> list[dict]:
+        path = self.folder / "metrics.jsonl" if self.folder else None
+        if path is None or not path.exists():
+            return []
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]  # a kill can cut a line
+
+    def checkpoint(self, stage: str) -> Path | None:
+        return own_folder(self.folder, "checkpoints") / f"{stage}.safetensors" if self.folder else None
+
+    @contextmanager
+    def bar(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Calls of the yielded function with the work done so far move a progress bar."""
+        columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), disable=not self.show_progress) as progress:
+            task = progress.add_task(label, total=total)
+            yield lambda done: progress.update(task, completed=done)
+
+
+def train(
+    module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str, journal: Journal
+) -> None:
+    """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there is one.
+
+    Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
+    """
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    optimizer = Adam(parameters, learning_rate)
+    checkpoint = journal.checkpoint(stage)
+    share_statistics(module)
+    first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
+    agree(module)
+    last_saved = time.monotonic()
+    log_every = max(1, num_updates // NUM_LOG_LINES)
+    module.train()
+    make_update = CapturedUpdate(loss_at, optimizer) if _is_captured(loss_at) else partial(_make_update, module, loss_at, optimizer)
+    losses = LossLog(stage, journal)
+    with journal.bar(stage.replace("_", " "), num_updates) as advance:
+        for update in range(first, num_updates):
+            optimizer.set_rate(learning_rate * schedule(update / num_updates))
+            loss = make_update(update)
+            if update % log_every == 0:
+                losses.add(update, loss)
+                advance(update)
+            if checkpoint and time.monotonic() - last_saved > journal.checkpoint_seconds:
+                _save_checkpoint(checkpoint, module, optimizer, update + 1)
+                last_saved = time.monotonic()
+        advance(num_updates)
+    losses.write()
+    optimizer.zero_grad()
+    agree(module)
+    module.eval()
+
+
+class LossLog:
+    """Lines of metrics.jsonl. A loss on a GPU is written down when the next one comes: to wait for it would stop the updates behind it."""
+
+    def __init__(self, stage: str, journal: Journal):
+        self.stage, self.journal = stage, journal
+        self.waiting: tuple[int, Tensor, torch.cuda.Event] | None = None
+
+    def add(self, update: int, loss: Tensor) -> None:
+        self.write()
+        if self.journal.folder is None:
+            return
+        if not loss.is_cuda:
+            self._record(update, loss)
+            return
+        on_host, arrived = torch.empty((), dtype=loss.dtype, pin_memory=True), torch.cuda.Event()
+        on_host.copy_(loss.detach(), non_blocking=True)
+        arrived.record()
+        self.waiting = (update, on_host, arrived)
+
+    def write(self) -> None:
+        """What has not been written yet."""
+        if self.waiting is not None:
+            update, on_host, arrived = self.waiting
+            arrived.synchronize()
+            self._record(update, on_host)
+            self.waiting = None
+
+    def _record(self, update: int, loss: Tensor) -> None:
+        self.journal.record(stage=self.stage, update=update, loss=round(loss.item(), 6))
+
+
+def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: Adam, update: int) -> Tensor:
+    """The loss before the update."""
+    optimizer.zero_grad()
+    loss = loss_at(update)
+    loss.backward()
+    average_gradients(module)
+    optimizer.step()
+    return loss
+
+
+def _is_captured(loss_at: Callable[[int], Tensor]) -> TypeGuard[Step]:
+    return isinstance(loss_at, Step) and loss_at.can_be_captured
+
+
+def frozen_copy(module: M) -> M:
+    """A target network: the same weights, in evaluation mode, never trained itself."""
+    return copy.deepcopy(module).requires_grad_(False).eval()
+
+
+@torch.no_grad()
+def move_towards(target: nn.Module, module: nn.Module, share: float) -> None:
+    """Polyak averaging: the target's weights go this share of the way to the module's; its statistics are taken over."""
+    target.eval()  # what trains it as a part sets its mode too
+    for slow, fast in zip(target.parameters(), module.parameters(), strict=True):
+        slow.lerp_(fast, share)
+    for old, new in zip(target.buffers(), module.buffers(), strict=True):
+        old.copy_(new)
+
+
+def schedule(progress: float) -> float:
+    """Factor on the learning rate: a short linear warm-up, then half a cosine down to 0."""
+    return min(1.0, (progress + 1e-3) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _save_checkpoint(path: Path, module: nn.Module, optimizer: Adam, update: int) -> None:
+    tensors = {f"module.{name}": tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
+    for number, state in optimizer.state().items():
+        tensors |= {f"optimizer.{number}.{name}": value.contiguous() for name, value in state.items()}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary, metadata={"update": str(update)})
+
+
+def _read_checkpoint(path: Path | None) -> tuple[dict[str, Tensor], int]:
+    """The tensors of a checkpoint and the update it continues with; of none: nothing and the first."""
+    if path is None or not path.exists():
+        return {}, 0
+    with safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, int(file.metadata()["update"])
+
+
+def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, optimizer: Adam) -> int:
+    """Module and optimizer as they were; returns the update to go on with."""
+    tensors, update = checkpoint
+    if not tensors:
+        return update
+    device = next(module.parameters()).device
+    module.load_state_dict({name.removeprefix("module."): t.to(device) for name, t in tensors.items() if name.startswith("module.")})
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, number, key = name.split(".")
+            state.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state(state)
+    return update

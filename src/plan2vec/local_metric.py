@@ -1,0 +1,216 @@
+"""Stage 1: a local metric d, learned from recorded steps alone. One step apart is 1, unrelated frames are 2 or more.
+
+In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plan2vec.config import Config, LocalMetricConfig
+from plan2vec.data import Sequences, split_sequences
+from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
+from plan2vec.learning.captured import Step
+from plan2vec.learning.encoders import Encoder, make_encoder, make_stacked
+from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
+from plan2vec.learning.pair_losses import AllFarPairs, all_distances, far_distance_loss, nce_loss, safe_norm
+from plan2vec.learning.processes import concatenated, in_shares
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.recorded_pairs import Pairs, draw_far, draw_judged, draw_neighbors, recorded_pairs, spaced_times
+from plan2vec.learning.training import Journal, train
+
+NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
+NUM_NCE_NEGATIVES = 16  # a stacked metric scores every pair anew, so it sees this many negatives a positive
+
+
+class SiameseMetric(nn.Module):
+    """d(a, b) = scale * |z(a) - z(b)|, in steps."""
+
+    scale: Tensor
+
+    def __init__(self, encoder: Encoder):
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("scale", torch.ones(()))
+
+    def embed(self, images: Tensor) -> Tensor:
+        """[b, ...] -> [b, dim], whose l2 distances are d."""
+        return self.scale * self.encoder(images)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        return safe_norm(self.embed(first) - self.embed(second))
+
+
+class StackedMetric(nn.Module):
+    """The paper's metric: a network on both frames stacked. It has no vectors, so a Siamese metric finds its candidates."""
+
+    scale: Tensor
+
+    def __init__(self, network: Encoder, candidates: SiameseMetric):
+        super().__init__()
+        self.network = network
+        self.candidates = candidates
+        self.register_buffer("scale", torch.ones(()))
+
+    def embed(self, images: Tensor) -> Tensor:
+        return self.candidates.embed(images)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        return self.scale * self.network(torch.cat((first, second), dim=1))[:, 0]
+
+
+LocalMetric = SiameseMetric | StackedMetric
+
+
+@dataclass(frozen=True)
+class TrainedMetric:
+    """A local metric, and its accuracy on sequences it had not seen; None where those hold no step."""
+
+    metric: LocalMetric
+    accuracy: float | None = None
+
+    def to(self, device: torch.device) -> "TrainedMetric":
+        return replace(self, metric=self.metric.to(device))
+
+
+def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConfig) -> LocalMetric:
+    """An untrained metric of the configured architecture."""
+    if config.architecture == "siamese":
+        return SiameseMetric(make_encoder(encoder, frames, config.dim))
+    siamese = SiameseMetric(make_encoder(config.candidates or encoder, frames, config.dim))
+    mean, deviation = siamese.encoder.mean, siamese.encoder.deviation
+    network = Encoder(make_stacked(config.network, tuple(frames.shape[1:])), torch.cat((mean, mean)), torch.cat((deviation, deviation)))
+    return StackedMetric(network, siamese)
+
+
+def train_local_metric(
+    recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None, journal: Journal = Journal()
+) -> TrainedMetric:
+    """Learn d from the usable frames. Its accuracy is measured on a tenth of the sequences; the last updates see these too."""
+    torch.manual_seed(config.seed)
+    usable = np.ones(recorded.num_frames, bool) if usable is None else usable
+    kept, held_out = np.zeros(len(usable), bool), np.zeros(len(usable), bool)
+    kept[usable], held_out[usable] = split_sequences(recorded.sequence[usable], 0.1, rng_at(config.seed, Stream.METRIC_SPLIT))
+    pairs, held_pairs, all_pairs = (recorded_pairs(recorded, some, config.max_gap) for some in (kept, held_out, usable))
+    if not len(pairs.first[0]):
+        raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
+    settings, metric = config.local_metric, build_local_metric(recorded.frames, config.encoder, config.local_metric).to(images.device)
+    _train_on(metric, images, pairs, settings, "", config.seed, journal)
+    measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
+    _train_on(metric, images, all_pairs, last_updates(settings), "_on_all", config.seed, journal)
+    return TrainedMetric(metric, measured)
+
+
+def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
+    """A quarter more updates, gently, on all frames, after the accuracy on held-out ones is known."""
+    return replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
+
+
+def _train_on(
+    metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, phase: str, seed: int, journal: Journal
+) -> None:
+    """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
+    siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
+    first_stream = Stream.METRIC if not phase else Stream.METRIC_ON_ALL
+    step = siamese_step(siamese, images, pairs, config, (seed, first_stream))
+    train(siamese, step, config.num_updates, config.learning_rate, f"local_metric{phase}", journal)
+    if isinstance(metric, StackedMetric):
+        step = stacked_step(metric, images, pairs, config, (seed, first_stream + 1))
+        train(metric.network, step, config.num_updates, config.learning_rate, f"stacked_metric{phase}", journal)
+    if config.loss == "nce":
+        calibrate(siamese, images, pairs)
+        if metric is not siamese:
+            calibrate(metric, images, pairs)
+
+
+def augmentation_of(settings: LocalMetricConfig) -> Augmentation:
+    return Augmentation(settings.shift, settings.brightness, settings.noise)
+
+
+def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]) -> Step:
+    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by construction."""
+    times, change = spaced_times(pairs), augmentation_of(config)
+
+    def draw(update: int) -> tuple[Array, ...]:
+        rng = rng_at(*stream, update)
+        first, gap = draw_neighbors(pairs, config.batch_size, rng)
+        numbers = np.concatenate((first, first + gap))
+        return gap.astype(np.float32), np.stack((numbers, times[numbers])), *draw_changes(change, images, len(numbers), rng)
+
+    def loss(gap: Array, drawn: Array, *changes: Array) -> Tensor:
+        numbers, time = on_device(drawn, images.device)
+        vectors = in_shares(len(numbers), lambda part: metric.embed(augment(images(numbers[part]), change, changes, part)))
+        num = len(gap)
+        first, second = vectors.split(num)
+        near = safe_norm(first - second)
+        far = (time[:, None] - time).abs() > 2 * pairs.max_gap  # [2b, 2b]
+        if config.loss == "nce":
+            return nce_loss(near, all_distances(vectors)[:num], far[:num])
+        far_loss = AllFarPairs.apply(vectors, far, pairs.max_gap, config.loss)
+        return F.smooth_l1_loss(near, on_device(gap, vectors.device)) + config.far_weight * far_loss
+
+    return Step(draw, loss, images)
+
+
+def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]) -> Step:
+    """Identical : neighbour : far = 1 : 1 : far_weight (paper, equation 5), or the paper's equation 4."""
+    num_far = round(config.far_weight * config.batch_size) if config.loss != "nce" else NUM_NCE_NEGATIVES * config.batch_size
+    change = augmentation_of(config)
+
+    def draw(update: int) -> tuple[Array, ...]:
+        rng = rng_at(*stream, update)
+        first, gap = draw_neighbors(pairs, config.batch_size, rng)
+        far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
+        a = np.concatenate((first, first, far_first))
+        b = np.concatenate((first, first + gap, far_second))
+        changes = [drawn for _ in (a, b) for drawn in draw_changes(change, images, len(a), rng)]
+        return gap.astype(np.float32), a, b, *changes
+
+    def loss(gap: Array, a: Array, b: Array, *changes: Array) -> Tensor:
+        sides = ((a, changes[: len(changes) // 2]), (b, changes[len(changes) // 2 :]))
+        d = in_shares(len(a), lambda part: metric(*(augment(images(side[part]), change, drawn, part) for side, drawn in sides)))
+        same, near, far = d.split((len(gap), len(gap), num_far))
+        if config.loss == "nce":
+            negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
+            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()  # equation 4 knows differences of d only
+            return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
+        far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
+        near_loss = F.smooth_l1_loss(near, on_device(gap, d.device))
+        return F.smooth_l1_loss(same, torch.zeros_like(same)) + near_loss + config.far_weight * far_loss
+
+    return Step(draw, loss, images)
+
+
+def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
+    """Noise-contrastive distances have no unit: scale them so that the median recorded step is 1."""
+    first = pairs.first[0]
+    median = float(np.median(pair_distances(metric, images, first, first + 1)))
+    if not median > 0:
+        raise ValueError("the noise-contrastive local metric collapsed: recorded steps have length 0; train longer or use the hinge loss")
+    metric.scale.mul_(1 / median)
+
+
+def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = 4000) -> float | None:
+    """Share of pairs (identical : neighbour : far = 1 : 1 : 2) on the right side of the threshold (paper, Table 3)."""
+    if not any(len(first) for first in pairs.first) or len(pairs.frames) < 2:
+        return None
+    first, second, is_near = draw_judged(pairs, num, rng)
+    return float(np.mean((pair_distances(metric, images, first, second) < NEAR * pairs.max_gap) == is_near))
+
+
+@torch.no_grad()
+def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) local distances of frame pairs, in steps, never negative."""
+    metric.eval()
+    parts = np.array_split(np.arange(len(first)), max(1, len(first) // 2048))
+    distance = concatenated(parts, lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy())
+    return distance.astype(np.float32)
+
+
+def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
+    """(n, dim) vectors in which near frames are searched."""
+    siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
+    return float(siamese.scale) * encode(siamese.encoder, images)

@@ -1,0 +1,1 @@
+"""Figures, film strips, videos, and the report."""

@@ -1,0 +1,109 @@
+"""Pictures made of frames: a plan as a film strip, a contact sheet, pairs of frames side by side."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from plan2vec.data import Sequences
+from plan2vec.model import Model
+from plan2vec.pictures.figures import WIDTH, frame_name, path_figure, plan_words
+from plan2vec.planner import Plan, hop_lengths
+
+MAX_STRIP = 14  # frames of a film strip
+STRIP_WIDTHS = (1.0,) * 7  # columns of the film strip
+PAIR_WIDTHS = (1.0, 1.0, 0.4, 1.0, 1.0, 0.4, 1.0, 1.0)  # three pairs of frames a row, with gaps between
+SHEET_ROWS, SHEET_COLUMNS = 4, 8  # sequences and frames of each on the contact sheet
+
+
+def film_strip(model: Model, plan: Plan) -> Figure:
+    """The frames along a plan, an even choice of at most MAX_STRIP; for vectors, which cannot be looked at, the path instead."""
+    if not is_image(model.sequences):
+        return path_figure(model, [plan])
+    names = lambda numbers: ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]  # noqa: E731
+    if plan.nodes is None:
+        ends = [plan.start, plan.goal]
+        return frame_grid(model.sequences, ends, names(ends), ["start", "goal"], STRIP_WIDTHS, plan_words(plan))
+    shown = np.unique(np.linspace(0, len(plan.nodes) - 1, min(len(plan.nodes), MAX_STRIP)).round().astype(int))
+    numbers = [plan.nodes[k] for k in shown]
+    note = f", {len(shown)} of {len(plan.nodes)} frames shown" if len(shown) < len(plan.nodes) else ""
+    title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
+    return frame_grid(model.sequences, numbers, names(numbers), [*_hop_words(model, plan.nodes, shown), "goal"], STRIP_WIDTHS, title)
+
+
+def _hop_words(model: Model, nodes: list[int], shown: np.ndarray) -> list[str]:
+    """What lies between each frame shown and the next: steps, and the hops where there are several; they add up to the plan's length."""
+    if len(nodes) < 2:
+        return []
+    lengths = hop_lengths(model.graph, nodes)
+    words = []
+    for first, last in pairwise(shown):
+        total = f"{sum(lengths[first:last]):.2f}"
+        words.append(total if last - first == 1 else f"{total} in {last - first} hops")
+    return words
+
+
+def is_image(sequences: Sequences) -> bool:
+    return len(sequences.frame_shape) == 3
+
+
+def frame_grid(
+    sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str], widths: Sequence[float], title: str
+) -> Figure:
+    """Frames in rows of len(widths), with words above and below each; the number -1 is a gray frame, without words nothing."""
+    pixels = sequences.frame_shape[:2]
+    cell = WIDTH / sum(widths)  # all lengths in inches, y down
+    image_width, text = 0.93 * cell, 0.2
+    image_height = min(image_width * pixels[0] / pixels[1], 2 * cell)
+    row_height = image_height + text * (3 if any(below) else 1.5)
+    top = 0.25 + text * (1 + title.count("\n"))
+    height = top + row_height * -(-len(numbers) // len(widths)) + 0.05
+    figure = Figure((WIDTH, height))
+    ax = figure.add_axes((0, 0, 1, 1))
+    left = np.concatenate(((0,), np.cumsum(widths)[:-1])) * cell + 0.035 * cell
+    for k, (number, head, foot) in enumerate(zip(numbers, above, below, strict=True)):
+        x, y = left[k % len(widths)], top + row_height * (k // len(widths)) + text
+        if number >= 0 or head:
+            image = _displayable(sequences.frames[number]) if number >= 0 else np.full(pixels, 230)
+            ax.imshow(image, cmap="gray", vmin=0, vmax=255, extent=(x, x + image_width, y + image_height, y))
+        ax.text(x + image_width / 2, y - 0.03, head, fontsize=8, ha="center", va="bottom")
+        ax.text(x + image_width / 2, y + image_height + 0.04, foot, fontsize=8, ha="center", va="top")
+    ax.text(WIDTH / 2, 0.1, title, fontsize=10, ha="center", va="top")
+    ax.set(xlim=(0, WIDTH), ylim=(height, 0), aspect="auto")
+    ax.set_axis_off()
+    return figure
+
+
+def _displayable(frame: np.ndarray) -> np.ndarray:
+    """(h, w, 3) as it is; of any other number of channels the first, as gray (h, w)."""
+    return frame if frame.shape[2] == 3 else frame[:, :, 0]
+
+
+def contact_sheet(sequences: Sequences) -> Figure:
+    """A few frames in order from several sequences, one sequence a row."""
+    first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
+    last = np.append(first[1:], sequences.num_frames) - 1
+    numbers: list[int] = []
+    for row in np.unique(np.linspace(0, len(first) - 1, SHEET_ROWS).round().astype(int)):
+        inside = np.unique(np.linspace(first[row], last[row], SHEET_COLUMNS).round().astype(int)).tolist()
+        numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
+    above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]
+    title = "one sequence a row; frames as sequence:index"
+    return frame_grid(sequences, numbers, above, [""] * len(numbers), (1.0,) * SHEET_COLUMNS, title)
+
+
+def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
+    """Closures that many shortest paths use, as frame pairs, three a row."""
+    numbers, above, below = [], [], []
+    for k, closure in enumerate(suspicious):
+        gap = k % 3 < 2
+        pair = [closure["first"], closure["second"]]
+        numbers += pair + [-1] * gap
+        above += [f"{number} = {frame_name(model.sequences, number)}" for number in pair] + [""] * gap
+        below += [f"{closure['distance']:.2f} steps", f"{closure['paths']:.2%} of paths"] + [""] * gap
+    title = (
+        "closures that most shortest paths run through: do both frames of a pair show almost the same place?\n"
+        "above: frame number = sequence:index; below: local distance, share of shortest paths that use it"
+    )
+    return frame_grid(model.sequences, numbers, above, below, PAIR_WIDTHS, title)

@@ -1,0 +1,65 @@
+"""plan2vec in one screen: recordings in, graph, metric map and planner out. Start reading here.
+
+recordings -> local metric -> graph            -> shortest distances -> metric map       -> plans
+              local_metric    graph/join          search/               embedding/train     model, planner
+                              graph/closures      embedding/targets
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scipy.sparse import csr_array
+
+from plan2vec.config import Config, settle
+from plan2vec.data import Sequences, training_frames
+from plan2vec.embedding.network import Embedding, map_vectors
+from plan2vec.embedding.train import train_map
+from plan2vec.graph.build import BuiltGraph
+from plan2vec.graph.join import join_frames
+from plan2vec.graph.neighbors import usearch_installed
+from plan2vec.learning.frame_tensors import FrameTensors, choose_device
+from plan2vec.learning.processes import is_first
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.training import Journal
+from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
+from plan2vec.model import Learned, Model
+from plan2vec.runs.folder import open_run
+
+Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
+
+
+def make_anew(name: str, stage: Callable, *arguments: Any) -> Any:
+    return stage(*arguments)
+
+
+def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make = make_anew) -> Learned:
+    """The method. `config` is settled, `images` are the recorded frames on the device; no stage ever sees a position.
+
+    `make` calls a stage. A run folder's also keeps what it made, and reads it where it is there already.
+    """
+    usable = training_frames(recorded.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
+    trained = make("local_metric", train_local_metric, recorded, config, images, usable)
+    built = make("graph", join_frames, recorded, trained.metric, config, images, usable)
+    embedding = make("embedding", train_map, images, built.graph, config)
+    vectors = make("vectors", map_vectors, embedding, images)
+    return Learned(trained, built, embedding, vectors)
+
+
+def fit(
+    recordings: Sequences, config: Config = Config(), out: str | Path | None = None, device: str = "auto", show_progress: bool = False,
+    checkpoint_seconds: float = 10.0, *, local_metric: LocalMetric | None = None, graph: csr_array | None = None,
+    embedding: Embedding | None = None,
+) -> Model:  # fmt: skip
+    """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues.
+
+    `local_metric`, `graph` and `embedding` replace a stage: what is given is used, and only the rest is learned.
+    """
+    target, folder = choose_device(device), Path(out) if out is not None else None
+    journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
+    given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
+             "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}  # fmt: skip
+    run = open_run(folder, recordings, settle(config, recordings, target.type, usearch_installed()), journal, given)
+    recorded = run.sequences.without_truth()
+    learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)
+    return Model(run.sequences, run.config, learned, run.seconds(), folder)

@@ -1,0 +1,211 @@
+"""Stage 5: plans between frames. Greedy and lookahead walk the metric map, A* searches with it, Dijkstra without it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from plan2vec.search.balls import Balls, balls, edge_lengths, neighbor_lists
+from plan2vec.search.shortest_paths import Path, best_first, best_first_many, checked_nodes
+
+Method = Literal["greedy", "lookahead", "astar", "dijkstra"]
+METHODS: tuple[str, ...] = get_args(Method)
+WALKS_AT_ONCE = 4096  # that look one hop ahead
+NODES_AT_ONCE = 2**26  # frames x walks whose visits are marked: 2 x 64 MB
+Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (m,) frames, (m,) goals -> (m,) learned steps between them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An answer of the planner; no path is an answer too."""
+
+    start: int  # frame number; -1: the image is not on the map
+    goal: int
+    method: str
+    nodes: list[int] | None  # start, ..., goal; None: no path found
+    length: float | None  # steps
+    num_expanded: int  # times the neighbours of a frame were asked for
+    num_touched: int  # distinct frames returned by these queries
+    reason: str = ""  # why there is no path
+    touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # the frames that num_touched counts, for pictures
+
+    @property
+    def hops(self) -> int | None:
+        return None if self.nodes is None else len(self.nodes) - 1
+
+
+def make_plan(
+    graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3, memory: bool = False,
+    heuristic_weight: float = 1.0,
+) -> Plan:  # fmt: skip
+    """Plan from frame to frame by one of METHODS; `memory` keeps greedy and lookahead from choosing a frame twice.
+
+    `heuristic_weight` above 1 makes A* trust D more than the steps so far: fewer nodes touched, plans at most so much longer.
+    """
+    return make_plans(graph, distance, np.array([start]), np.array([goal]), method, lookahead, memory, heuristic_weight)[0]
+
+
+def make_plans(
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, lookahead: int = 3, memory: bool = False,
+    heuristic_weight: float = 1.0,
+) -> list[Plan]:  # fmt: skip
+    """Many plans at once, from each start to the goal beside it: the same as one at a time, many times faster."""
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
+    starts, goals = checked_nodes(graph, starts), checked_nodes(graph, goals)
+    tasks = list(zip(starts.tolist(), goals.tolist(), strict=True))
+    if method in ("greedy", "lookahead"):
+        depth = lookahead if method == "lookahead" else 1
+        at_once = max(1, min(WALKS_AT_ONCE // max(1, depth) ** 2, NODES_AT_ONCE // graph.shape[0]))  # balls grow as a room's area does
+        parts = [slice(first, first + at_once) for first in range(0, len(starts), at_once)]
+        return [plan for part in parts for plan in _walk_all(graph, distance, starts[part], goals[part], method, depth, memory)]
+    if method == "dijkstra":
+        paths = [best_first(graph, start, goal) for start, goal in tasks]
+    else:
+        paths = best_first_many(graph, starts, goals, distance, heuristic_weight)
+    return [plan_of(path, start, goal, method) for path, (start, goal) in zip(paths, tasks, strict=True)]
+
+
+def plan_of(path: Path, start: int, goal: int, method: str) -> Plan:
+    """A search's path as an answer of the planner."""
+    if path.nodes is None:
+        reason = "no path leads from start to goal on the graph"
+        return Plan(start, goal, method, None, None, path.num_expanded, path.num_touched, reason, path.touched)
+    return Plan(start, goal, method, path.nodes, path.length, path.num_expanded, path.num_touched, "", path.touched)
+
+
+def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
+    """Steps of every hop of a path on the graph; they add up to the plan's length."""
+    return edge_lengths(graph, np.array(nodes[:-1], np.int64), np.array(nodes[1:], np.int64)).tolist()
+
+
+def _walk_all(
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, depth: int, memory: bool
+) -> list[Plan]:
+    """Again and again to the frame of the `depth`-hop ball that D puts nearest to the goal (the paper's k-step plan-ahead)."""
+    everyone, here = np.arange(len(starts)), starts.copy()
+    visited, touched = (np.zeros((len(starts), graph.shape[0]), bool) for _ in range(2))
+    visited[everyone, starts] = True
+    trace, reasons = [(everyone, starts)], [""] * len(starts)  # (walks, the frame each enters), hop after hop; why a walk ended
+    num_expanded = np.zeros(len(starts), np.int64)
+    going = everyone[starts != goals]
+    while len(going):
+        around = balls(graph, here[going], depth)
+        walk, is_start = going[around.owner], around.parents < 0
+        returned = ~is_start | around.start_touched[around.owner]
+        touched[walk[returned], around.nodes[returned]] = True
+        num_expanded[going] += around.num_expanded
+        place = _nearest(around, goals[going], distance, ~is_start & ~visited[walk, around.nodes] if memory else ~is_start)
+        for which in going[place < 0].tolist():
+            reasons[which] = f"stuck at frame {here[which]}: every neighbour was visited"
+        going, place = going[place >= 0], place[place >= 0]
+        circling = visited[going, around.nodes[place]]  # without memory these walks would go round forever
+        for which, frame in zip(going[circling].tolist(), around.nodes[place[circling]].tolist(), strict=True):
+            reasons[which] = f"{method} goes in a circle at frame {frame}"
+        going, place = going[~circling], place[~circling]
+        passed = [(going[which], frames) for which, frames in around.hops_to(place)]
+        for which, frames in passed if memory else passed[-1:]:  # without memory frames passed on the way chose nothing yet
+            visited[which, frames] = True
+        trace += passed
+        here[going] = around.nodes[place]
+        going = going[here[going] != goals[going]]
+    answers = [frozenset(np.flatnonzero(row).tolist()) for row in touched]
+    plans = []
+    for which, (nodes, length) in enumerate(_paths(graph, trace)):
+        task, cost = (int(starts[which]), int(goals[which]), method), (int(num_expanded[which]), len(answers[which]))
+        if reasons[which]:
+            reason = f"{reasons[which]}; try lookahead, astar or dijkstra"
+            plans.append(Plan(*task, None, None, *cost, reason, answers[which]))
+        else:
+            plans.append(Plan(*task, nodes, length, *cost, "", answers[which]))
+    return plans
+
+
+def _paths(graph: csr_array, trace: list[tuple[np.ndarray, np.ndarray]]) -> list[tuple[list[int], float]]:
+    """Of each walk its frames, in their order, and its length in steps."""
+    walk, frame = (np.concatenate(parts) for parts in zip(*trace, strict=True))
+    order = np.argsort(walk, kind="stable")
+    walk, frame = walk[order], frame[order]
+    hop = np.flatnonzero(walk[1:] == walk[:-1])
+    length = np.bincount(walk[hop], edge_lengths(graph, frame[hop], frame[hop + 1]), minlength=walk[-1] + 1)
+    nodes = np.split(frame, np.flatnonzero(np.diff(walk)) + 1)
+    return [(part.tolist(), steps) for part, steps in zip(nodes, length.tolist(), strict=True)]
+
+
+def _nearest(around: Balls, goals: np.ndarray, distance: Distance, allowed: np.ndarray) -> np.ndarray:
+    """(m,) the place of each ball's allowed frame that D puts nearest to the goal, the goal itself before all; -1 where none is allowed."""
+    places = np.flatnonzero(allowed)
+    owner, nodes = around.owner[places], around.nodes[places]
+    score = distance(nodes, goals[owner]).astype(np.float64)
+    score[nodes == goals[owner]] = -1.0
+    best = np.full(len(goals), -1)
+    if len(places):
+        is_first = np.ones(len(owner), bool)
+        is_first[1:] = owner[1:] != owner[:-1]
+        least = np.minimum.reduceat(score, np.flatnonzero(is_first))
+        winners = places[score == least[np.cumsum(is_first) - 1]][::-1]
+        best[around.owner[winners]] = winners  # reversed, so that the first of equals stays
+    return best
+
+
+@dataclass(frozen=True)
+class Walks:
+    """Many walks at once: column e of `nodes` is a walk; entries after its last hop are -1."""
+
+    nodes: np.ndarray  # (max_hops + 1, num_walks)
+    arrived: np.ndarray  # (num_walks,) bool
+
+
+def walk_many(
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray, epsilon: float, memory: bool,
+    has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray], rng: np.random.Generator,
+) -> Walks:  # fmt: skip
+    """Greedy 1-step walks, all at once: hop to the neighbour with the least D to the goal, with probability epsilon to a random one.
+
+    has_arrived(nodes, goals) is asked before the first hop and after each.
+    """
+    trace = np.full((int(max_hops.max(initial=0)) + 1, len(starts)), -1, np.int64)
+    trace[0] = starts
+    arrived = has_arrived(starts, goals)
+    walking = np.flatnonzero(~arrived & (max_hops > 0))
+    for hop in range(1, len(trace)):
+        if not len(walking):
+            break
+        here = trace[hop - 1, walking]
+        allowed = _unvisited(graph, trace[:hop, walking]) if memory else None
+        following = _next_nodes(graph, distance, here, goals[walking], epsilon, allowed, rng)
+        trace[hop, walking] = following
+        walking = walking[following >= 0]
+        arrived[walking] = has_arrived(trace[hop, walking], goals[walking])
+        walking = walking[~arrived[walking] & (max_hops[walking] > hop)]
+    return Walks(trace, arrived)
+
+
+def _next_nodes(
+    graph: csr_array, distance: Distance, here: np.ndarray, goals: np.ndarray, epsilon: float, allowed: np.ndarray | None,
+    rng: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """(m,) the greedy (or random) neighbour of each node; -1 where there is none."""
+    owner, neighbor = neighbor_lists(graph, here)
+    score = distance(neighbor, goals[owner]).astype(np.float64)
+    score[neighbor == goals[owner]] = -1.0  # the goal itself is recognized
+    random = rng.random(len(here)) < epsilon
+    score[random[owner]] = rng.random(np.count_nonzero(random[owner]))
+    if allowed is not None:
+        score[~allowed] = np.inf
+    least = np.full(len(here), np.inf)
+    np.minimum.at(least, owner, score)
+    best = np.flatnonzero((score == least[owner]) & (score < np.inf))[::-1]
+    following = np.full(len(here), -1)
+    following[owner[best]] = neighbor[best]  # reversed, so that the first of equals stays
+    return following
+
+
+def _unvisited(graph: csr_array, trace: np.ndarray) -> np.ndarray:
+    """(number of neighbours,) bool: the neighbour does not stand in its walk's trace (hops, m)."""
+    owner, neighbor = neighbor_lists(graph, trace[-1])
+    n = graph.shape[0]
+    visited = (trace + np.arange(trace.shape[1]) * n).ravel()
+    return ~np.isin(owner * n + neighbor, visited)

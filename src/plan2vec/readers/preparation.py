@@ -1,0 +1,108 @@
+"""How a picture of any size and kind becomes a frame: the same way for recordings and for an image that is asked for.
+
+crop (pixels of the source) -> gray or RGB, 8 bits, upright -> squashed to height x width (mean over areas)
+
+Whatever the source: 16-bit gray is scaled to 8 bits, CMYK and palettes become RGB, transparent parts are laid on black,
+the EXIF orientation is applied, and of an animated file the first picture counts.
+"""
+
+import struct
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from plan2vec.config import Box, ReadOptions, parse_crop
+
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "GIF", "PPM")  # what Pillow may try; never EPS and others that start programs
+LARGEST_PICTURE = 50_000_000  # pixels; larger ones are taken for decompression bombs
+LARGEST_SIDE = 64  # pixels above which a picture is made small when --size is not given
+BROKEN_PICTURE = (  # what Pillow raises on damaged files
+    OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError, RuntimeError, MemoryError,
+    AssertionError, struct.error, zlib.error, Image.DecompressionBombError, Image.DecompressionBombWarning,
+)  # fmt: skip
+EXIF_ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # of these orientations width and height change places
+
+
+def frame_shape(size: tuple[int, int], channels: int, options: ReadOptions, largest: int | None = LARGEST_SIDE) -> tuple[int, int, int]:
+    """(height, width, channels) of the frames that pictures of `size` (width, height) become; `largest` None leaves the size."""
+    width, height = size
+    box = parse_crop(options.crop)
+    if box is not None:
+        width, height = box[2] - box[0], box[3] - box[1]
+    if options.size is not None:
+        width = height = options.size
+    elif largest is not None and max(width, height) > largest:
+        width = height = largest
+    return height, width, 1 if options.gray else 3 if options.rgb else channels
+
+
+def open_picture(
+    file: Path | BinaryIO, at_least: tuple[int, int] | None = None, largest: int = LARGEST_PICTURE
+) -> tuple[Image.Image, tuple[int, int]]:
+    """A picture in mode L or RGB, upright, and its size in the file; JPEGs may come smaller, but not below `at_least`."""
+    with Image.open(file, formats=FORMATS) as image:
+        width, height = image.size
+        if width * height > largest:
+            raise ValueError(f"{width} x {height} pixels, more than {largest // 1_000_000} million")
+        if at_least is not None:
+            image.draft(None, at_least)
+        image.load()
+        turned = image.getexif().get(EXIF_ORIENTATION) in TURNED
+        return _eight_bits(ImageOps.exif_transpose(image)), (height, width) if turned else (width, height)
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """The picture in gray (L) or colour (RGB)."""
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image).astype(np.uint16) // 257).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError("32-bit pixels, whose range is unknown; convert to 8 bits")
+    mode = "L" if image.mode in ("1", "L", "LA", "La") else "RGB"
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
+    return image.convert(mode)
+
+
+def to_frame(picture: Image.Image, shape: tuple[int, ...], box: Box | None = None) -> np.ndarray:
+    """A frame of the given shape (height, width, 1 or 3)."""
+    if box is not None:
+        if box[2] > picture.width or box[3] > picture.height:
+            raise ValueError(f"{picture.width} x {picture.height} pixels, smaller than --crop {','.join(map(str, box))}")
+        picture = picture.crop(box)
+    picture = picture.convert("L" if shape[2] == 1 else "RGB")
+    if picture.size != (shape[1], shape[0]):
+        picture = picture.resize((shape[1], shape[0]), Image.Resampling.BOX)  # means over areas; gives back a frame that was enlarged
+    return np.asarray(picture, np.uint8).reshape(shape)
+
+
+def array_to_frame(array: np.ndarray, shape: tuple[int, ...], box: Box | None = None) -> np.ndarray:
+    """A frame from a uint8 array (height, width, channels) of any number of channels."""
+    channels = array.shape[2]
+    if channels in (1, 3):
+        return to_frame(Image.fromarray(np.ascontiguousarray(array[..., 0] if channels == 1 else array)), shape, box)
+    if shape[2] != channels:
+        raise ValueError(f"frames with {channels} channels cannot become gray or RGB; leave --gray and --rgb out")
+    return np.concatenate([array_to_frame(array[..., k : k + 1], (*shape[:2], 1), box) for k in range(channels)], axis=2)
+
+
+def image_frame(
+    file: Path | BinaryIO, shape: tuple[int, ...], options: ReadOptions, source_size: tuple[int, int] | None, largest: int = LARGEST_PICTURE
+) -> np.ndarray:
+    """An image from outside as a frame of a map.
+
+    One of the recordings' own size (`source_size`) is cropped as they were; any other is taken to show the frame itself.
+    """
+    if len(shape) != 3 or shape[2] not in (1, 3):
+        raise ValueError(f"an image can be looked up only on a map of gray or RGB frames, but these have shape {shape}")
+    box = parse_crop(options.crop)
+    try:
+        picture, size = open_picture(file, None if box else (shape[1], shape[0]), largest)
+        return to_frame(picture, shape, box if size == source_size else None)
+    except UnidentifiedImageError:
+        raise ValueError(f"it is no image of a known kind: {', '.join(FORMATS)}") from None
+    except BROKEN_PICTURE as error:
+        raise ValueError(str(error) or type(error).__name__) from None

@@ -1,0 +1,113 @@
+"""What the experiments' figures share: one colour a method, curves and bars with 95 % intervals over seeds, two file formats."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+
+from plan2vec.files import replacing
+from plan2vec.pictures.figures import BLACK, BLUE, DOTS_PER_INCH, ORANGE, save_figure
+from plan2vec.results.rows import Row, interval, values
+
+ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
+GREEN, PURPLE, SKY, YELLOW = "#009E73", "#CC79A7", "#56B4E9", "#E69F00"  # Okabe and Ito, as in figures.py
+LOOKS = (
+    (BLUE, "o", "-"),
+    (ORANGE, "s", "--"),
+    (GREEN, "^", "-."),
+    (PURPLE, "D", ":"),
+    (SKY, "v", "-"),
+    (YELLOW, "P", "--"),
+    (BLACK, "X", ":"),
+)
+
+
+def panels(num: int, width: float = 9.0, height: float = 3.2) -> tuple[Figure, list[Axes]]:
+    """A row of axes."""
+    figure = Figure((width, height), layout="constrained")
+    return figure, list(figure.subplots(1, num, squeeze=False)[0])
+
+
+def curve(ax: Axes, rows: list[Row], name: str, places: Sequence[float], look: int, label: str, factor: float = 1.0, **wanted: Any) -> None:
+    """Mean and 95 % interval of the selected rows against one entry of `setting`."""
+    samples = [factor * values(rows, **wanted, **{name: place}) for place in places]
+    known = [k for k, sample in enumerate(samples) if len(sample)]
+    middle, half = np.array([interval(samples[k]) for k in known]).reshape(-1, 2).T
+    x, half = np.array(places)[known], np.nan_to_num(half)
+    color, marker, dashes = LOOKS[look % len(LOOKS)]
+    ax.plot(x, middle, dashes, color=color, marker=marker, markersize=5, label=label)
+    ax.fill_between(x, middle - half, middle + half, color=color, alpha=0.2, linewidth=0)
+
+
+def log_places(ax: Axes, places: Sequence[float]) -> None:
+    """A logarithmic x axis with ticks at the places, the crowded ones left out."""
+    ax.set_xscale("log")
+    kept = [place for before, place in pairwise([0.0, *places]) if place > 1.3 * before]
+    ax.set_xticks(kept, [f"{place:g}" for place in kept])
+    ax.minorticks_off()
+
+
+def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
+    """Horizontal bars, mean and 95 % interval, the first name on top; the paper's number as a diamond."""
+    places = np.arange(len(names))[::-1]
+    middle, half = np.array([interval(sample) for sample in samples]).T
+    ax.barh(
+        places, np.nan_to_num(middle), 0.7, xerr=np.nan_to_num(half), color=SKY, edgecolor=BLUE, error_kw={"elinewidth": 1, "capsize": 2}
+    )
+    _name_rows(ax, names, places, middle, paper)
+
+
+def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Sequence[float | None]) -> None:
+    """As `bars`, for axes that do not begin at 0."""
+    places = np.arange(len(names))[::-1]
+    middle, half = np.array([interval(sample) for sample in samples]).T
+    ax.errorbar(middle, places, xerr=np.nan_to_num(half), fmt="o", color=BLUE, capsize=3, label="ours")
+    _name_rows(ax, names, places, middle, paper)
+    ax.grid(axis="x", color="0.9")
+
+
+def _name_rows(ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray, paper: Sequence[float | None]) -> None:
+    """Names at the places of the rows, the paper's numbers, and words where there is no number of ours."""
+    for place in places[np.isnan(middle)]:
+        ax.annotate(
+            "not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7, color="0.5",
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}, zorder=5,
+        )  # fmt: skip
+    known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
+    if known:
+        ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
+    ax.set_yticks(places, names, fontsize=8)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+
+
+def share_limits(axes: Sequence[Axes]) -> None:
+    """Panels beside each other show the same range of x, and name their rows once."""
+    low, high = min(ax.get_xlim()[0] for ax in axes), max(ax.get_xlim()[1] for ax in axes)
+    for ax in axes:
+        ax.set_xlim(low, high)
+    for ax in axes[1:]:
+        ax.set_yticklabels([])
+
+
+def save_both(figure: Figure, folder: Path, name: str) -> None:
+    """As PNG and as PDF."""
+    for ending in ("png", "pdf"):
+        save_figure(figure, folder / f"{name}.{ending}")
+
+
+def save_small(figure: Figure, path: Path) -> None:
+    """As PNG of 128 colours, a third of the size."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=DOTS_PER_INCH)
+    with replacing(path) as temporary, Image.open(drawn) as image:
+        image.convert("RGB").quantize(128).save(temporary, optimize=True)
+
+
+def room_title(room: str) -> str:
+    return ROOM_TITLES.get(room, room)

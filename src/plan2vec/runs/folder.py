@@ -1,0 +1,321 @@
+"""The run folder: every product is written whole or not at all, and a killed fit continues where it was.
+
+plan2vec-run.txt       marks the folder as a run, written first
+config.json            settings, with the format version          metrics.jsonl       one line a log step
+data.json              source, fingerprint, shapes, domain        scorecard.json      `plan2vec evaluate`
+frames.npy             frames, memory-mapped                      report.html         pictures: figures/
+index.npz              sequence, and position, action, ...        checkpoints/        of a stage under way
+local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy
+
+Growing a map and fitting it to struck closures replace several of these files: together, as `replace_together.py` says.
+"""
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from scipy.sparse import csr_array
+from torch import nn
+
+from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, differences, from_json, to_json
+from plan2vec.data import Sequences, chunks
+from plan2vec.embedding.network import build_embedding
+from plan2vec.files import is_leftover, replacing, write_text
+from plan2vec.graph.build import BuiltGraph, closure_entries
+from plan2vec.learning import processes
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.training import Journal
+from plan2vec.local_metric import TrainedMetric, build_local_metric
+from plan2vec.runs.replace_together import settle
+from plan2vec.runs.struck import Pair, drop_struck, read_judged
+
+PRODUCTS = {  # files, in the order in which they are made
+    "local_metric": "local_metric.safetensors", "graph": "graph.npz", "embedding": "embedding.safetensors", "vectors": "vectors.npy",
+}  # fmt: skip
+MARKER = "plan2vec-run.txt"  # the first file of a run folder: where it is not, this program touches nothing
+MARKER_TEXT = "This folder is a run of plan2vec, which reads, replaces and removes files of it. Keep your own files elsewhere.\n"
+INDEX_FIELDS = ("sequence", "position", "action", "step_length", "time")
+
+
+@dataclass
+class Run:
+    """An open run folder, or one that lives in memory only (`folder` None): its recordings, settings and products."""
+
+    folder: Path | None
+    sequences: Sequences
+    config: Config
+    journal: Journal
+    device: torch.device = torch.device("cpu")
+    given: Mapping[str, Any] = field(default_factory=dict)  # products that the user brought, by name
+    struck: tuple[Pair, ...] = ()  # closures that a person has struck: the graph that is read has them no more
+    times: dict[str, float] = field(default_factory=dict)  # wall time of the stages made by this process, seconds
+
+    def make(self, name: str, stage: Callable[..., Any], *arguments: Any) -> Any:
+        """The product called `name`: read if it is there, else made by its stage (or given), timed and written."""
+        self.device = next((part.device for part in arguments if isinstance(part, FrameTensors)), self.device)
+        path = self.folder / PRODUCTS[name] if self.folder else None
+        if path and processes.first_does(path.exists):
+            return self.read(name)
+        began = time.perf_counter()
+        product = self.given.get(name)
+        product = stage(*arguments, journal=self.journal) if product is None else product
+        processes.first_does(lambda: self._keep(name, product, began))
+        return product if path is None or processes.is_first() else self.read(name)  # one file for all, however machines round
+
+    def _keep(self, name: str, product: Any, began: float) -> None:
+        if self.folder:
+            self.write(name, product)
+            self._forget_checkpoint(name)
+        self.times[name] = round(time.perf_counter() - began, 3)
+        self.journal.record(stage=name, finished=True, seconds=self.times[name])
+
+    def write(self, name: str, product: Any) -> None:
+        """A product into its file; an embedding with the closures that were struck from the graph it was fitted to."""
+        assert self.folder is not None
+        with replacing(self.folder / PRODUCTS[name]) as temporary:
+            match name:
+                case "local_metric":
+                    save_module(temporary, product.metric, {"accuracy": json.dumps(product.accuracy)})
+                case "graph":
+                    save_graph(temporary, product, self.sequences.sequence)
+                case "embedding":
+                    save_module(temporary, product, {"struck": json.dumps(sorted(self.struck))})
+                case _:
+                    np.save(temporary, product)
+
+    def read(self, name: str) -> Any:
+        """A product from its file; a graph without the closures that a person has struck."""
+        assert self.folder is not None
+        path, frames = self.folder / PRODUCTS[name], self.sequences.frames
+        match name:
+            case "local_metric":
+                metric = build_local_metric(frames, self.config.encoder, self.config.local_metric)
+                return TrainedMetric(metric, json.loads(load_module(path, metric)["accuracy"])).to(self.device)
+            case "graph":
+                built = load_graph(path)
+                return replace(built, graph=drop_struck(built.graph, self.sequences.sequence, self.struck))
+            case "embedding":
+                embedding = build_embedding(frames, self.config)
+                load_module(path, embedding)
+                return embedding.to(self.device)
+            case _:
+                return np.load(path, allow_pickle=False)
+
+    def _forget_checkpoint(self, stage: str) -> None:
+        path = self.journal.checkpoint(stage)
+        if path:
+            for left in path.parent.glob("*metric*" if stage == "local_metric" else path.name):
+                left.unlink()
+
+    def seconds(self) -> dict[str, float]:
+        """Wall time of the finished stages, of earlier processes too."""
+        return {line["stage"]: line["seconds"] for line in self.journal.records() if line.get("finished")} | self.times
+
+
+def open_run(folder: Path | None, sequences: Sequences, config: Config, journal: Journal, given: Mapping[str, Any]) -> Run:
+    """Make or continue a run folder; refuses one made from other data or with another configuration.
+
+    The sequences that come back read their frames from the folder's memory map.
+    """
+    if folder is None:
+        return Run(None, sequences, config, journal, given=given)
+    processes.first_does(lambda: prepare_folder(folder, sequences, config))
+    return Run(folder, read_data(folder), config, journal, given=given, struck=read_judged(folder).struck)
+
+
+def read_run(folder: Path, config: Config, device: torch.device) -> Run:
+    """A finished run folder, to read its products."""
+    return Run(folder, read_data(folder), config, Journal(folder), device, struck=read_judged(folder).struck)
+
+
+def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
+    """Data and configuration into a new folder; an old one must hold the same."""
+    if is_run(folder):
+        settle(folder)
+        _refuse_other_run(folder, sequences, config)
+    elif folder.exists() and not all(_is_first_file(path) for path in folder.iterdir()):
+        raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
+    if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
+        _write_data(folder, sequences)
+        write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether this program made the folder. Nothing in it is changed or removed before this is known."""
+    marker = folder / MARKER
+    return not marker.is_symlink() and marker.is_file() and (folder / "data.json").is_file() and _is_marker(marker)
+
+
+def _is_marker(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(MARKER_TEXT) + 1) == MARKER_TEXT.encode()
+
+
+def _is_first_file(path: Path) -> bool:
+    """Whether a fit that was killed at its very first files left this one."""
+    return (path.name == MARKER and _is_marker(path)) or is_leftover(path, MARKER) or is_leftover(path, "data.json")
+
+
+def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
+    now = {"format_version": FORMAT_VERSION} | to_json(config)
+    there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
+    differing = differences(there, now)
+    if differing:
+        raise ValueError(
+            f"{folder} holds a run with another configuration: {', '.join(differing)}; choose another --out or delete that folder"
+        )
+    data = read_json(folder / "data.json")
+    if added := data.get("added"):
+        sources = ", ".join(part["source"] for part in added)
+        raise ValueError(
+            f"{folder} is a map of {data['source']} that has grown by {sources} since, and is not fitted again; "
+            f"use it as it is, `plan2vec add` more to it, or choose another --out"
+        )
+    if data["fingerprint"] != fingerprint(sequences):
+        raise ValueError(f"{folder} holds a run on other data ({data['source']}); choose another --out or delete that folder")
+
+
+def fingerprint(sequences: Sequences) -> str:
+    """Of all that training sees."""
+    digest = hashlib.blake2b(digest_size=16)
+    seen = (sequences.frames, sequences.sequence, sequences.step_length)
+    for array in (part for part in seen if part is not None):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        for part in chunks(array, len(array)):
+            digest.update(np.ascontiguousarray(array[part]).data)
+    return digest.hexdigest()
+
+
+def _write_data(folder: Path, sequences: Sequences) -> None:
+    write_text(folder / MARKER, MARKER_TEXT)
+    write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))
+    with replacing(folder / "frames.npy") as temporary:
+        _save_array(temporary, sequences.frames)
+    write_index(folder, sequences)
+
+
+def describe(sequences: Sequences) -> dict[str, object]:
+    """What data.json says of recordings."""
+    return {
+        "source": sequences.source, "fingerprint": fingerprint(sequences), "domain": sequences.domain,
+        "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
+        "num_sequences": len(np.unique(sequences.sequence)),
+        "options": dataclasses.asdict(sequences.options), "source_size": sequences.source_size,
+    }  # fmt: skip
+
+
+def write_index(folder: Path, sequences: Sequences) -> None:
+    """index.npz: all that was recorded beside the frames."""
+    recorded = {name: getattr(sequences, name) for name in INDEX_FIELDS}
+    with replacing(folder / "index.npz") as temporary:
+        np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
+
+
+def _save_array(path: Path, array: np.ndarray) -> None:
+    """As np.save, but piece by piece: a memory map never comes into memory as a whole."""
+    header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in chunks(array, len(array)):
+            file.write(np.ascontiguousarray(array[part]).data)
+
+
+def read_data(folder: Path) -> Sequences:
+    """The recordings of a run, frames as a memory map."""
+    described = read_json(folder / "data.json")
+    with np.load(folder / "index.npz", allow_pickle=False) as index:
+        recorded = {name: index[name] for name in index.files}
+    frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
+    size = described.get("source_size")
+    read_as: dict[str, Any] = {"options": ReadOptions(**described.get("options", {})), "source_size": tuple(size) if size else None}
+    return Sequences(frames, domain=described["domain"], source=described["source"], **read_as, **recorded)
+
+
+def require_finished(folder: Path) -> Config:
+    """The configuration of a finished run folder, or a clear refusal."""
+    if not is_run(folder):
+        raise ValueError(f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote")
+    settle(folder)
+    missing = [name for name in ("config.json", *PRODUCTS.values()) if not (folder / name).exists()]
+    if missing:
+        raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
+    return read_config(folder)
+
+
+def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> None:
+    """A run folder is data. A network of somebody's own module is imported only where the user names it again."""
+    for named in (config.encoder, config.local_metric.candidates or ""):
+        if ":" in named and named != encoder:
+            asked = "" if encoder is None else f", but --encoder {encoder} was given"
+            raise ValueError(
+                f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. It runs only if you name it: "
+                f"add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if you trust that module"
+            )
+
+
+def read_config(folder: Path) -> Config:
+    """The configuration of a run folder, finished or not, if this program can read its format."""
+    settings = read_json(folder / "config.json")
+    version = settings.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; fit again or use the matching version")
+    return from_json(settings)
+
+
+def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:
+    # cloned, because the format refuses tensors that share memory, as layers that share weights do
+    save_file({name: tensor.cpu().contiguous().clone() for name, tensor in module.state_dict().items()}, path, metadata)
+
+
+def load_module(path: Path, module: nn.Module) -> dict[str, str]:
+    """Fill the module's parameters; returns the file's metadata."""
+    with safe_open(path, "pt") as file:
+        try:
+            module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise ValueError(f"{path} does not fit its network any more ({reason}); was the --encoder's code changed?") from None
+        return file.metadata() or {}
+
+
+def fitted_struck(folder: Path) -> set[Pair]:
+    """The closures that were struck when the embedding of a run folder was fitted."""
+    with safe_open(folder / PRODUCTS["embedding"], "pt") as file:
+        return {(first, second) for first, second in json.loads((file.metadata() or {}).get("struck", "[]"))}
+
+
+def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
+    graph = built.graph
+    with open(path, "wb") as file:
+        np.savez(
+            file, data=graph.data, indices=graph.indices, indptr=graph.indptr, shape=np.array(graph.shape),
+            closure=closure_entries(graph, sequence), radius=np.array(built.radius), report=np.array(built.report),
+        )  # fmt: skip
+
+
+def load_graph(path: Path) -> BuiltGraph:
+    with np.load(path, allow_pickle=False) as file:
+        graph = csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
+        return BuiltGraph(graph, float(file["radius"]), str(file["report"]))
+
+
+def describe_graph(path: Path) -> str:
+    """What a graph file holds, without reading its edges."""
+    with np.load(path, allow_pickle=False) as file:
+        return f"{file['indptr'][-1]:,} directed edges; {file['report']}"
+
+
+def read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); is this a run folder?") from None

@@ -1,0 +1,143 @@
+"""Shortest distances from many sources on a GPU, where thousands of relaxations at once beat one clever queue.
+
+Every node takes the least of (distance of a node before it + edge), all sources at once, until nothing changes. By kernels that skip
+nodes with nothing new (`relaxation_kernel`) where Triton can compile them, else plainly, by torch: Bellman-Ford, as many sweeps as
+the shortest path with the most hops has edges. The numbers equal scipy's up to rounding.
+"""
+
+import importlib.util
+import os
+import shutil
+import sysconfig
+import warnings
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from plan2vec.learning.processes import concatenated, size
+from plan2vec.search.gpu_graph import DeviceGraph
+from plan2vec.search.shortest_paths import choose_workers, distances_from
+
+NUMBERS_AT_ONCE = 2**28  # edges x sources relaxed in one operation of torch: 1 GB of float32
+DISTANCES_AT_ONCE = 2**31  # nodes x sources that the kernels work on at once: 8 GB
+NUM_LANDMARKS = 8  # whose distances tell which sources lie near each other: a tile of the kernels
+
+
+def distances_from_on(device: torch.device, graph: csr_array, sources: np.ndarray) -> np.ndarray:
+    """`search.distances_from` where it is fastest: relaxed on a GPU, else Dijkstra in as many processes as pay; sources are shared."""
+    if device.type == "cuda":
+        return DeviceSearch(DeviceGraph.of(graph, device)).shared_distances_from(sources).cpu().numpy()
+    return concatenated(_shares(sources), lambda some: distances_from(graph, some, choose_workers(graph, len(some))))
+
+
+def _shares(sources: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(sources, min(size(), len(sources)))
+
+
+@dataclass(frozen=True)
+class DeviceSearch:
+    """Searches one graph again and again, as a fit does: what does not depend on the sources is found once."""
+
+    graph: DeviceGraph
+
+    def shared_distances_from(self, sources: np.ndarray) -> Tensor:
+        """`distances_from`, of which each process finds a share."""
+        if size() == 1:
+            return self.distances_from(sources)
+        shared = concatenated(_shares(sources), lambda some: self.distances_from(some).cpu().numpy())
+        return torch.from_numpy(shared).to(self.graph.device)
+
+    def distances_from(self, sources: np.ndarray) -> Tensor:
+        """[len(sources), n] float32 on the device: steps from each source to every node; inf where no path leads."""
+        if self.graph.device.type != "cuda" or not can_compile():
+            return relaxed(self.graph, sources)
+        from plan2vec.search.gpu_kernel import Tuning, tile_distances
+
+        tile, graph = Tuning().tile, self.graph
+        order = torch.from_numpy(self.order(sources, tile)).to(graph.device)
+        source = torch.from_numpy(np.asarray(sources, np.int64)).to(graph.device)
+        distance = torch.empty(len(sources), graph.num_nodes, device=graph.device)
+        for part in order.split(max(1, DISTANCES_AT_ONCE // graph.num_nodes // tile) * tile):
+            distance[part] = tile_distances(graph, source[part])
+        return distance
+
+    def order(self, sources: np.ndarray, tile: int) -> np.ndarray:
+        """(s,) numbers of the sources, such that each `tile` of them lie near each other: their waves then arrive together."""
+        if len(sources) <= tile:
+            return np.arange(len(sources))
+        distance = self.landmark_distances[:, torch.from_numpy(np.asarray(sources, np.int64)).to(self.graph.device)].T.cpu().numpy()
+        far = 2 * distance.max(initial=0, where=np.isfinite(distance)) + 1
+        return near_together(np.where(np.isfinite(distance), distance, far), np.arange(len(sources)), tile)
+
+    @cached_property
+    def landmark_distances(self) -> Tensor:
+        """[landmarks, n] steps from a few nodes that have edges, evenly spread over the recordings."""
+        from plan2vec.search.gpu_kernel import tile_distances
+
+        joined = self.graph.indptr.diff().nonzero()[:, 0]
+        place = torch.linspace(0, max(0, len(joined) - 1), NUM_LANDMARKS, dtype=torch.float64, device=self.graph.device).long()
+        return tile_distances(self.graph, joined[place] if len(joined) else place)
+
+
+@cache
+def can_compile() -> bool:
+    """Whether Triton is there, the C compiler that it calls, and Python's headers, which that one reads; says once what is missing."""
+    compilers = os.environ.get("CC"), shutil.which("cc"), shutil.which("gcc"), shutil.which("clang")
+    scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")  # as Triton does: Debian's own has no headers
+    headers = Path(sysconfig.get_path("include", scheme), "Python.h")
+    there = {"Triton": importlib.util.find_spec("triton") is not None, "a C compiler": any(compilers), "Python.h": headers.exists()}
+    missing = [name for name, is_there in there.items() if not is_there]
+    if missing:
+        warnings.warn(f"shortest distances take longer on this GPU: its kernels need {', '.join(missing)}; install it", stacklevel=2)
+    return not missing
+
+
+def near_together(place: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
+    """The numbers (m,) ordered such that each `size` of them are near in `place` (n, k): halved along the longest side, and again."""
+    if len(numbers) <= size:
+        return numbers
+    sides = np.ptp(place[numbers], axis=0)
+    ordered = numbers[np.argsort(place[numbers, sides.argmax()], kind="stable")]
+    half = -(-len(numbers) // size) // 2 * size
+    return np.concatenate((near_together(place, ordered[:half], size), near_together(place, ordered[half:], size)))
+
+
+@torch.no_grad()
+def relaxed(graph: DeviceGraph, sources: np.ndarray) -> Tensor:
+    """As `DeviceSearch.distances_from`, by torch alone, on any device."""
+    before = graph.reversed  # row v: the nodes that lead to v
+    weight, node, degree = before.weights[:, None], before.indices, before.indptr.diff()
+    blocks = _row_blocks(before.indptr.cpu().numpy(), max(1, NUMBERS_AT_ONCE // len(sources)))
+    distance = torch.full((graph.num_nodes, len(sources)), torch.inf, device=graph.device)
+    number = torch.arange(len(sources), device=graph.device)
+    distance[torch.from_numpy(np.asarray(sources)).to(graph.device), number] = 0
+    changed = True
+    while changed:
+        total = _finite_sum(distance)
+        for rows, edges in blocks:
+            offered = distance[node[edges]] + weight[edges]  # [edges, sources]
+            least = torch.segment_reduce(offered, "min", lengths=degree[rows], axis=0, initial=torch.inf)
+            distance[rows] = torch.minimum(distance[rows], least)
+        changed = _finite_sum(distance) != total
+    return distance.T.contiguous()
+
+
+def _row_blocks(indptr: np.ndarray, edges_at_once: int) -> list[tuple[slice, slice]]:
+    """Rows in blocks of about so many edges: [(rows, their edges)]."""
+    limits = [0]
+    while limits[-1] < len(indptr) - 1:
+        last = int(np.searchsorted(indptr, indptr[limits[-1]] + edges_at_once, side="right")) - 1
+        limits.append(max(last, limits[-1] + 1))
+    return [(slice(a, b), slice(int(indptr[a]), int(indptr[b]))) for a, b in pairwise(limits)]
+
+
+def _finite_sum(distance: torch.Tensor) -> tuple[float, int]:
+    """Falls with every improvement: how it is known that nothing changed any more."""
+    finite = distance.isfinite()
+    return float(distance.masked_fill(~finite, 0).sum(dtype=torch.float64)), int(finite.sum())
