@@ -29,7 +29,6 @@ browser:
 
 lint: $(READY)
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 coverage: $(READY)

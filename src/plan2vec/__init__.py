@@ -20,7 +20,7 @@ from plan2vec.version import __version__
 __all__ = [
     "Config", "Grown", "Model", "Plan", "ReadOptions", "Sequences", "SuccessRule", "__version__",
     "add", "evaluate", "fit", "load", "make_sequences", "read",
-]  # fmt: skip
+]
 
 if TYPE_CHECKING:
     from plan2vec.acting.reward import DistanceReward as DistanceReward

@@ -1,7 +1,8 @@
 """Every setting of a fit, with its unit and meaning, and `settle`: the one place where what was not given is decided.
 
-A field that is None was not given. `settle` measures the recordings and fills it by one rule, which stands in the field's
-comment. The settled configuration is what a run stores, prints and uses, from the command line, Python and scikit-learn alike.
+A field that is None was not given. `settle` measures the recordings and fills it by one rule, which stands in the
+field's comment. The settled configuration is what a run stores, prints and uses, from the command line, Python and
+scikit-learn alike.
 """
 
 import dataclasses
@@ -34,7 +35,8 @@ Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
 class ReadOptions:
     """What is taken from recordings, and how frames are prepared."""
 
-    size: int | None = None  # pixels of both sides of a frame; default: pictures above 64 become 64 x 64, .npz and .npy stay
+    # pixels of both sides of a frame; default: pictures above 64 become 64 x 64, .npz and .npy stay
+    size: int | None = None
     gray: bool = False  # frames in gray; default: colour where pictures are coloured
     rgb: bool = False  # frames in three channels even where pictures are gray
     every: int = 1  # of each sequence keep every n-th frame
@@ -66,7 +68,9 @@ def parse_crop(text: str | None) -> Box | None:
         return None
     numbers = [number.strip() for number in text.split(",")]
     if len(numbers) != 4 or not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
-        raise ValueError(f"--crop must be LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460, but is {text}")
+        raise ValueError(
+            f"--crop must be LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460, but is {text}"
+        )
     left, top, right, bottom = map(int, numbers)
     if left >= right or top >= bottom:
         raise ValueError(f"--crop must have LEFT below RIGHT and TOP below BOTTOM, but is {text}")
@@ -80,14 +84,17 @@ class LocalMetricConfig:
     architecture: Literal["siamese", "stacked"] = "siamese"  # siamese: |z(a) - z(b)|, searchable; stacked: the paper's
     loss: Literal["regression", "hinge", "nce"] = "hinge"  # far pairs: exactly 2 (paper) | at least 2 | paper's eq. 4
     network: Literal["maze-local", "deep-local"] = "maze-local"  # the stacked architecture's network
-    candidates: str | None = None  # encoder of the siamese metric that finds a stacked one's candidates; default: the map's
+    # encoder of the siamese metric that finds a stacked one's candidates; default: the map's
+    candidates: str | None = None
     dim: int = 32  # numbers in a siamese vector
     num_updates: Int = NOT_GIVEN  # gradient updates; default 400, with a moving camera 1,500
-    batch_size: Int = NOT_GIVEN  # neighbour pairs per update; default 256 (siamese: all other pairs of a batch are far pairs)
+    # neighbour pairs per update; default 256 (siamese: all other pairs of a batch are far pairs)
+    batch_size: Int = NOT_GIVEN
     learning_rate: float = 1e-3  # Adam, at its highest
     far_weight: float = 2.0  # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2)
     shift: Int = NOT_GIVEN  # augmentation: shift every frame by up to this many pixels; default 0, moving camera 2
-    brightness: Float = NOT_GIVEN  # augmentation: change brightness and contrast by up to this share; default 0, moving 0.1
+    # augmentation: change brightness and contrast by up to this share; default 0, moving 0.1
+    brightness: Float = NOT_GIVEN
     noise: float = 0.0  # augmentation: standard deviation of noise in every pixel, as a share of white
 
 
@@ -95,12 +102,15 @@ class LocalMetricConfig:
 class ClosureConfig:
     """Which loop closures are looked for and believed."""
 
-    min_degree: Float = NOT_GIVEN  # on sparse recordings the radius grows until frames have so many neighbours; default 12, moving 16
+    # on sparse recordings the radius grows until frames have so many neighbours; default 12, moving 16
+    min_degree: Float = NOT_GIVEN
     max_neighbors: int = 200  # candidates per frame
-    neighbors: Neighbors | None = None  # exact | approximate (usearch) | hubs: some anywhere in the radius, for long hops;
+    # exact | approximate (usearch) | hubs: some anywhere in the radius, for long hops;
+    neighbors: Neighbors | None = None
     # default exact, approximate above 30,000 frames on a CPU where usearch is installed
     support: Support = "auto"  # tests a closure must pass; auto: by local density
-    look_alikes: Float = NOT_GIVEN  # frames look alike within half a step, up to a whole one until they have so many; 16, moving 0
+    # frames look alike within half a step, up to a whole one until they have so many; 16, moving 0
+    look_alikes: Float = NOT_GIVEN
     max_detour: float = 4.0  # steps by which recorded steps and surer closures must join the ends of a doubtful closure
 
 
@@ -111,11 +121,13 @@ class EmbeddingConfig:
     num_updates: Int = NOT_GIVEN  # gradient updates; default 600, with a moving camera 1,500
     goals_per_update: int = 128  # rows of the block of distances that an update learns from
     nodes_per_update: int = 256  # its columns
-    num_rounds: Int = NOT_GIVEN  # how often the goals that were searched from are replaced by new ones; default 2, moving 8
+    # how often the goals that were searched from are replaced by new ones; default 2, moving 8
+    num_rounds: Int = NOT_GIVEN
     goals_per_round: Int = NOT_GIVEN  # goals searched from per round; default 256, moving 512
     learning_rate: float = 1e-3  # Adam, at its highest
     loss: Loss = NOT_GIVEN  # of D and the path's length, see losses.py; default relative, with a moving camera sammon
-    slope: float = 0.0  # weight, beside the loss, of how D changes over an edge: a greedy walk lives by it (squared head)
+    # weight, beside the loss, of how D changes over an edge: a greedy walk lives by it (squared head)
+    slope: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -130,28 +142,33 @@ class ValueIterationConfig:
 class Config:
     """Settings of a fit."""
 
-    dim: Int = NOT_GIVEN  # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 16
+    # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 16
+    dim: Int = NOT_GIVEN
     head: Head = "lp"  # distance between vectors; max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
     view: Literal["fixed", "moving"] | None = None  # of the camera; default: by the pixels that a recorded step changes
-    encoder: Text = NOT_GIVEN  # small | medium | maze-global | resnet18 | mlp | fourier | module:factory; default small, moving medium
+    # small | medium | maze-global | resnet18 | mlp | fourier | module:factory; default small, moving medium
+    encoder: Text = NOT_GIVEN
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
     radius: float | None = None  # steps within which two frames are joined; default: found from the recorded steps
     directed: bool = False  # recorded steps lead forward only
     holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
     quick: bool = False  # with a fixed camera about half the updates: enough for simple frames
     seed: int = 0
-    variant: Literal["amortized", "value-iteration"] = "amortized"  # learn from searched paths (embedding.*), or from own walks
+    # learn from searched paths (embedding.*), or from own walks
+    variant: Literal["amortized", "value-iteration"] = "amortized"
     local_metric: LocalMetricConfig = field(default_factory=LocalMetricConfig)
     closures: ClosureConfig = field(default_factory=ClosureConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     value_iteration: ValueIterationConfig = field(default_factory=ValueIterationConfig)
 
     def __post_init__(self) -> None:
-        at_least_1 = ("dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "local_metric.dim",
-                      "closures.max_neighbors", "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round",
-                      "embedding.goals_per_update", "embedding.nodes_per_update", "value_iteration.num_updates",
-                      "value_iteration.lookahead")  # fmt: skip
+        at_least_1 = (
+            "dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "local_metric.dim",
+            "closures.max_neighbors", "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round",
+            "embedding.goals_per_update", "embedding.nodes_per_update", "value_iteration.num_updates",
+            "value_iteration.lookahead"
+        )
         for name in at_least_1:
             value = setting(self, name)
             _require(value is None or value >= 1, name, "at least 1", value)
@@ -173,36 +190,41 @@ def _require(holds: bool, name: str, expected: str, came: object) -> None:
         raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
 
 
-# ---------------------------------------------------------------------------------------------------- what was not given
+# ---------------------------------------------------------------------------------------------------- what was not
+# given
 
 DEFAULTS = {
     "dim": 8, "encoder": "small", "max_gap": 1, "local_metric.num_updates": 400, "local_metric.batch_size": 256,
     "local_metric.shift": 0, "local_metric.brightness": 0.0, "closures.min_degree": 12.0, "closures.look_alikes": 16.0,
-    "embedding.num_updates": 600, "embedding.num_rounds": 2, "embedding.goals_per_round": 256, "embedding.loss": "relative",
-}  # fmt: skip
+    "embedding.num_updates": 600, "embedding.num_rounds": 2, "embedding.goals_per_round": 256,
+    "embedding.loss": "relative"
+}
 QUICK = {"local_metric.num_updates": 300, "local_metric.batch_size": 128, "embedding.num_updates": 400}
 # With a moving camera every view is new, so the metric must be kept from learning views by heart.
 MOVING = {
     "dim": 16, "encoder": "medium", "max_gap": 3, "local_metric.num_updates": 1500, "local_metric.shift": 2,
     "local_metric.brightness": 0.1, "closures.min_degree": 16.0, "closures.look_alikes": 0.0,
-    "embedding.num_updates": 1500, "embedding.num_rounds": 8, "embedding.goals_per_round": 512, "embedding.loss": "sammon",
-}  # fmt: skip
+    "embedding.num_updates": 1500, "embedding.num_rounds": 8, "embedding.goals_per_round": 512,
+    "embedding.loss": "sammon"
+}
 
 
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
-    """The configuration with everything decided that was not given. What was given stays, also where it equals a default."""
+    """The configuration with everything decided that was not given. What was given stays, also where it equals a
+    default.
+    """
     view = config.view or ("moving" if recordings.camera_moves else "fixed")
     followed = MOVING if view == "moving" else QUICK if config.quick else {}
     many = recordings.num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed
     found = {"view": view, "closures.neighbors": "approximate" if many else "exact"}
     return with_settings(config, {name: value for name, value in (DEFAULTS | followed | found).items()
-                                  if setting(config, name) is None})  # fmt: skip
+                                  if setting(config, name) is None})
 
 
 def keep_decisions(config: Config, decided: Config) -> Config:
     """The configuration in which what was not given is as an earlier `settle` decided it."""
     return with_settings(config, {name: setting(decided, name) for name in (*DEFAULTS, "view", "closures.neighbors")
-                                  if setting(config, name) is None})  # fmt: skip
+                                  if setting(config, name) is None})
 
 
 def setting(config: Any, name: str) -> Any:
@@ -219,11 +241,14 @@ def with_settings(config: Config, values: dict[str, Any]) -> Config:
         stage, _, inner = name.rpartition(".")
         stages.setdefault(stage, {})[inner] = value
     changed = stages.pop("", {})
-    return replace(config, **changed, **{stage: replace(getattr(config, stage), **inner) for stage, inner in stages.items()})
+    return replace(
+        config, **changed, **{stage: replace(getattr(config, stage), **inner) for stage, inner in stages.items()}
+    )
 
 
 def preset(name: str) -> Config:
-    """`default`; `quick`: half the work, enough for simple frames; `paper`: networks, local metric and threshold of its mazes.
+    """`default`; `quick`: half the work, enough for simple frames; `paper`: networks, local metric and threshold of its
+    mazes.
 
     Closure tests and the training of the map are ours in `paper` too.
     """
@@ -232,9 +257,11 @@ def preset(name: str) -> Config:
     if name != "paper":
         return Config(quick=name == "quick")
     stacked = LocalMetricConfig(architecture="stacked", network="maze-local", candidates="small", loss="regression",
-                                batch_size=32, learning_rate=1e-4, num_updates=12_500)  # 40 epochs of 10,000 frames  # fmt: skip
+                                batch_size=32, learning_rate=1e-4, num_updates=12_500)  # 40 epochs of 10,000 frames
     # its network takes 13 GFLOP per frame: 600 updates of 192 frames where our small one takes as many of 384
-    light = EmbeddingConfig(loss="sammon", learning_rate=3e-4, num_updates=600, goals_per_update=64, nodes_per_update=128)
+    light = EmbeddingConfig(
+        loss="sammon", learning_rate=3e-4, num_updates=600, goals_per_update=64, nodes_per_update=128
+    )
     threshold = 1.5  # right between a step (1) and a far pair (2)
     return Config(dim=2, encoder="maze-global", view="fixed", radius=threshold, local_metric=stacked, embedding=light)
 
@@ -251,7 +278,7 @@ def to_json(config: Config) -> dict:
 def from_json(values: dict) -> Config:
     """The configuration that `to_json` gave; ValueError where a setting is missing or unknown."""
     stages = {"local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig,
-              "value_iteration": ValueIterationConfig}  # fmt: skip
+              "value_iteration": ValueIterationConfig}
     try:
         built = {name: make(**values[name]) for name, make in stages.items()}
         return Config(**(values | built | {"norm_order": float(values["norm_order"])}))

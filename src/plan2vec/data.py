@@ -21,7 +21,8 @@ from plan2vec.config import ReadOptions
 
 CHUNK_BYTES = 1 << 24  # of frames looked at together, so that memory stays bounded however many there are
 PARTS_OF_CHUNK = 16  # that threads share
-STILL_SHARE = 0.1  # a frame that differs from another by less than this share of the median step's change shows the same
+# a frame that differs from another by less than this share of the median step's change shows the same
+STILL_SHARE = 0.1
 VISIBLE_CHANGE = 8  # gray levels of 255 by which a pixel must change to count, above a camera's noise
 MOVING_SHARE = 0.25  # share of the pixels that a median step changes beyond which the camera itself moves
 
@@ -30,7 +31,8 @@ MOVING_SHARE = 0.25  # share of the pixels that a median step changes beyond whi
 class SuccessRule:
     """When a plan that hops between frames counts as a success. Domains state theirs; evaluation reads it."""
 
-    radius: float | None = None  # true distance to the goal that counts as arrived (units of position); None: three median steps
+    # true distance to the goal that counts as arrived (units of position); None: three median steps
+    radius: float | None = None
     max_hops: int | None = None  # hops allowed; None: hops_factor x the hops of the shortest path + 10
     epsilon: float = 0.0  # probability of a random hop instead of the greedy one
     episodes: int = 2000  # random (start, goal) pairs
@@ -50,8 +52,10 @@ class Sequences:
     time: np.ndarray | None = None  # (n,) seconds
     domain: str | None = None  # the simulator the frames come from, which knows true distances and the success rule
     source: str = "memory"  # where the frames were read from, for messages
-    options: ReadOptions = field(default_factory=ReadOptions)  # how they were read; an image from outside is prepared the same way
-    source_size: tuple[int, int] | None = None  # (width, height) of the pictures before they were cropped and squashed, if known
+    # how they were read; an image from outside is prepared the same way
+    options: ReadOptions = field(default_factory=ReadOptions)
+    # (width, height) of the pictures before they were cropped and squashed, if known
+    source_size: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -105,11 +109,15 @@ def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
 
 
 def chunks(frames: np.ndarray, num: int) -> Iterator[slice]:
-    """Slices of range(num), each of as many frames as fit into CHUNK_BYTES; pages of a memory map are let go after each."""
+    """Slices of range(num), each of as many frames as fit into CHUNK_BYTES; pages of a memory map are let go after
+    each.
+    """
     size = max(1, CHUNK_BYTES // max(1, frames[:1].nbytes))
     for first in range(0, num, size):
         yield slice(first, min(first + size, num))
-        if isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        if isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(
+            frames.base, mmap.mmap
+        ) and hasattr(mmap, "MADV_DONTNEED"):
             frames.base.madvise(mmap.MADV_DONTNEED)
 
 
@@ -123,8 +131,8 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
 
 
 def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Of all frames, or of those with these numbers: (m,) the ones that differ from all before, and (n,) which of them, 0 to m - 1,
-    each equals."""
+    """Of all frames, or of those with these numbers: (m,) the ones that differ from all before, and (n,) which of them,
+    0 to m - 1, each equals."""
     numbers = np.arange(len(frames)) if numbers is None else numbers
     _, code, count = np.unique(_weighted_sums(frames)[numbers], return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(count[code] > 1)  # frames of different sums differ
@@ -139,9 +147,13 @@ def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple
 
 
 def _weighted_sums(frames: np.ndarray) -> np.ndarray:
-    """(n,) uint64: a sum over the bytes of each frame, eight or fewer at a time, with random weights; frames are read in order."""
+    """(n,) uint64: a sum over the bytes of each frame, eight or fewer at a time, with random weights; frames are read
+    in order.
+    """
     num_bytes = frames[:1].nbytes
-    word = next(kind for kind in (np.uint64, np.uint32, np.uint16, np.uint8) if num_bytes % np.dtype(kind).itemsize == 0)
+    word = next(
+        kind for kind in (np.uint64, np.uint32, np.uint16, np.uint8) if num_bytes % np.dtype(kind).itemsize == 0
+    )
     weights = np.random.default_rng(0).integers(2**64, size=num_bytes // np.dtype(word).itemsize, dtype=np.uint64)
     sums = np.empty(len(frames), np.uint64)
     for part in chunks(frames, len(frames)):
@@ -151,10 +163,12 @@ def _weighted_sums(frames: np.ndarray) -> np.ndarray:
 
 
 def find_still(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
-    """(n,) number of the first frame of the stretch in which nothing moves that a frame belongs to; its own where it moved.
+    """(n,) number of the first frame of the stretch in which nothing moves that a frame belongs to; its own where it
+    moved.
 
-    A parked robot's frames differ by the camera's noise. Images are still as long as they differ from the *first* of the
-    stretch (so that slow motion ends it) by less than a tenth of what the median recorded step changes; vectors where equal.
+    A parked robot's frames differ by the camera's noise. Images are still as long as they differ from the *first* of
+    the stretch (so that slow motion ends it) by less than a tenth of what the median recorded step changes; vectors
+    where equal.
     """
     start = transitions(sequence)
     change = _change_ahead(frames)[start]
@@ -169,7 +183,9 @@ def find_still(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
 
 
 def _change_ahead(frames: np.ndarray) -> np.ndarray:
-    """(n - 1,) mean absolute difference of each frame and the next. Frames are read in order, in as many threads as there are cores."""
+    """(n - 1,) mean absolute difference of each frame and the next. Frames are read in order, in as many threads as
+    there are cores.
+    """
     change = np.empty(len(frames) - 1, np.float32)
 
     def compare(part: slice) -> None:
@@ -186,13 +202,17 @@ def _change_ahead(frames: np.ndarray) -> np.ndarray:
 def _mean_change(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) mean absolute difference of frame pairs."""
     if first.dtype == np.uint8:
-        change = (np.maximum(first, second) - np.minimum(first, second)).reshape(len(first), np.prod(first.shape[1:], dtype=int))
+        change = (
+            np.maximum(first, second) - np.minimum(first, second)
+        ).reshape(len(first), np.prod(first.shape[1:], dtype=int))
         return change.sum(axis=1, dtype=np.uint32).astype(np.float32) / np.float32(change.shape[1])
     return np.abs(first - second).mean(axis=tuple(range(1, first.ndim)))
 
 
 def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
-    """Whether most recorded steps change the picture all over, as a moving camera does and an object in front of a fixed one does not."""
+    """Whether most recorded steps change the picture all over, as a moving camera does and an object in front of a
+    fixed one does not.
+    """
     if frames.dtype != np.uint8:
         return False
     start = transitions(sequence)
@@ -201,7 +221,9 @@ def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
     return bool(np.median(change.reshape(len(start), -1).mean(axis=1)) > MOVING_SHARE)
 
 
-def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator, gap: int = 10) -> tuple[np.ndarray, np.ndarray]:
+def split_sequences(
+    sequence: np.ndarray, share: float, rng: np.random.Generator, gap: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
     """(n,) bool masks (kept, held out): whole sequences, about `share` of the frames.
 
     One long sequence is split into contiguous blocks instead; `gap` frames beside every held-out block belong to
@@ -226,12 +248,16 @@ def training_frames(sequence: np.ndarray, holdout: float, rng: np.random.Generat
     """(n,) bool: frames that may be trained on; the rest is held out."""
     kept, held_out = split_sequences(sequence, holdout, rng)
     if holdout > 0 and not held_out.any():
-        raise ValueError(f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; record more or drop it")
+        raise ValueError(
+            f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; record more or drop it"
+        )
     return kept
 
 
 def _draw_sequences(sizes: np.ndarray, share: float, rng: np.random.Generator) -> list[int]:
-    """Sequences in random order, each taken if it brings their frames nearer to the share; at least the smallest, never the largest."""
+    """Sequences in random order, each taken if it brings their frames nearer to the share; at least the smallest, never
+    the largest.
+    """
     if share <= 0:
         return []
     taken: list[int] = []
@@ -300,10 +326,14 @@ def _check_values(sequences: Sequences) -> None:
     frames, source = sequences.frames, sequences.source
     row = _first_not_finite(frames) if frames.dtype.kind == "f" else None
     if row is not None:
-        raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it")
+        raise ValueError(
+            f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it"
+        )
     if sequences.position is not None and not np.isfinite(sequences.position).all():
         row = int(np.flatnonzero(~np.isfinite(sequences.position).all(axis=1))[0])
-        raise ValueError(f"{source}: position must be finite, but frame {row} has NaN or infinity; repair it or leave position out")
+        raise ValueError(
+            f"{source}: position must be finite, but frame {row} has NaN or infinity; repair it or leave position out"
+        )
     if sequences.step_length is not None:
         length = np.asarray(sequences.step_length)[transitions(sequences.sequence)]
         if not np.isfinite(length).all() or (length < 0).any() or not np.median(length) > 0:
@@ -311,7 +341,9 @@ def _check_values(sequences: Sequences) -> None:
                 f"{source}: step_length must be finite, never negative and mostly above 0 (NaN only at a sequence's last frame); repair it"
             )
     if all((frames[part] == frames[0]).all() for part in chunks(frames, len(frames))):
-        raise ValueError(f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording")
+        raise ValueError(
+            f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording"
+        )
 
 
 def _first_not_finite(frames: np.ndarray) -> int | None:

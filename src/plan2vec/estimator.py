@@ -13,10 +13,12 @@ from plan2vec.pipeline import fit
 
 
 class Plan2Vec(TransformerMixin, BaseEstimator):
-    """Frames (n, h, w[, c]) uint8 or observations (n, d) -> vectors (n, dim) whose distances are shortest-path lengths in steps.
+    """Frames (n, h, w[, c]) uint8 or observations (n, d) -> vectors (n, dim) whose distances are shortest-path lengths
+    in steps.
 
     After `fit`: `model_` (a `plan2vec.Model` with graph and planner), `embedding_` (vectors of the fitted frames).
-    A parameter that is None is as in `config`, and what is given nowhere is decided from the recordings (`config.settle`).
+    A parameter that is None is as in `config`, and what is given nowhere is decided from the recordings
+    (`config.settle`).
     """
 
     def __init__(
@@ -37,8 +39,13 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
 
     def fit(self, X: np.ndarray, y: object = None, sequence: np.ndarray | None = None) -> "Plan2Vec":  # noqa: N803
         """`sequence` (n,) labels the recording of each frame, equal labels contiguous; None: one recording."""
-        given = {name: getattr(self, name) for name in ("dim", "head", "norm_order", "seed") if getattr(self, name) is not None}
-        self.model_ = fit(make_sequences(X, sequence), with_settings(self.config or Config(), given), device=self.device)
+        given = {
+            name: getattr(self, name) for name in ("dim", "head", "norm_order", "seed")
+            if getattr(self, name) is not None
+        }
+        self.model_ = fit(
+            make_sequences(X, sequence), with_settings(self.config or Config(), given), device=self.device
+        )
         self.embedding_ = self.model_.vectors
         self.n_features_in_ = int(np.prod(self.model_.sequences.frame_shape))
         return self

@@ -1,4 +1,6 @@
-"""The scorecard: how good the graph, the map and the plans are. Ground truth enters the program here and nowhere before."""
+"""The scorecard: how good the graph, the map and the plans are. Ground truth enters the program here and nowhere
+before.
+"""
 
 import time
 from collections.abc import Callable
@@ -42,7 +44,8 @@ class Truth:
 
     position: np.ndarray  # (n, k)
     distance: Callable[[np.ndarray, np.ndarray], np.ndarray]  # true distance between positions (m, k), (m, k) -> (m,)
-    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] = straight_line  # the same, walls ignored: of steps, and of arriving
+    # the same, walls ignored: of steps, and of arriving
+    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] = straight_line
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return self.distance(self.position[first], self.position[second])
@@ -59,15 +62,18 @@ class Episodes:
 
 
 def scorecard(
-    graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int, truth: Truth | None = None, rule: SuccessRule = SuccessRule(),
-    false_beyond: float | None = None, min_gap: int = 0, device: torch.device = CPU, costs: bool = True,
-) -> dict[str, object]:  # fmt: skip
-    """The numbers that follow from graph, map and truth; names and units as the documentation lists them. Without `costs` no plan is
-    made one by one to count what it touches, which in a large graph takes long."""
+    graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int, truth: Truth | None = None,
+    rule: SuccessRule = SuccessRule(), false_beyond: float | None = None, min_gap: int = 0, device: torch.device = CPU,
+    costs: bool = True
+) -> dict[str, object]:
+    """The numbers that follow from graph, map and truth; names and units as the documentation lists them. Without
+    `costs` no plan is made one by one to count what it touches, which in a large graph takes long."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
     card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0], device)
-    card |= plan_numbers(graph, distance, episodes, rule, rng) | (cost_numbers(graph, distance, episodes) if costs else {})
+    card |= plan_numbers(graph, distance, episodes, rule, rng) | (
+        cost_numbers(graph, distance, episodes) if costs else {}
+    )
     if truth is not None:
         card |= truth_numbers(graph, sequence, distance, truth, episodes, rule, rng)
         card |= closure_numbers(graph, sequence, truth, false_beyond, min_gap)
@@ -124,7 +130,9 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
 
 
 def count_hops(onward: np.ndarray, goal: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(m,) hops from each start on the way that row `goal` of onward (k, n) tells: the next node, negative at the way's end."""
+    """(m,) hops from each start on the way that row `goal` of onward (k, n) tells: the next node, negative at the way's
+    end.
+    """
     hops, walking, node = np.zeros(len(starts), np.int64), np.arange(len(starts)), starts
     while len(walking):
         node = onward[goal[walking], node]
@@ -137,7 +145,9 @@ def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
     """(m,) hops a walker may take: the rule's, or its factor x the shortest + 10 (0 where no path exists)."""
     if rule.max_hops is not None:
         return np.full(len(episodes.starts), rule.max_hops)
-    return np.where(np.isfinite(episodes.hops), rule.hops_factor * np.nan_to_num(episodes.hops, posinf=0) + 10, 0).astype(np.int64)
+    return np.where(
+        np.isfinite(episodes.hops), rule.hops_factor * np.nan_to_num(episodes.hops, posinf=0) + 10, 0
+    ).astype(np.int64)
 
 
 def plan_numbers(
@@ -146,7 +156,7 @@ def plan_numbers(
     """Greedy walks to the goal's neighbourhood, no memory."""
     rule = replace(rule, max_hops=None, epsilon=0.0, memory=False)
     walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), 0.0, False,
-                      lambda nodes, goals: is_neighbor(graph, nodes, goals), rng)  # fmt: skip
+                      lambda nodes, goals: is_neighbor(graph, nodes, goals), rng)
     connected = np.isfinite(episodes.length)
     return {"success_graph": float(walks.arrived[connected].mean()) if connected.any() else None}
 
@@ -156,8 +166,12 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
     plans = cost_plans(graph, distance, episodes)
     return {
         "path_ratio": path_ratio(plans["greedy"], episodes),
-        "touched_per_step": {method: cost_per_hop([p.num_touched for p in some], episodes) for method, some in plans.items()},
-        "expanded_per_step": {method: cost_per_hop([p.num_expanded for p in some], episodes) for method, some in plans.items()},
+        "touched_per_step": {
+            method: cost_per_hop([p.num_touched for p in some], episodes) for method, some in plans.items()
+        },
+        "expanded_per_step": {
+            method: cost_per_hop([p.num_expanded for p in some], episodes) for method, some in plans.items()
+        }
     }
 
 
@@ -179,14 +193,17 @@ def cost_plans(graph: csr_array, distance: Distance, episodes: Episodes) -> dict
     starts, goals = episodes.starts[chosen], episodes.goals[chosen]
     lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
     return {
-        "dijkstra": [dijkstra_cost(graph, *task) for task in zip(starts.tolist(), goals.tolist(), lengths, strict=True)],
-        "astar": make_plans(graph, distance, starts, goals, "astar"),
-        "greedy": make_plans(graph, distance, starts, goals, "greedy"),
+        "dijkstra": [
+            dijkstra_cost(graph, *task) for task in zip(starts.tolist(), goals.tolist(), lengths, strict=True)
+        ], "astar": make_plans(graph, distance, starts, goals, "astar"),
+        "greedy": make_plans(graph, distance, starts, goals, "greedy")
     }
 
 
 def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | None = None) -> Plan:
-    """What Dijkstra would expand and touch, from all distances `length` (n,) at once (in pure Python the search itself takes seconds)."""
+    """What Dijkstra would expand and touch, from all distances `length` (n,) at once (in pure Python the search itself
+    takes seconds).
+    """
     length = distances_from(graph, np.array([start]))[0] if length is None else length
     expanded = length < length[goal]
     is_touched = np.zeros(graph.shape[0], bool)
@@ -203,7 +220,10 @@ def cost_per_hop(counts: list[int], episodes: Episodes) -> float | None:
 def path_ratio(plans: list[Plan], episodes: Episodes) -> float | None:
     """Mean length of greedy plans over the shortest, where greedy arrives."""
     shortest = episodes.length[costed(episodes)]
-    ratios = [plan.length / exact for plan, exact in zip(plans, shortest, strict=True) if plan.length is not None and exact > 0]
+    ratios = [
+        plan.length / exact for plan,
+        exact in zip(plans, shortest, strict=True) if plan.length is not None and exact > 0
+    ]
     return float(np.mean(ratios)) if ratios else None
 
 
@@ -223,7 +243,8 @@ def truth_numbers(
     radius = rule.radius if rule.radius is not None else 3 * float(np.median(true_steps(sequence, truth)))
     arrived = lambda nodes, goals: truth.straight(truth.position[nodes], truth.position[goals]) < radius  # noqa: E731
     walks = walk_many(
-        graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon, rule.memory, arrived, rng
+        graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon, rule.memory,
+        arrived, rng
     )
     first, second = rng.integers(graph.shape[0], size=(2, 20_000))
     return {
@@ -233,7 +254,9 @@ def truth_numbers(
     }
 
 
-def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None, min_gap: int) -> dict[str, object]:
+def closure_numbers(
+    graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None, min_gap: int
+) -> dict[str, object]:
     """Loop closures, and the share whose ends are truly farther apart than `false_beyond`."""
     counted = counted_closures(graph, sequence, min_gap)
     if false_beyond is None:
@@ -267,26 +290,32 @@ def is_symmetric(graph: csr_array) -> bool:
 
 
 def evaluate(
-    model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0, costs: bool = True
+    model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0,
+    costs: bool = True
 ) -> dict[str, object]:
-    """The scorecard of a fitted model; with held-out sequences also theirs, on a graph of their own, under "holdout"."""
+    """The scorecard of a fitted model; with held-out sequences also theirs, on a graph of their own, under "holdout".
+    """
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
     kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
-    card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs) | {"local_accuracy": model.local_accuracy}
+    card = _score_frames(
+        model, model.graph, kept, rule, false_beyond, min_gap, costs
+    ) | {"local_accuracy": model.local_accuracy}
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))[1]
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
-            graph = join_frames(recorded, model.local_metric, config, FrameTensors(recorded.frames, model.device), held_out).graph
+            graph = join_frames(
+                recorded, model.local_metric, config, FrameTensors(recorded.frames, model.device), held_out
+            ).graph
             card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap, costs)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
     return card | {
-        "radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)}, "device": str(model.device),
-        "seed": config.seed, "version": __version__,
-    }  # fmt: skip
+        "radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)},
+        "device": str(model.device), "seed": config.seed, "version": __version__
+    }
 
 
 def default_rule(sequences: Sequences) -> SuccessRule:
@@ -307,7 +336,8 @@ def truth_of(sequences: Sequences) -> Truth | None:
 
 
 def _score_frames(
-    model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None, min_gap: int, costs: bool
+    model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None, min_gap: int,
+    costs: bool
 ) -> dict[str, object]:
     """The scorecard of the chosen frames (n,) bool alone."""
     numbers = np.flatnonzero(chosen)
@@ -318,4 +348,4 @@ def _score_frames(
         graph if chosen.all() else graph[numbers][:, numbers], model.sequences.sequence[numbers],
         lambda first, second: model.distance_between(numbers[first], numbers[second]),
         model.config.seed, truth, rule, false_beyond, min_gap, model.device, costs,
-    )  # fmt: skip
+    )

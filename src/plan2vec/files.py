@@ -30,7 +30,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def is_leftover(path: Path, name: str) -> bool:
-    """Whether a process that lives no more left `path` behind when it was killed while writing the file called `name`."""
+    """Whether a process that lives no more left `path` behind when it was killed while writing the file called `name`.
+    """
     made = re.fullmatch(rf"\.{re.escape(name)}\.(\d{{1,9}})\.tmp{re.escape(Path(name).suffix)}", path.name)
     return made is not None and path.is_file() and not path.is_symlink() and not _is_alive(int(made[1]))
 
@@ -49,5 +50,7 @@ def own_folder(folder: Path, name: str) -> Path:
     """The folder called `name` inside a run folder; a link there would let a run write into other places."""
     inner = folder / name
     if inner.is_symlink() or (inner.exists() and not inner.is_dir()):
-        raise ValueError(f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; remove it and try again")
+        raise ValueError(
+            f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; remove it and try again"
+        )
     return inner

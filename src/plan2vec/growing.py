@@ -1,10 +1,12 @@
-"""A map that grows and is corrected: new recordings are added to a finished run, and struck closures leave its embedding too.
+"""A map that grows and is corrected: new recordings are added to a finished run, and struck closures leave its
+embedding too.
 
     new frames -> local metric (as it is) -> closures within the run's radius, supported by old and new recordings
                -> edges appended to the graph -> embedding fine-tuned from where it stands -> vectors of all frames
 
-Old frames keep their numbers and old edges their lengths; new frames get the numbers after them. The run folder changes at
-one moment, when everything new is written (`replace_together.py`): killed at any time, it is the old run or the grown one.
+Old frames keep their numbers and old edges their lengths; new frames get the numbers after them. The run folder changes
+at one moment, when everything new is written (`replace_together.py`): killed at any time, it is the old run or the
+grown one.
 """
 
 import json
@@ -49,18 +51,26 @@ class Grown:
 
 
 def add(
-    run: str | Path, sequences: Sequences, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
-    encoder: str | None = None,
-) -> Grown:  # fmt: skip
-    """Add recordings to a finished run folder: their frames join the graph where closures can be believed, and the map follows.
+    run: str | Path, sequences: Sequences, num_updates: int | None = None, device: str = "auto",
+    show_progress: bool = False, encoder: str | None = None
+) -> Grown:
+    """Add recordings to a finished run folder: their frames join the graph where closures can be believed, and the map
+    follows.
 
-    `num_updates` of the fine-tuning; None: a third of the fit's. Recordings that are on the map already are not added again.
+    `num_updates` of the fine-tuning; None: a third of the fit's. Recordings that are on the map already are not added
+    again.
     """
     folder, began = Path(run), time.perf_counter()
     old = load(folder, device, encoder)
     if is_on_map(folder, sequences):
         num_frames = old.sequences.num_frames
-        return Grown(old, {"frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True, "updates": 0, "seconds": 0.0})
+        return Grown(
+            old,
+            {
+                "frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True, "updates": 0,
+                "seconds": 0.0
+            }
+        )
     refuse_unlike(old, sequences)
     with changing(old, show_progress) as change:
         joined = change.sequences = write_joined(change, folder, old.sequences, sequences)
@@ -75,7 +85,8 @@ def add(
 
 
 def follow_strikes(
-    run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False, encoder: str | None = None
+    run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
+    encoder: str | None = None
 ) -> Grown:
     """Fine-tune the map of a run folder to its graph without the closures that are struck now."""
     folder, began = Path(run), time.perf_counter()
@@ -90,12 +101,16 @@ def follow_strikes(
 def is_on_map(folder: Path, sequences: Sequences) -> bool:
     """Whether a run was fitted to these recordings, or they were added to it before."""
     data = read_json(folder / "data.json")
-    return fingerprint(sequences) in {data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))}
+    return fingerprint(sequences) in {
+        data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))
+    }
 
 
 @contextmanager
 def changing(old: Model, show_progress: bool) -> Iterator[Run]:
-    """Where new products of a finished run are written; its metrics.jsonl goes on, without the lines of an earlier fine-tuning."""
+    """Where new products of a finished run are written; its metrics.jsonl goes on, without the lines of an earlier
+    fine-tuning.
+    """
     folder = old.folder
     assert folder is not None
     with replacing_together(folder) as staged:
@@ -127,7 +142,10 @@ def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> S
     with replacing(path) as temporary:
         write_end_to_end(temporary, old.frames, new.frames)
     joined = join_recorded(old, new, np.load(path, mmap_mode="r", allow_pickle=False), change.journal)
-    added = {"source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames, "first_frame": old.num_frames}
+    added = {
+        "source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames,
+        "first_frame": old.num_frames
+    }
     data = read_json(folder / "data.json")
     parts = {"fitted": data.get("fitted", data["fingerprint"]), "added": [*data.get("added", []), added]}
     described = describe(joined) | parts
@@ -193,7 +211,7 @@ def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGr
     graph = graph_of_edges(
         np.concatenate((edge_rows(built.graph), row[new])), np.concatenate((built.graph.indices, column[new])),
         np.concatenate((built.graph.data, value[new])), joined.num_frames,
-    )  # fmt: skip
+    )
     new_old, new_new = closure_counts(graph, joined.sequence, num_old)
     report = f"{built.report}; {joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures, {new_old:,} to old frames"
     return BuiltGraph(graph, built.radius, report)
@@ -224,7 +242,9 @@ def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> N
 
 
 def write_map(change: Run, old: Model, graph: csr_array, num_updates: int | None) -> int:
-    """Fine-tune embedding and vectors to the graph, as the fit learned them, and write them; returns the number of updates."""
+    """Fine-tune embedding and vectors to the graph, as the fit learned them, and write them; returns the number of
+    updates.
+    """
     stage = "value_iteration" if old.config.variant == "value-iteration" else "embedding"
     num_fitted = setting(old.config, f"{stage}.num_updates")
     if num_updates is not None and num_updates < 1:
@@ -253,10 +273,11 @@ def growth(old: Model, new: Model) -> dict[str, object]:
     new_old, new_new = closure_counts(new.graph, new.sequences.sequence, num_old)
     return {
         "frames": {"before": num_old, "after": new.sequences.num_frames},
-        "sequences": {name: len(np.unique(model.sequences.sequence)) for name, model in (("before", old), ("after", new))},
-        "closures": {"new_old": new_old, "new_new": new_new},
+        "sequences": {
+            name: len(np.unique(model.sequences.sequence)) for name, model in (("before", old), ("after", new))
+        }, "closures": {"new_old": new_old, "new_new": new_new},
         "parts": {"before": connected_parts(old.graph)[0], "after": connected_parts(new.graph)[0]},
-        "embedding_error_all": map_error(new, new.sequences.num_frames),
+        "embedding_error_all": map_error(new, new.sequences.num_frames)
     }
 
 
@@ -268,4 +289,6 @@ def map_change(old: Model, new: Model) -> dict[str, object]:
 
 def map_error(model: Model, num_frames: int) -> object:
     """Mean |D - path| / path between the first `num_frames` frames."""
-    return map_numbers(model.graph, model.distance_between, rng_at(model.config.seed, Stream.GROWING), num_frames)["embedding_error"]
+    return map_numbers(
+        model.graph, model.distance_between, rng_at(model.config.seed, Stream.GROWING), num_frames
+    )["embedding_error"]

@@ -45,7 +45,9 @@ class SiameseMetric(nn.Module):
 
 
 class StackedMetric(nn.Module):
-    """The paper's metric: a network on both frames stacked. It has no vectors, so a Siamese metric finds its candidates."""
+    """The paper's metric: a network on both frames stacked. It has no vectors, so a Siamese metric finds its
+    candidates.
+    """
 
     scale: Tensor
 
@@ -82,22 +84,32 @@ def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConf
         return SiameseMetric(make_encoder(encoder, frames, config.dim))
     siamese = SiameseMetric(make_encoder(config.candidates or encoder, frames, config.dim))
     mean, deviation = siamese.encoder.mean, siamese.encoder.deviation
-    network = Encoder(make_stacked(config.network, tuple(frames.shape[1:])), torch.cat((mean, mean)), torch.cat((deviation, deviation)))
+    network = Encoder(
+        make_stacked(config.network, tuple(frames.shape[1:])), torch.cat((mean, mean)),
+        torch.cat((deviation, deviation))
+    )
     return StackedMetric(network, siamese)
 
 
 def train_local_metric(
-    recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None, journal: Journal = Journal()
+    recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
+    journal: Journal = Journal()
 ) -> TrainedMetric:
-    """Learn d from the usable frames. Its accuracy is measured on a tenth of the sequences; the last updates see these too."""
+    """Learn d from the usable frames. Its accuracy is measured on a tenth of the sequences; the last updates see these
+    too.
+    """
     torch.manual_seed(config.seed)
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     kept, held_out = np.zeros(len(usable), bool), np.zeros(len(usable), bool)
-    kept[usable], held_out[usable] = split_sequences(recorded.sequence[usable], 0.1, rng_at(config.seed, Stream.METRIC_SPLIT))
+    kept[usable], held_out[usable] = split_sequences(
+        recorded.sequence[usable], 0.1, rng_at(config.seed, Stream.METRIC_SPLIT)
+    )
     pairs, held_pairs, all_pairs = (recorded_pairs(recorded, some, config.max_gap) for some in (kept, held_out, usable))
     if not len(pairs.first[0]):
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
-    settings, metric = config.local_metric, build_local_metric(recorded.frames, config.encoder, config.local_metric).to(images.device)
+    settings, metric = config.local_metric, build_local_metric(
+        recorded.frames, config.encoder, config.local_metric
+    ).to(images.device)
     _train_on(metric, images, pairs, settings, "", config.seed, journal)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     _train_on(metric, images, all_pairs, last_updates(settings), "_on_all", config.seed, journal)
@@ -110,7 +122,8 @@ def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
 
 
 def _train_on(
-    metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, phase: str, seed: int, journal: Journal
+    metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, phase: str, seed: int,
+    journal: Journal
 ) -> None:
     """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
     siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
@@ -130,19 +143,27 @@ def augmentation_of(settings: LocalMetricConfig) -> Augmentation:
     return Augmentation(settings.shift, settings.brightness, settings.noise)
 
 
-def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]) -> Step:
-    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by construction."""
+def siamese_step(
+    metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
+) -> Step:
+    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by
+    construction.
+    """
     times, change = spaced_times(pairs), augmentation_of(config)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(*stream, update)
         first, gap = draw_neighbors(pairs, config.batch_size, rng)
         numbers = np.concatenate((first, first + gap))
-        return gap.astype(np.float32), np.stack((numbers, times[numbers])), *draw_changes(change, images, len(numbers), rng)
+        return gap.astype(np.float32), np.stack((numbers, times[numbers])), *draw_changes(
+            change, images, len(numbers), rng
+        )
 
     def loss(gap: Array, drawn: Array, *changes: Array) -> Tensor:
         numbers, time = on_device(drawn, images.device)
-        vectors = in_shares(len(numbers), lambda part: metric.embed(augment(images(numbers[part]), change, changes, part)))
+        vectors = in_shares(
+            len(numbers), lambda part: metric.embed(augment(images(numbers[part]), change, changes, part))
+        )
         num = len(gap)
         first, second = vectors.split(num)
         near = safe_norm(first - second)
@@ -155,9 +176,13 @@ def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
     return Step(draw, loss, images)
 
 
-def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]) -> Step:
+def stacked_step(
+    metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
+) -> Step:
     """Identical : neighbour : far = 1 : 1 : far_weight (paper, equation 5), or the paper's equation 4."""
-    num_far = round(config.far_weight * config.batch_size) if config.loss != "nce" else NUM_NCE_NEGATIVES * config.batch_size
+    num_far = round(
+        config.far_weight * config.batch_size
+    ) if config.loss != "nce" else NUM_NCE_NEGATIVES * config.batch_size
     change = augmentation_of(config)
 
     def draw(update: int) -> tuple[Array, ...]:
@@ -171,11 +196,14 @@ def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, conf
 
     def loss(gap: Array, a: Array, b: Array, *changes: Array) -> Tensor:
         sides = ((a, changes[: len(changes) // 2]), (b, changes[len(changes) // 2 :]))
-        d = in_shares(len(a), lambda part: metric(*(augment(images(side[part]), change, drawn, part) for side, drawn in sides)))
+        d = in_shares(
+            len(a), lambda part: metric(*(augment(images(side[part]), change, drawn, part) for side, drawn in sides))
+        )
         same, near, far = d.split((len(gap), len(gap), num_far))
         if config.loss == "nce":
             negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
-            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()  # equation 4 knows differences of d only
+            # equation 4 knows differences of d only
+            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()
             return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
         far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
         near_loss = F.smooth_l1_loss(near, on_device(gap, d.device))
@@ -193,7 +221,9 @@ def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
     metric.scale.mul_(1 / median)
 
 
-def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = 4000) -> float | None:
+def accuracy(
+    metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = 4000
+) -> float | None:
     """Share of pairs (identical : neighbour : far = 1 : 1 : 2) on the right side of the threshold (paper, Table 3)."""
     if not any(len(first) for first in pairs.first) or len(pairs.frames) < 2:
         return None
@@ -206,7 +236,9 @@ def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray,
     """(m,) local distances of frame pairs, in steps, never negative."""
     metric.eval()
     parts = np.array_split(np.arange(len(first)), max(1, len(first) // 2048))
-    distance = concatenated(parts, lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy())
+    distance = concatenated(
+        parts, lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy()
+    )
     return distance.astype(np.float32)
 
 

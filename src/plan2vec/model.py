@@ -47,7 +47,8 @@ class Model:
     """Graph, metric map and planner. `encoder` and `head` are torch modules: batched, differentiable, on `device`."""
 
     def __init__(
-        self, sequences: Sequences, config: Config, learned: Learned, seconds: dict[str, float] | None = None, folder: Path | None = None
+        self, sequences: Sequences, config: Config, learned: Learned, seconds: dict[str, float] | None = None,
+        folder: Path | None = None
     ):
         self.sequences, self.config, self.folder = sequences, config, folder
         self.local_metric, self.local_accuracy = learned.metric.metric, learned.metric.accuracy
@@ -101,7 +102,9 @@ class Model:
         """(m,) learned distance between recorded frames, by number, from vectors computed once."""
         if np.shape(first) != np.shape(second) or not np.shape(first):
             first, second = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
-        return self._head_distance(*(torch.from_numpy(self.vectors.take(numbers, axis=0)) for numbers in (first, second)))
+        return self._head_distance(
+            *(torch.from_numpy(self.vectors.take(numbers, axis=0)) for numbers in (first, second))
+        )
 
     def local_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) local metric between recorded frames, by number."""
@@ -126,9 +129,12 @@ class Model:
         return Located(int(near[0, best]), float(distance[best]), bool(distance[best] <= limit))
 
     def plan(
-        self, start: int | str | np.ndarray, goal: int | str | np.ndarray, method: str = "greedy", lookahead: int = 3, memory: bool = False
+        self, start: int | str | np.ndarray, goal: int | str | np.ndarray, method: str = "greedy", lookahead: int = 3,
+        memory: bool = False
     ) -> Plan:
-        """Plan between frame numbers, "sequence:index" or images. No path, or an image off the map, is an answer with a reason."""
+        """Plan between frame numbers, "sequence:index" or images. No path, or an image off the map, is an answer with a
+        reason.
+        """
         numbers, off = [], []
         for name, asked in (("start", start), ("goal", goal)):
             if isinstance(asked, np.ndarray) and asked.ndim:
@@ -145,18 +151,25 @@ class Model:
     def plan_many(
         self, starts: np.ndarray, goals: np.ndarray, method: str = "greedy", lookahead: int = 3, memory: bool = False
     ) -> list[Plan]:
-        """Plans from each start to the goal beside it, by frame numbers (m,), (m,): as `plan` makes them, thousands at once."""
+        """Plans from each start to the goal beside it, by frame numbers (m,), (m,): as `plan` makes them, thousands at
+        once.
+        """
         starts, goals = self._checked_numbers(starts, "starts"), self._checked_numbers(goals, "goals")
         if len(starts) != len(goals):
             raise ValueError(f"every start needs one goal, but there are {len(starts)} starts and {len(goals)} goals")
         starts, goals = self.places[starts], self.places[goals]  # where one stood still, one frame will do
-        return [self._explain(plan) for plan in make_plans(self.graph, self.distance_between, starts, goals, method, lookahead, memory)]
+        return [
+            self._explain(plan)
+            for plan in make_plans(self.graph, self.distance_between, starts, goals, method, lookahead, memory)
+        ]
 
     def _checked_numbers(self, numbers: np.ndarray, name: str) -> np.ndarray:
         """(m,) int64 frame numbers, or a clear refusal."""
         checked = np.asarray(numbers)
         if checked.ndim != 1 or (len(checked) and checked.dtype.kind not in "iu"):
-            raise ValueError(f"{name} must be frame numbers in one dimension, but came as {checked.dtype} of shape {checked.shape}")
+            raise ValueError(
+                f"{name} must be frame numbers in one dimension, but came as {checked.dtype} of shape {checked.shape}"
+            )
         outside = checked[(checked < 0) | (checked >= len(self.places))]
         if len(outside):
             raise ValueError(f"{name} must be frame numbers from 0 to {len(self.places) - 1}, but {outside[0]} came")
@@ -193,7 +206,7 @@ class Model:
         run = open_run(folder, self.sequences, self.config, Journal(folder), {})
         graph = BuiltGraph(self.graph, self.radius, self.closure_report)
         products = {"local_metric": TrainedMetric(self.local_metric, self.local_accuracy), "graph": graph,
-                    "embedding": self.embedding, "vectors": self.vectors}  # fmt: skip
+                    "embedding": self.embedding, "vectors": self.vectors}
         for name, product in products.items():
             run.write(name, product)
         for stage, seconds in self.seconds.items():
@@ -222,7 +235,9 @@ def _is_number(text: str) -> bool:
 
 
 def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> Model:
-    """The model of a finished run folder. One fitted with a network of your own (module:factory) needs it named again as `encoder`."""
+    """The model of a finished run folder. One fitted with a network of your own (module:factory) needs it named again
+    as `encoder`.
+    """
     folder, target = Path(path), choose_device(device)
     config = require_finished(folder)
     refuse_unasked_code(folder, config, encoder)

@@ -47,10 +47,10 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
 
 
 def fit(
-    recordings: Sequences, config: Config = Config(), out: str | Path | None = None, device: str = "auto", show_progress: bool = False,
-    checkpoint_seconds: float = 10.0, *, local_metric: LocalMetric | None = None, graph: csr_array | None = None,
-    embedding: Embedding | None = None,
-) -> Model:  # fmt: skip
+    recordings: Sequences, config: Config = Config(), out: str | Path | None = None, device: str = "auto",
+    show_progress: bool = False, checkpoint_seconds: float = 10.0, *, local_metric: LocalMetric | None = None,
+    graph: csr_array | None = None, embedding: Embedding | None = None
+) -> Model:
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues.
 
     `local_metric`, `graph` and `embedding` replace a stage: what is given is used, and only the rest is learned.
@@ -58,7 +58,7 @@ def fit(
     target, folder = choose_device(device), Path(out) if out is not None else None
     journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
-             "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}  # fmt: skip
+             "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
     run = open_run(folder, recordings, settle(config, recordings, target.type, usearch_installed()), journal, given)
     recorded = run.sequences.without_truth()
     learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)

@@ -29,7 +29,8 @@ class Plan:
     num_expanded: int  # times the neighbours of a frame were asked for
     num_touched: int  # distinct frames returned by these queries
     reason: str = ""  # why there is no path
-    touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # the frames that num_touched counts, for pictures
+    # the frames that num_touched counts, for pictures
+    touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
     @property
     def hops(self) -> int | None:
@@ -39,18 +40,21 @@ class Plan:
 def make_plan(
     graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3, memory: bool = False,
     heuristic_weight: float = 1.0,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Plan from frame to frame by one of METHODS; `memory` keeps greedy and lookahead from choosing a frame twice.
 
-    `heuristic_weight` above 1 makes A* trust D more than the steps so far: fewer nodes touched, plans at most so much longer.
+    `heuristic_weight` above 1 makes A* trust D more than the steps so far: fewer nodes touched, plans at most so much
+    longer.
     """
-    return make_plans(graph, distance, np.array([start]), np.array([goal]), method, lookahead, memory, heuristic_weight)[0]
+    return make_plans(
+        graph, distance, np.array([start]), np.array([goal]), method, lookahead, memory, heuristic_weight
+    )[0]
 
 
 def make_plans(
-    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, lookahead: int = 3, memory: bool = False,
-    heuristic_weight: float = 1.0,
-) -> list[Plan]:  # fmt: skip
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, lookahead: int = 3,
+    memory: bool = False, heuristic_weight: float = 1.0
+) -> list[Plan]:
     """Many plans at once, from each start to the goal beside it: the same as one at a time, many times faster."""
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
@@ -58,9 +62,13 @@ def make_plans(
     tasks = list(zip(starts.tolist(), goals.tolist(), strict=True))
     if method in ("greedy", "lookahead"):
         depth = lookahead if method == "lookahead" else 1
-        at_once = max(1, min(WALKS_AT_ONCE // max(1, depth) ** 2, NODES_AT_ONCE // graph.shape[0]))  # balls grow as a room's area does
+        # balls grow as a room's area does
+        at_once = max(1, min(WALKS_AT_ONCE // max(1, depth) ** 2, NODES_AT_ONCE // graph.shape[0]))
         parts = [slice(first, first + at_once) for first in range(0, len(starts), at_once)]
-        return [plan for part in parts for plan in _walk_all(graph, distance, starts[part], goals[part], method, depth, memory)]
+        return [
+            plan for part in parts
+            for plan in _walk_all(graph, distance, starts[part], goals[part], method, depth, memory)
+        ]
     if method == "dijkstra":
         paths = [best_first(graph, start, goal) for start, goal in tasks]
     else:
@@ -84,11 +92,14 @@ def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
 def _walk_all(
     graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, depth: int, memory: bool
 ) -> list[Plan]:
-    """Again and again to the frame of the `depth`-hop ball that D puts nearest to the goal (the paper's k-step plan-ahead)."""
+    """Again and again to the frame of the `depth`-hop ball that D puts nearest to the goal (the paper's k-step
+    plan-ahead).
+    """
     everyone, here = np.arange(len(starts)), starts.copy()
     visited, touched = (np.zeros((len(starts), graph.shape[0]), bool) for _ in range(2))
     visited[everyone, starts] = True
-    trace, reasons = [(everyone, starts)], [""] * len(starts)  # (walks, the frame each enters), hop after hop; why a walk ended
+    # (walks, the frame each enters), hop after hop; why a walk ended
+    trace, reasons = [(everyone, starts)], [""] * len(starts)
     num_expanded = np.zeros(len(starts), np.int64)
     going = everyone[starts != goals]
     while len(going):
@@ -97,7 +108,9 @@ def _walk_all(
         returned = ~is_start | around.start_touched[around.owner]
         touched[walk[returned], around.nodes[returned]] = True
         num_expanded[going] += around.num_expanded
-        place = _nearest(around, goals[going], distance, ~is_start & ~visited[walk, around.nodes] if memory else ~is_start)
+        place = _nearest(
+            around, goals[going], distance, ~is_start & ~visited[walk, around.nodes] if memory else ~is_start
+        )
         for which in going[place < 0].tolist():
             reasons[which] = f"stuck at frame {here[which]}: every neighbour was visited"
         going, place = going[place >= 0], place[place >= 0]
@@ -135,7 +148,9 @@ def _paths(graph: csr_array, trace: list[tuple[np.ndarray, np.ndarray]]) -> list
 
 
 def _nearest(around: Balls, goals: np.ndarray, distance: Distance, allowed: np.ndarray) -> np.ndarray:
-    """(m,) the place of each ball's allowed frame that D puts nearest to the goal, the goal itself before all; -1 where none is allowed."""
+    """(m,) the place of each ball's allowed frame that D puts nearest to the goal, the goal itself before all; -1 where
+    none is allowed.
+    """
     places = np.flatnonzero(allowed)
     owner, nodes = around.owner[places], around.nodes[places]
     score = distance(nodes, goals[owner]).astype(np.float64)
@@ -159,10 +174,11 @@ class Walks:
 
 
 def walk_many(
-    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray, epsilon: float, memory: bool,
-    has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray], rng: np.random.Generator,
-) -> Walks:  # fmt: skip
-    """Greedy 1-step walks, all at once: hop to the neighbour with the least D to the goal, with probability epsilon to a random one.
+    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray, epsilon: float,
+    memory: bool, has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray], rng: np.random.Generator
+) -> Walks:
+    """Greedy 1-step walks, all at once: hop to the neighbour with the least D to the goal, with probability epsilon to
+    a random one.
 
     has_arrived(nodes, goals) is asked before the first hop and after each.
     """
@@ -184,9 +200,9 @@ def walk_many(
 
 
 def _next_nodes(
-    graph: csr_array, distance: Distance, here: np.ndarray, goals: np.ndarray, epsilon: float, allowed: np.ndarray | None,
-    rng: np.random.Generator,
-) -> np.ndarray:  # fmt: skip
+    graph: csr_array, distance: Distance, here: np.ndarray, goals: np.ndarray, epsilon: float,
+    allowed: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
     """(m,) the greedy (or random) neighbour of each node; -1 where there is none."""
     owner, neighbor = neighbor_lists(graph, here)
     score = distance(neighbor, goals[owner]).astype(np.float64)

@@ -1,6 +1,7 @@
 """Acting: a controller for near goals, learned from recorded actions, and an agent that walks the map with it.
 
-The planner says where to go, waypoint by waypoint; the controller says which action leads there. Neither ever sees a position.
+The planner says where to go, waypoint by waypoint; the controller says which action leads there. Neither ever sees a
+position.
 
     controller = train_controller(sequences, ControllerConfig(), seed=0, device=torch.device("cpu"))
     agent = Agent(controller, places_of(model), AgentConfig(method="greedy"))
@@ -51,7 +52,9 @@ class ControllerConfig:
 
 
 class PairNetwork(nn.Module):
-    """Frame and goal -> numbers. What counts is the goal as seen from the frame, so their difference is an input of its own."""
+    """Frame and goal -> numbers. What counts is the goal as seen from the frame, so their difference is an input of its
+    own.
+    """
 
     mean: Tensor
     deviation: Tensor
@@ -79,7 +82,9 @@ class PairNetwork(nn.Module):
 
 
 class Controller(nn.Module):
-    """Images and goals a few steps ahead -> actions. Integer actions of one column are choices, all others are quantities."""
+    """Images and goals a few steps ahead -> actions. Integer actions of one column are choices, all others are
+    quantities.
+    """
 
     mean: Tensor
     deviation: Tensor
@@ -113,7 +118,9 @@ class Controller(nn.Module):
 
     @torch.no_grad()
     def act(self, frames: np.ndarray, goals: np.ndarray, futile: np.ndarray | None = None) -> np.ndarray:
-        """(m, ...), (m, ...) -> (m, a) actions, never beyond the recorded ones; `futile` (m, choices) bool: those to avoid."""
+        """(m, ...), (m, ...) -> (m, a) actions, never beyond the recorded ones; `futile` (m, choices) bool: those to
+        avoid.
+        """
         self.eval()
         device = next(self.parameters()).device
         numbers = np.arange(len(frames))
@@ -134,7 +141,9 @@ def train_controller(
 ) -> Controller:
     """Imitate: the action recorded at a frame is one that leads to the frames that came after it (hindsight)."""
     if sequences.action is None:
-        raise ValueError(f"{sequences.source}: a controller learns from recorded actions, but none are there; record `action` (n, a)")
+        raise ValueError(
+            f"{sequences.source}: a controller learns from recorded actions, but none are there; record `action` (n, a)"
+        )
     torch.manual_seed(seed)
     pairs = FuturePairs(sequences.sequence, config.max_ahead).where_moved(sequences.frames)
     sample = np.stack(pairs.draw(4000, rng_at(seed, 30)), axis=1)
@@ -166,7 +175,9 @@ class FuturePairs:
         self.ahead = np.minimum(last - self.first, max_ahead)
 
     def where_moved(self, frames: np.ndarray) -> "FuturePairs":
-        """Without the frames whose step changed nothing: an action that presses a wall led nowhere, and is not to be imitated."""
+        """Without the frames whose step changed nothing: an action that presses a wall led nowhere, and is not to be
+        imitated.
+        """
         moved = ~is_still(frames, self.first, self.first + 1)
         self.first, self.ahead = self.first[moved], self.ahead[moved]
         return self
@@ -182,7 +193,9 @@ class FuturePairs:
 
 @dataclass(frozen=True)
 class Places:
-    """A map as an agent needs it: n nodes with a picture each, the hops between them, and how to find oneself among them."""
+    """A map as an agent needs it: n nodes with a picture each, the hops between them, and how to find oneself among
+    them.
+    """
 
     frames: np.ndarray  # (n, ...) observation at every node
     graph: csr_array  # (n, n) steps
@@ -209,11 +222,13 @@ def places_of(model: Model) -> Places:
 class AgentConfig:
     """How the agent follows its plans."""
 
-    method: Guidance = "graph"  # direct: no plan | graph: shortest paths | greedy, lookahead: on the map | astar: led by the map
+    # direct: no plan | graph: shortest paths | greedy, lookahead: on the map | astar: led by the map
+    method: Guidance = "graph"
     ahead: float = 5.0  # steps along the plan to the waypoint that the controller is given
     lookahead: int = 3  # hops, of that method
     off_path: float = 8.0  # steps from the plan beyond which a new one is made
-    patience: int = 30  # actions without progress along the plan after which a new one is made; until then the waypoint comes nearer
+    # actions without progress along the plan after which a new one is made; until then the waypoint comes nearer
+    patience: int = 30
     memory: bool = False  # greedy and lookahead plans enter no node twice
     heuristic_weight: float = 1.0  # of astar: above 1 its searches touch fewer nodes, and plans may be that much longer
 
@@ -234,7 +249,8 @@ class Journey:
 
 
 class Tried:
-    """Choices made since anything changed, in episodes side by side. A policy that presses a wall would do so for ever."""
+    """Choices made since anything changed, in episodes side by side. A policy that presses a wall would do so for ever.
+    """
 
     def __init__(self, num_episodes: int, choices: np.ndarray):
         self.choices = choices
@@ -254,7 +270,8 @@ class Tried:
     def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
         """The choices (r,) that are now made."""
         for number, observation, choice in zip(running, observations, taken, strict=True):
-            self.last[number] = (observation.copy(), int(choice))  # an environment may write the next one into the same array
+            # an environment may write the next one into the same array
+            self.last[number] = (observation.copy(), int(choice))
 
 
 class Agent:
@@ -280,14 +297,20 @@ class Agent:
         self.tried = None if choices is None else Tried(len(goals), choices)
         self.journeys = [_begin(int(node)) for node in self.places.locate(self.places.embed(goals))]
 
-    def act_many(self, observations: np.ndarray, running: np.ndarray | None = None, frames: np.ndarray | None = None) -> np.ndarray:
-        """(r, a) actions for the observations (r, ...) of the episodes with the numbers `running` (r,); None: all of them.
+    def act_many(
+        self, observations: np.ndarray, running: np.ndarray | None = None, frames: np.ndarray | None = None
+    ) -> np.ndarray:
+        """(r, a) actions for the observations (r, ...) of the episodes with the numbers `running` (r,); None: all of
+        them.
 
-        `frames` (r, ...): what the observations were computed from, where that is the better witness of whether anything changed.
+        `frames` (r, ...): what the observations were computed from, where that is the better witness of whether
+        anything changed.
         """
         running = np.arange(len(self.journeys)) if running is None else running
         vectors = self.places.embed(observations)
-        waypoints = [self._waypoint(self.journeys[number], vector) for number, vector in zip(running, vectors, strict=True)]
+        waypoints = [
+            self._waypoint(self.journeys[number], vector) for number, vector in zip(running, vectors, strict=True)
+        ]
         seen = self.goals[running].copy()
         on_way = np.array([node >= 0 for node in waypoints])
         seen[on_way] = self.places.frames[np.array(waypoints)[on_way]]
@@ -306,7 +329,8 @@ class Agent:
             journey.nodes, journey.passed, journey.waited = np.array(nodes, np.int64), 0, 0
             journey.length = np.cumsum([0.0, *hop_lengths(self.places.graph, nodes)])
         rest = journey.length[journey.passed :] - journey.length[journey.passed]
-        ahead = self.config.ahead * (1 - journey.waited / self.config.patience)  # the longer nothing moves, the nearer the waypoint
+        # the longer nothing moves, the nearer the waypoint
+        ahead = self.config.ahead * (1 - journey.waited / self.config.patience)
         place = max(1, int(np.searchsorted(rest, ahead)))
         return int(journey.nodes[journey.passed + place]) if place < len(rest) - 1 else -1
 
@@ -324,7 +348,9 @@ class Agent:
         return journey.waited <= self.config.patience
 
     def plan(self, start: int, goal: int) -> list[int]:
-        """Nodes from start to goal; none where the method finds no way, and the agent then heads for the goal by itself."""
+        """Nodes from start to goal; none where the method finds no way, and the agent then heads for the goal by
+        itself.
+        """
         if self.config.method == "direct":
             return []
         self.num_plans += 1
@@ -336,7 +362,8 @@ class Agent:
         """The plan by the learned distance, and what it cost."""
         config, places = self.config, self.places
         return make_plan(
-            places.graph, places.distance, start, goal, config.method, config.lookahead, config.memory, config.heuristic_weight
+            places.graph, places.distance, start, goal, config.method, config.lookahead, config.memory,
+            config.heuristic_weight
         )
 
     def _shortest(self, start: int, goal: int) -> list[int]:

@@ -4,9 +4,10 @@
     .npz of OGBench     the same as `rewards` and `goals`, beside `observations`, `actions` and `terminals`
     Minari folder       `rewards` of every episode, a row an action; `infos/goal` tells the goals
 
-Everything else is copied as it is; the input is never written to. `goal` is the number of a frame of the dataset, -1 where the goal is
-a frame of the run or an image. Goals in hindsight: `future` draws for every step a later frame of its sequence, `random` any frame
-of the dataset. No step is taken for terminal: where an offline learner ends an episode at its goal, D is 0 there.
+Everything else is copied as it is; the input is never written to. `goal` is the number of a frame of the dataset, -1
+where the goal is a frame of the run or an image. Goals in hindsight: `future` draws for every step a later frame of its
+sequence, `random` any frame of the dataset. No step is taken for terminal: where an offline learner ends an episode at
+its goal, D is 0 there.
 """
 
 import os
@@ -42,22 +43,27 @@ class Labels:
     goal: np.ndarray  # (n,) int64 frame of the dataset; -1: given from outside
 
 
-def relabel(model: Model, sequences: Sequences, dataset: Path, out: Path, goal: str | np.ndarray, shaping: Shaping, seed: int) -> dict:
+def relabel(
+    model: Model, sequences: Sequences, dataset: Path, out: Path, goal: str | np.ndarray, shaping: Shaping, seed: int
+) -> dict:
     """Copy `dataset`, which was read as `sequences`, to `out` with the rewards of `shaping`; says what was done.
 
     `goal`: "future", "random" or a frame like those of the map.
     """
     write, plain = (write_minari, minari_rewards(dataset)) if is_minari(dataset) else (write_npz, npz_rewards(dataset))
     if plain is not None and len(plain) != sequences.num_frames:
-        raise ValueError(f"{shown(dataset)}: {len(plain)} rewards for {sequences.num_frames} frames; is every episode readable?")
+        raise ValueError(
+            f"{shown(dataset)}: {len(plain)} rewards for {sequences.num_frames} frames; is every episode readable?"
+        )
     labels = make_labels(model, sequences, goal, shaping, plain, rng_at(seed, SEED_STAGE))
     write(dataset, out, labels)
     steps = labels.reward[transitions(sequences.sequence)]
     return {
-        "out": str(out), "num_frames": sequences.num_frames, "num_steps": len(steps), "goal": goal if isinstance(goal, str) else "fixed",
-        "mode": shaping.mode, "discount": shaping.discount, "scale": shaping.scale, "plain_reward": plain is not None,
-        "mean_reward": float(steps.mean()), "least_reward": float(steps.min()), "largest_reward": float(steps.max()),
-    }  # fmt: skip
+        "out": str(out), "num_frames": sequences.num_frames, "num_steps": len(steps),
+        "goal": goal if isinstance(goal, str) else "fixed", "mode": shaping.mode, "discount": shaping.discount,
+        "scale": shaping.scale, "plain_reward": plain is not None, "mean_reward": float(steps.mean()),
+        "least_reward": float(steps.min()), "largest_reward": float(steps.max())
+    }
 
 
 def require_place(dataset: Path, out: Path) -> None:
@@ -81,7 +87,8 @@ def all_frames(options: ReadOptions) -> ReadOptions:
 
 
 def make_labels(
-    model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None, rng: np.random.Generator
+    model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
+    rng: np.random.Generator
 ) -> Labels:
     """Rewards of all recorded steps; `plain` (n,) are those that the dataset has, None: none."""
     start = transitions(sequences.sequence)
@@ -124,7 +131,9 @@ def npz_rewards(path: Path) -> np.ndarray | None:
         with archive.open(member) as file:
             reward = np.lib.format.read_array(file, allow_pickle=False)
     if reward.ndim != 1 or reward.dtype.kind not in "fiub":
-        raise ValueError(f"{shown(path)}: rewards must be one number a frame, but came as {reward.dtype} {reward.shape}")
+        raise ValueError(
+            f"{shown(path)}: rewards must be one number a frame, but came as {reward.dtype} {reward.shape}"
+        )
     return reward
 
 
@@ -160,7 +169,9 @@ def minari_rewards(path: Path) -> np.ndarray:
     with import_h5py().File(minari.data_file(path), "r") as file:
         groups = episode_groups(file)
         if not all("rewards" in group for group in groups):
-            raise ValueError(f"{shown(path)}: every episode of a Minari dataset has rewards, but one here has none; is it complete?")
+            raise ValueError(
+                f"{shown(path)}: every episode of a Minari dataset has rewards, but one here has none; is it complete?"
+            )
         return np.concatenate([np.append(group["rewards"][()], 0.0) for group in groups])
 
 

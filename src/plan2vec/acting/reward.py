@@ -2,9 +2,9 @@
 
     env = plan2vec.DistanceReward(gymnasium.make("plan2vec/CMaze-v0"), plan2vec.load("runs/c-maze"), discount=0.98)
 
-Goal environments (observations are dicts with `achieved_goal` and `desired_goal`) bring their goal; any other environment is
-given one: `DistanceReward(env, model, goal=picture)`. Every `info` holds `distance` (steps) and `potential`; after a step
-also `plain_reward`, the environment's own.
+Goal environments (observations are dicts with `achieved_goal` and `desired_goal`) bring their goal; any other
+environment is given one: `DistanceReward(env, model, goal=picture)`. Every `info` holds `distance` (steps) and
+`potential`; after a step also `plain_reward`, the environment's own.
 """
 
 from collections.abc import Iterable
@@ -26,8 +26,10 @@ class DistanceReward(gymnasium.Wrapper):
     def __init__(
         self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99, scale: float = 1.0,
         goal: np.ndarray | None = None, state_key: str = STATE,
-    ) -> None:  # fmt: skip
-        """`goal`: of an environment without `desired_goal`. `state_key`: the entry of the observations that the map was fitted to."""
+    ) -> None:
+        """`goal`: of an environment without `desired_goal`. `state_key`: the entry of the observations that the map was
+        fitted to.
+        """
         super().__init__(env)
         self.shaping = Shaping(mode, discount, scale)
         self.model, self.goal, self.state_key = model, goal, state_key
@@ -44,13 +46,19 @@ class DistanceReward(gymnasium.Wrapper):
         observation, plain, terminated, truncated, info = self.env.step(action)
         before, self._distance = self._distance, self._distance_to_goal(observation)
         reward = self.shaping.reward(float(plain), before, self._distance, terminated)
-        return observation, float(reward), terminated, truncated, info | {"plain_reward": plain} | self._told(terminated)
+        return observation, float(reward), terminated, truncated, info | {
+            "plain_reward": plain
+        } | self._told(terminated)
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
-        """(n,) rewards of arriving at n states with n goals, so that goals can be relabelled in hindsight; `info` is not read."""
+        """(n,) rewards of arriving at n states with n goals, so that goals can be relabelled in hindsight; `info` is
+        not read.
+        """
         if self.shaping.mode == "potential":
             raise ValueError("a potential rewards a step, not a state, so goals cannot be relabelled in hindsight; use mode 'distance'")
-        return self.shaping.potential(vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal)))
+        return self.shaping.potential(
+            vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal))
+        )
 
     def _told(self, terminated: bool) -> dict[str, float]:
         return {"distance": self._distance, "potential": float(self.shaping.potential(self._distance, terminated))}
@@ -74,7 +82,9 @@ class DistanceReward(gymnasium.Wrapper):
 def _require_entries(space: spaces.Space, state_key: str, has_goal: bool) -> None:
     if not isinstance(space, spaces.Dict):
         if not has_goal:
-            raise ValueError(f"the observations bring no {GOAL}: give `goal`, a frame like those that the map was fitted to")
+            raise ValueError(
+                f"the observations bring no {GOAL}: give `goal`, a frame like those that the map was fitted to"
+            )
         return
     missing = [name for name in (state_key, *(() if has_goal else (GOAL,))) if name not in space.spaces]
     if missing:

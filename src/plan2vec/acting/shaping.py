@@ -3,10 +3,10 @@
 distance    -scale * D(s', g), in place of any other reward: dense, but it changes what is optimal
 potential   other reward + discount * Phi(s') - Phi(s), with Phi(s) = -scale * D(s, g)
 
-Over an episode of T steps the potential's part adds up to discount^T Phi(s_T) - Phi(s_0), whatever was done in between, so the
-optimal policy stays the same (Ng, Harada and Russell, 1999). That needs Phi = 0 where an episode *terminates*: otherwise agents
-would choose between terminal states by their potential (Grzes, 2017). An episode that is only cut off (truncated) goes on
-as far as an agent can tell, so Phi stays -scale * D there.
+Over an episode of T steps the potential's part adds up to discount^T Phi(s_T) - Phi(s_0), whatever was done in between,
+so the optimal policy stays the same (Ng, Harada and Russell, 1999). That needs Phi = 0 where an episode *terminates*:
+otherwise agents would choose between terminal states by their potential (Grzes, 2017). An episode that is only cut off
+(truncated) goes on as far as an agent can tell, so Phi stays -scale * D there.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,9 @@ class Shaping:
         return np.where(terminal, 0.0, -self.scale * np.asarray(distance, np.float64))
 
     def reward(self, plain: ArrayLike, before: ArrayLike, after: ArrayLike, terminal: ArrayLike = False) -> np.ndarray:
-        """(...,) rewards of steps that came from distance `before` to distance `after`; `plain`: what they earned otherwise."""
+        """(...,) rewards of steps that came from distance `before` to distance `after`; `plain`: what they earned
+        otherwise.
+        """
         if self.mode == "distance":
             return self.potential(after)
         return np.asarray(plain) + self.discount * self.potential(after, terminal) - self.potential(before)

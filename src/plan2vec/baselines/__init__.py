@@ -1,7 +1,7 @@
 """What the metric map is compared with: one file a baseline, each a `train_` or `fit_` function that gives a `Judge`.
 
-A judge is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the map
-does, so every baseline walks the same graph by the same planner. Features of the frames are computed once.
+A judge is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the
+map does, so every baseline walks the same graph by the same planner. Features of the frames are computed once.
 
     judge = train_contrastive(frames, sequence, "small", 8, ContrastiveConfig(), seed=0, device=device)
     distance = judge.on(graph_frames)            # planner.Distance: (m,) frame numbers, (m,) goal numbers -> (m,)
@@ -46,8 +46,12 @@ def l2_distance(vectors: Tensor) -> Distance:
     return pair_distance(vectors, vectors, LpHead(vectors.shape[1]))
 
 
-def pair_distance(frame_features: Tensor, goal_features: Tensor, between: Callable[[Tensor, Tensor], Tensor]) -> Distance:
-    """D from features [n, f] of every frame, as frame and as goal; `between` maps [m, f], [m, f] to [m], a block of pairs at a time."""
+def pair_distance(
+    frame_features: Tensor, goal_features: Tensor, between: Callable[[Tensor, Tensor], Tensor]
+) -> Distance:
+    """D from features [n, f] of every frame, as frame and as goal; `between` maps [m, f], [m, f] to [m], a block of
+    pairs at a time.
+    """
     size = max(1, NUMBERS_AT_ONCE // frame_features.shape[1])
 
     @torch.no_grad()

@@ -1,8 +1,10 @@
-"""Time-contrastive embedding: frames that follow each other are pulled together, all others of the batch pushed apart (InfoNCE).
+"""Time-contrastive embedding: frames that follow each other are pulled together, all others of the batch pushed apart
+(InfoNCE).
 
-The strongest simple competitor: no graph, no search. The similarity is -|z - z'|^2 / temperature, so that l2 between vectors is
-what was trained. Its optimum is the log-density of where the recording goes next, which for a random walk is the squared distance
-over what a sequence covers; beyond the reach of the sequences nothing but the network's smoothness orders the frames.
+The strongest simple competitor: no graph, no search. The similarity is -|z - z'|^2 / temperature, so that l2 between
+vectors is what was trained. Its optimum is the log-density of where the recording goes next, which for a random walk is
+the squared distance over what a sequence covers; beyond the reach of the sequences nothing but the network's smoothness
+orders the frames.
 """
 
 from dataclasses import dataclass
@@ -33,9 +35,9 @@ class ContrastiveConfig:
 
 
 def train_contrastive(
-    frames: np.ndarray, sequence: np.ndarray, encoder: str, dim: int, config: ContrastiveConfig, seed: int, device: torch.device,
-    journal: Journal = Journal(),
-) -> Judge:  # fmt: skip
+    frames: np.ndarray, sequence: np.ndarray, encoder: str, dim: int, config: ContrastiveConfig, seed: int,
+    device: torch.device, journal: Journal = Journal()
+) -> Judge:
     torch.manual_seed(seed)
     network = make_encoder(encoder, frames, dim).to(device)
     images, futures = FrameTensors(frames, device), Futures(sequence)
@@ -56,10 +58,13 @@ class Futures:
     def __init__(self, sequence: np.ndarray):
         self.starts = transitions(sequence)  # frames that have a later one
         ends = np.flatnonzero(np.diff(sequence, append=sequence[-1] - 1))
-        self.num_left = ends[np.searchsorted(ends, self.starts)] - self.starts  # frames that follow in the sequence, at least 1
+        # frames that follow in the sequence, at least 1
+        self.num_left = ends[np.searchsorted(ends, self.starts)] - self.starts
 
     def draw(self, num: int, mean_gap: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """(num,), (num,): frames and a later one of the same sequence, by gaps of geometric chance among those that exist."""
+        """(num,), (num,): frames and a later one of the same sequence, by gaps of geometric chance among those that
+        exist.
+        """
         place = rng.integers(len(self.starts), size=num)
         stay = 1 - 1 / mean_gap
         covered = 1 - stay ** self.num_left[place]  # chance that an uncut gap ends inside the sequence
@@ -69,7 +74,8 @@ class Futures:
 
 
 def info_nce(vectors: Tensor, temperature: float) -> Tensor:
-    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find the other among all."""
+    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find the other among all.
+    """
     a, b = vectors.chunk(2)
     scores = -torch.cdist(a, b).square() / temperature  # [b, b]
     same = torch.arange(len(a), device=scores.device)

@@ -1,15 +1,18 @@
 """Offline fitted Q with hindsight goals (DQN + HER) on the recorded actions: D(n, g) = -max_a Q(n, g, a).
 
-Costs are positive here: C = -Q is the discounted number of steps until the goal, 1 a step. Goals are later frames of the same
-sequence (hindsight) and random frames. What keeps it sane without an environment to correct it:
+Costs are positive here: C = -Q is the discounted number of steps until the goal, 1 a step. Goals are later frames of
+the same sequence (hindsight) and random frames. What keeps it sane without an environment to correct it:
 
-- The target network takes the value of the action that the online network likes (double Q), and follows slowly (Polyak).
-- The recorded way to a hindsight goal is a way: its length bounds the target from above. 1 / (1 - discount) bounds every target.
-- A random goal is hit exactly by no recorded step, so its cost would grow for ever. C(g, g, a) = 0 is trained too: it ties costs
+- The target network takes the value of the action that the online network likes (double Q), and follows slowly
+(Polyak).
+- The recorded way to a hindsight goal is a way: its length bounds the target from above. 1 / (1 - discount) bounds
+every target.
+- A random goal is hit exactly by no recorded step, so its cost would grow for ever. C(g, g, a) = 0 is trained too: it
+ties costs
   to the goal's surroundings.
 
-Frame and goal meet late, in a small network on the sum of their features, so D over many pairs is cheap, and an update can set
-every transition of its batch against every random goal.
+Frame and goal meet late, in a small network on the sum of their features, so D over many pairs is cheap, and an update
+can set every transition of its batch against every random goal.
 """
 
 from collections.abc import Callable
@@ -55,7 +58,8 @@ class CostNetwork(nn.Module):
         self.encoder = make_encoder(config.encoder, frames, config.width)
         self.roles = nn.Linear(config.width, 2 * config.width)
         self.join = nn.Sequential(
-            nn.ReLU(), nn.Linear(config.width, config.width), nn.ReLU(), nn.Linear(config.width, num_actions), nn.Softplus()
+            nn.ReLU(), nn.Linear(config.width, config.width), nn.ReLU(), nn.Linear(config.width, num_actions),
+            nn.Softplus()
         )
         self.unit = 5.0  # steps that 1 inside the network stands for
 
@@ -80,7 +84,8 @@ class DQNJudge:
         return pair_distance(states, goals, lambda state, goal: self.network.cost(state, goal).amin(-1))
 
     def policy(self, goals: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """For a goal (m, ...) an episode: frames (r, ...) of the episodes with the numbers (r,) -> (r,) the actions of least cost.
+        """For a goal (m, ...) an episode: frames (r, ...) of the episodes with the numbers (r,) -> (r,) the actions of
+        least cost.
 
         As with plan2vec's agent, an action that just changed nothing is not repeated.
         """
@@ -105,8 +110,10 @@ class DQNJudge:
 def train_dqn(
     frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, config: DQNConfig, seed: int, device: torch.device,
     journal: Journal = Journal(),
-) -> DQNJudge:  # fmt: skip
-    """`action` (n,) or (n, 1): the number of the action that leads from a frame to the next; read where a next frame exists."""
+) -> DQNJudge:
+    """`action` (n,) or (n, 1): the number of the action that leads from a frame to the next; read where a next frame
+    exists.
+    """
     torch.manual_seed(seed)
     futures = Futures(sequence)
     taken = np.asarray(action).reshape(len(sequence), -1)
@@ -114,14 +121,20 @@ def train_dqn(
         raise ValueError(f"DQN needs one action number a frame, 0 or more, but action has shape {np.shape(action)} and type {taken.dtype}")
     network = CostNetwork(frames, int(taken.max()) + 1, config).to(device)
     learner = Learner(network, FrameTensors(frames, device), futures, taken[:, 0].astype(np.int64), config, seed)
-    train(learner, Step(learner.draw, learner.loss, learner.images), config.num_updates, config.learning_rate, "dqn", journal)
+    train(
+        learner, Step(learner.draw, learner.loss, learner.images), config.num_updates, config.learning_rate, "dqn",
+        journal
+    )
     return DQNJudge(network, device)
 
 
 class Learner(nn.Module):
     """The loss of every update. The target network is part of it, so that checkpoints hold it."""
 
-    def __init__(self, network: CostNetwork, images: FrameTensors, futures: Futures, action: np.ndarray, config: DQNConfig, seed: int):
+    def __init__(
+        self, network: CostNetwork, images: FrameTensors, futures: Futures, action: np.ndarray, config: DQNConfig,
+        seed: int
+    ):
         super().__init__()
         self.network, self.target = network, frozen_copy(network)
         self.images, self.futures, self.action, self.config, self.seed = images, futures, action, config, seed
@@ -133,7 +146,8 @@ class Learner(nn.Module):
         return first, later, rng.integers(len(self.images), size=config.goals_per_update), self.action[first]
 
     def loss(self, *drawn: Array) -> Tensor:
-        """Each transition (b) against 2 + m goals: where it starts, where its sequence came later, and m random frames."""
+        """Each transition (b) against 2 + m goals: where it starts, where its sequence came later, and m random frames.
+        """
         first, later, shared, action = (on_device(numbers, self.images.device) for numbers in drawn)
         move_towards(self.target, self.network, self.config.polyak)
         goals = torch.cat((first, later, shared))

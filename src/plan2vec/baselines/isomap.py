@@ -1,7 +1,7 @@
 """scikit-learn's Isomap on our graph: what a user would pick today for a map from a neighbour graph.
 
-It needs all n x n distances and an eigenvalue problem of that size, gives coordinates of the graph's own frames, and no network
-that could place others. Needs the extra [sklearn].
+It needs all n x n distances and an eigenvalue problem of that size, gives coordinates of the graph's own frames, and no
+network that could place others. Needs the extra [sklearn].
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,9 @@ def fit_isomap(graph: csr_array, dim: int) -> Judge:
         raise ValueError(f"Isomap in {dim} dimensions takes {dim + 1} to {MOST_NODES} connected frames, but the graph joins {len(member)}")
     part = sort_graph_by_row_values(graph[member][:, member], warn_when_not_sorted=False)
     # With `radius` at the longest edge scikit-learn's neighbour step keeps the precomputed graph as it is.
-    isomap = Isomap(n_neighbors=None, radius=float(part.data.max()), n_components=dim, metric="precomputed", path_method="D")
+    isomap = Isomap(
+        n_neighbors=None, radius=float(part.data.max()), n_components=dim, metric="precomputed", path_method="D"
+    )
     vectors = np.full((graph.shape[0], dim), np.nan, np.float32)
     vectors[member] = isomap.fit_transform(part)
     return IsomapJudge(vectors)

@@ -1,7 +1,7 @@
 """An untrained network: what the encoder's shape alone knows. Any learned distance must beat it.
 
-The paper's "Random" row is about what independent random scores give, one a frame and goal (3-5 %). An untrained network is continuous,
-so it is a random projection of the pixels and walks better than that.
+The paper's "Random" row is about what independent random scores give, one a frame and goal (3-5 %). An untrained
+network is continuous, so it is a random projection of the pixels and walks better than that.
 """
 
 import numpy as np

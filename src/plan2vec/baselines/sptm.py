@@ -1,4 +1,5 @@
-"""SPTM: the local metric itself as distance to the goal (Savinov et al., 2018; the paper's "SPTM (1-step)"). Nothing is trained.
+"""SPTM: the local metric itself as distance to the goal (Savinov et al., 2018; the paper's "SPTM (1-step)"). Nothing is
+trained.
 
 Beyond about two steps a local metric only says "far", so a greedy walker is blind until it is near the goal.
 """

@@ -1,7 +1,7 @@
 """Variational autoencoder: the mean of a frame's code as its vector, l2 between vectors (the paper's VAE row).
 
-Images: Bernoulli likelihood a pixel (BCE) and the KL to a standard normal, both summed over a frame. Vectors: a Gaussian
-likelihood of the standardized observation, whose variance is learned with the rest.
+Images: Bernoulli likelihood a pixel (BCE) and the KL to a standard normal, both summed over a frame. Vectors: a
+Gaussian likelihood of the standardized observation, whose variance is learned with the rest.
 """
 
 import math
@@ -42,9 +42,11 @@ class CodeMean(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the logits of the mean image.
+    """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the logits of the mean
+    image.
 
-    The mean image spares it the learning of what never changes; without it, small moving things are found late or never.
+    The mean image spares it the learning of what never changes; without it, small moving things are found late or
+    never.
     """
 
     def __init__(self, dim: int, mean_image: Tensor):
@@ -52,7 +54,9 @@ class Decoder(nn.Module):
         channels, self.height, self.width = mean_image.shape
         self.background = nn.Parameter(torch.logit(mean_image, eps=1e-3))
         self.rows, self.columns = math.ceil(self.height / 16), math.ceil(self.width / 16)
-        self.start = nn.Sequential(nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, 64 * self.rows * self.columns), nn.ReLU())
+        self.start = nn.Sequential(
+            nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, 64 * self.rows * self.columns), nn.ReLU()
+        )
         layers: list[nn.Module] = []
         for wide, out in ((64, 64), (64, 32), (32, 16)):
             layers += [nn.ConvTranspose2d(wide, out, 4, stride=2, padding=1), nn.ReLU()]
@@ -88,7 +92,8 @@ class VAE(nn.Module):
 
 
 def train_vae(
-    frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device, journal: Journal = Journal()
+    frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device,
+    journal: Journal = Journal()
 ) -> VectorJudge:
     torch.manual_seed(seed)
     vae = VAE(frames, encoder, dim).to(device)

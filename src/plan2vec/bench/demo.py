@@ -1,7 +1,8 @@
 """Claim: the demo's success holds over rooms and seeds, at the default settings and with a 2-d map.
 
 Command: plan2vec bench demo --json     Cost: 5 minutes on one H200, an hour on two CPU cores
-Expected (success): C-Maze 1.00, Open 1.00, Table 0.99 or more, C-Maze in 2-d 0.87 to 1.00 by seed; no false edge anywhere
+Expected (success): C-Maze 1.00, Open 1.00, Table 0.99 or more, C-Maze in 2-d 0.87 to 1.00 by seed; no false edge
+anywhere
 """
 
 import subprocess
@@ -19,10 +20,15 @@ from plan2vec.evaluation import evaluate
 from plan2vec.pipeline import fit
 
 CASES = (("c-maze", 8), ("open", 8), ("table", 8), ("c-maze", 2))  # room, dimensions of the map
-METRICS = ("success", "success_graph", "spearman_true", "embedding_error", "local_accuracy", "false_edge_share", "largest_component_share")
+METRICS = (
+    "success", "success_graph", "spearman_true", "embedding_error", "local_accuracy", "false_edge_share",
+    "largest_component_share"
+)
 
 
-def run(seed: int, num_seeds: int = 5, num_rollouts: int = 1000, config: Config = Config(), device: str = "auto") -> dict:
+def run(
+    seed: int, num_seeds: int = 5, num_rollouts: int = 1000, config: Config = Config(), device: str = "auto"
+) -> dict:
     """Rows for every case and seed from `seed` on, and a table of their means with the range over seeds."""
     tasks = [(room, dim, number) for room, dim in CASES for number in range(seed, seed + num_seeds)]
     rows = [row for task in tasks for row in rows_of(*task, num_rollouts, config, device)]
@@ -34,9 +40,10 @@ def rows_of(room: str, dim: int, seed: int, num_rollouts: int, config: Config, d
     card: dict[str, Any] = evaluate(fit(simulate(room, num_rollouts, seed=seed), settings, device=device))
     for metric in METRICS:
         yield {
-            "experiment": "demo", "domain": room, "setting": {"dim": dim, "frames": card["num_frames"]}, "method": "plan2vec", "seed": seed,
-            "metric": metric, "value": card[metric], "seconds": card["seconds"]["total"], "commit": commit(), "device": card["device"],
-        }  # fmt: skip
+            "experiment": "demo", "domain": room, "setting": {"dim": dim, "frames": card["num_frames"]},
+            "method": "plan2vec", "seed": seed, "metric": metric, "value": card[metric],
+            "seconds": card["seconds"]["total"], "commit": commit(), "device": card["device"]
+        }
 
 
 def table(rows: list[dict]) -> list[str]:
@@ -46,7 +53,10 @@ def table(rows: list[dict]) -> list[str]:
         cells = []
         for metric in METRICS:
             case = (room, dim, metric)
-            values = [r["value"] for r in rows if (r["domain"], r["setting"]["dim"], r["metric"]) == case and r["value"] is not None]
+            values = [
+                r["value"] for r in rows
+                if (r["domain"], r["setting"]["dim"], r["metric"]) == case and r["value"] is not None
+            ]
             cells.append(f"{np.mean(values):.4f} ({min(values):.4f} - {max(values):.4f})" if values else "-")
         lines.append(f"| {room} | {dim}-d | " + " | ".join(cells) + " |")
     return lines
@@ -54,7 +64,9 @@ def table(rows: list[dict]) -> list[str]:
 
 def commit() -> str:
     """The commit the program stands at; "unknown" outside a checkout."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent)
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
     return done.stdout.strip() or "unknown"
 
 

@@ -1,10 +1,12 @@
-"""Claim: turning frames into vectors costs what the network's forward pass costs; reading and converting frames hides behind it.
+"""Claim: turning frames into vectors costs what the network's forward pass costs; reading and converting frames hides
+behind it.
 
 Command: plan2vec bench encode        Cost: seconds
-Expected: share_of_bare (frames a second of `encode` over those of the bare forward pass on images that lie ready) 0.8 or more
+Expected: share_of_bare (frames a second of `encode` over those of the bare forward pass on images that lie ready) 0.8
+or more
 
-What a fit calls is `encode`: uint8 frames in, float32 vectors out, in order. Bare: the same network, in the same batches of 1,024, on
-float images that are on the device already.
+What a fit calls is `encode`: uint8 frames in, float32 vectors out, in order. Bare: the same network, in the same
+batches of 1,024, on float images that are on the device already.
 """
 
 from collections.abc import Iterator
@@ -33,8 +35,9 @@ def run(options: Options) -> Iterator[list[Row]]:
         bare = best_of(3, options.device, partial(forward, encoder, [images(numbers) for numbers in images.batches()]))
         seconds = best_of(3, options.device, partial(encode, encoder, images))
         numbers = {
-            "frames_per_second": len(frames) / seconds, "bare_frames_per_second": len(frames) / bare, "share_of_bare": bare / seconds
-        }  # fmt: skip
+            "frames_per_second": len(frames) / seconds, "bare_frames_per_second": len(frames) / bare,
+            "share_of_bare": bare / seconds
+        }
         yield options.rows(NAME, "rooms", name, numbers, seconds, frames=len(frames))
 
 

@@ -1,11 +1,15 @@
-"""Claim: recordings become graph, map and planner in seconds on a GPU and in minutes on two CPU cores; every stage says its share.
+"""Claim: recordings become graph, map and planner in seconds on a GPU and in minutes on two CPU cores; every stage says
+its share.
 
 Command: plan2vec bench fit        Cost: as the rows say: on two CPU cores a minute and a half each
 Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 vectors in 10 minutes on two cores
 
-`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo starts from `--preset quick`; its time is in the README).
-`vectors` 100,000 observations of 8 numbers from the world of many rooms (where the block is, and a code of the room), default settings.
-`total` seconds of everything but the simulation and the scorecard. `--sizes MAZE VECTORS` gives other numbers of frames; 0 leaves one out.
+`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo starts from `--preset quick`; its time
+is in the README).
+`vectors` 100,000 observations of 8 numbers from the world of many rooms (where the block is, and a code of the room),
+default settings.
+`total` seconds of everything but the simulation and the scorecard. `--sizes MAZE VECTORS` gives other numbers of
+frames; 0 leaves one out.
 """
 
 from collections.abc import Iterator
@@ -26,8 +30,9 @@ from plan2vec.results.rows import Row
 NAME, TITLE = "fit", "A whole fit, stage by stage"
 STAGES = ("local_metric", "graph", "embedding", "vectors")
 COLUMNS = (
-    "total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error", "false_edge_share"
-)  # fmt: skip
+    "total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error",
+    "false_edge_share"
+)
 BRIEF = Config(
     local_metric=LocalMetricConfig(num_updates=5, batch_size=32),
     embedding=EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, goals_per_round=32),
@@ -38,7 +43,9 @@ def run(options: Options) -> Iterator[list[Row]]:
     sizes = options.choose_sizes((10_000, 100_000), (200, 400))
     for domain, size, make in zip(("c-maze", "vectors"), sizes, (simulate_maze, simulate_vectors), strict=False):
         if size:
-            yield from fit_rows(options, NAME, domain, make(size, options.seed), BRIEF if options.smoke else Config(seed=options.seed))
+            yield from fit_rows(
+                options, NAME, domain, make(size, options.seed), BRIEF if options.smoke else Config(seed=options.seed)
+            )
 
 
 def simulate_maze(size: int, seed: int) -> Sequences:
@@ -46,13 +53,17 @@ def simulate_maze(size: int, seed: int) -> Sequences:
 
 
 def simulate_vectors(size: int, seed: int) -> Sequences:
-    """What a robot might know of itself in the world of rooms: where it is, in all and in its room, and a code of the room; 0 to 1."""
+    """What a robot might know of itself in the world of rooms: where it is, in all and in its room, and a code of the
+    room; 0 to 1.
+    """
     seen = rooms.simulate_positions(size, seed)
     assert seen.position is not None
     room = rooms.room_of(seen.position)
     local = seen.position / rooms.ROOM - room
     column, row = (room[:, k, None] / rooms.MOST_ROOMS for k in (0, 1))
-    code = np.random.default_rng(rooms.WORLD_SEED).uniform(size=(rooms.MOST_ROOMS, rooms.MOST_ROOMS, 4))[room[:, 0], room[:, 1]]
+    code = np.random.default_rng(rooms.WORLD_SEED).uniform(
+        size=(rooms.MOST_ROOMS, rooms.MOST_ROOMS, 4)
+    )[room[:, 0], room[:, 1]]
     frames = np.concatenate((local, column, row, code), axis=1).astype(np.float32)
     return Sequences(frames, seen.sequence, position=seen.position, domain=seen.domain, source="simulated vectors")
 
@@ -62,10 +73,14 @@ def fit_rows(options: Options, name: str, domain: str, sequences: Sequences, con
     forget_peak()
     with stopwatch(options.device) as watch:
         model = fit(sequences, config, device=str(options.device))
-    numbers: dict[str, Any] = {"total": watch.seconds, "memory_gb": peak_memory()} | {stage: model.seconds[stage] for stage in STAGES}
+    numbers: dict[str, Any] = {
+        "total": watch.seconds, "memory_gb": peak_memory()
+    } | {stage: model.seconds[stage] for stage in STAGES}
     yield options.rows(name, domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)
     card: dict[str, Any] = evaluate(model, costs=False)
-    known = {metric: card.get(metric) for metric in COLUMNS if metric in card} | {"evaluate": card["seconds"]["evaluate"]}
+    known = {
+        metric: card.get(metric) for metric in COLUMNS if metric in card
+    } | {"evaluate": card["seconds"]["evaluate"]}
     yield options.rows(name, domain, "plan2vec", known, watch.seconds, frames=sequences.num_frames)
 
 

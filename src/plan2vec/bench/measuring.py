@@ -1,4 +1,6 @@
-"""What the benchmarks of speed share: what was asked for, a stopwatch that waits for the device, peak memory, rows, plain figures."""
+"""What the benchmarks of speed share: what was asked for, a stopwatch that waits for the device, peak memory, rows,
+plain figures.
+"""
 
 import json
 import os
@@ -45,7 +47,9 @@ class Options:
         """The GPU, or how many CPU cores."""
         return machine_name(self.device) if self.device.type == "cuda" else f"{os.cpu_count()} CPU cores"
 
-    def rows(self, name: str, domain: str, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
+    def rows(
+        self, name: str, domain: str, method: str, numbers: dict[str, Any], seconds: float, **setting: Any
+    ) -> list[Row]:
         """A row a number. The machine is part of the setting, so that rows of several machines stand side by side."""
         case = Case(name, domain, {"machine": self.machine} | setting, method, self.seed)
         return make_rows(case, numbers, seconds, Stamp(self.commit or commit(), self.machine))
@@ -106,7 +110,9 @@ def forget_peak() -> None:
 
 
 def peak_memory() -> float | None:
-    """GB of main memory that this process held at most, pages of memory maps counted; None where the system does not say."""
+    """GB of main memory that this process held at most, pages of memory maps counted; None where the system does not
+    say.
+    """
     lines = STATUS.read_text().splitlines() if STATUS.exists() else []
     return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
 
@@ -127,7 +133,10 @@ def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str
     lines = []
     for group in groups.values():
         setting = group[0]["setting"]
-        words = [setting["machine"], group[0]["domain"], group[0]["method"], *(_words(setting.get(name)) for name in settings)]
+        words = [
+            setting["machine"], group[0]["domain"], group[0]["method"],
+            *(_words(setting.get(name)) for name in settings)
+        ]
         lines.append(words + [_cell(values(group, metric=name)) for name in shown])
     return markdown(["machine", "data", "method", *settings, *(name.replace("_", " ") for name in shown)], lines)
 
@@ -148,14 +157,23 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
     cases = sorted({(row["setting"]["machine"], row["domain"], row["method"]) for row in rows})
     for ax, metric in zip(axes, metrics, strict=True):
         for look, (machine, domain, method) in enumerate(cases):
-            part = [row for row in select(rows, domain=domain, method=method, metric=metric) if row["setting"]["machine"] == machine]
-            points = sorted((row["setting"][size], row["value"]) for row in part if row["value"] and size in row["setting"])
+            part = [
+                row for row in select(rows, domain=domain, method=method, metric=metric)
+                if row["setting"]["machine"] == machine
+            ]
+            points = sorted(
+                (row["setting"][size], row["value"]) for row in part if row["value"] and size in row["setting"]
+            )
             color, marker, dashes = LOOKS[look % len(LOOKS)]
             if points:
-                ax.plot(*zip(*points, strict=True), dashes, color=color, marker=marker, markersize=5, label=f"{method}, {machine}")
+                ax.plot(
+                    *zip(*points, strict=True), dashes, color=color, marker=marker, markersize=5,
+                    label=f"{method}, {machine}"
+                )
         ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
         ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))  # names some where the values span less than a power of ten
+        # names some where the values span less than a power of ten
+        ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
         ax.grid(color="0.9")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return figure

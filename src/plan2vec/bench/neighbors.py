@@ -1,11 +1,13 @@
-"""Claim: on a CPU the exact search of near pairs is the faster in small recordings, and usearch, which finds the same, in large ones;
-on a GPU the exact one takes seconds for a million frames.
+"""Claim: on a CPU the exact search of near pairs is the faster in small recordings, and usearch, which finds the same,
+in large ones; on a GPU the exact one takes seconds for a million frames.
 
 Command: plan2vec bench neighbors        Cost: two minutes on two CPU cores, half a minute on a GPU
-Expected: recall of usearch 0.99 or more; on two CPU cores it is the faster from 20,000 frames on; 1,000,000 frames in 20 s on an H200
+Expected: recall of usearch 0.99 or more; on two CPU cores it is the faster from 20,000 frames on; 1,000,000 frames in
+20 s on an H200
 
-Vectors of 32 numbers, as the local metric gives them: a flat sheet with noise, about 50 others within 1.28 steps, candidates within 1.7.
-Seconds hold all that a fit does to find its candidates; memory is the peak of the process beyond what it held before.
+Vectors of 32 numbers, as the local metric gives them: a flat sheet with noise, about 50 others within 1.28 steps,
+candidates within 1.7. Seconds hold all that a fit does to find its candidates; memory is the peak of the process beyond
+what it held before.
 """
 
 import importlib.util
@@ -27,7 +29,9 @@ COLUMNS = ("search_seconds", "recall", "memory_gb", "pairs")
 
 def run(options: Options) -> Iterator[list[Row]]:
     on_gpu = options.device.type == "cuda"
-    sizes = options.choose_sizes((10_000, 100_000, 1_000_000) if on_gpu else (10_000, 20_000, 30_000, 100_000), (2_000,))
+    sizes = options.choose_sizes(
+        (10_000, 100_000, 1_000_000) if on_gpu else (10_000, 20_000, 30_000, 100_000), (2_000,)
+    )
     for size in sizes:
         rng = np.random.default_rng(options.seed)
         vectors = lift(places(size, rng), 32, 0.05, rng)

@@ -1,6 +1,8 @@
-"""The paper's way to train the map, for comparison: one pair of frames a sample, both encoded for it alone, 32 pairs an update.
+"""The paper's way to train the map, for comparison: one pair of frames a sample, both encoded for it alone, 32 pairs an
+update.
 
-Its distances are given to it: shortest distances to as many goals as a fit searches from, found before its clock starts.
+Its distances are given to it: shortest distances to as many goals as a fit searches from, found before its clock
+starts.
 """
 
 import time
@@ -55,13 +57,15 @@ class _ReachedError(Exception):
 
 def train_pairs(
     options: Options, frames: np.ndarray, graph: csr_array, network: str, dim: int, wanted: float, limit: float
-) -> Trained:  # fmt: skip
+) -> Trained:
     """Train until the error is `wanted`, or for about `limit` seconds. Measuring the error is not timed."""
     torch.manual_seed(options.seed)
     embedding = build_embedding(frames, network, dim, "lp", 2.0).to(options.device)
     embedding.scale.fill_(mean_length(graph, options.seed, options.device))
     images = FrameTensors(frames, options.device)
-    goals = rng_at(options.seed, PAIR_STREAM).choice(len(frames), min(EmbeddingConfig().goals_per_round * 2, len(frames)), replace=False)
+    goals = rng_at(options.seed, PAIR_STREAM).choice(
+        len(frames), min(EmbeddingConfig().goals_per_round * 2, len(frames)), replace=False
+    )
     targets, unit = distances_from_on(options.device, graph, goals), float(embedding.scale)
     check = Check(options, embedding, images, graph)
     marks: list[Mark] = []
@@ -85,8 +89,10 @@ def train_pairs(
         return distance_loss(distance, on_device(target, options.device), "sammon", unit)
 
     step, untrained, check_every = Step(draw, loss, images), deepcopy(embedding.state_dict()), 10**9
-    tried = options.choose(1000 if options.device.type == "cuda" else 10, 2)  # to capture an update takes far longer than to replay it
-    train(embedding, step, 2, LEARNING_RATE, "pairs", Journal())  # libraries choose their algorithms, which is not timed
+    # to capture an update takes far longer than to replay it
+    tried = options.choose(1000 if options.device.type == "cuda" else 10, 2)
+    # libraries choose their algorithms, which is not timed
+    train(embedding, step, 2, LEARNING_RATE, "pairs", Journal())
     with stopwatch(options.device) as watch:
         train(embedding, step, tried, LEARNING_RATE, "pairs", Journal())
     embedding.load_state_dict(untrained)
@@ -98,7 +104,9 @@ def train_pairs(
         wait_for(options.device)
         marks.append(Mark(num_updates, clock[0] + time.perf_counter() - clock[1], check.error()))
     last = marks[-1]
-    return Trained(last.seconds, last.error <= wanted, last.error, last.num_updates, 1e3 * last.seconds / last.num_updates)
+    return Trained(
+        last.seconds, last.error <= wanted, last.error, last.num_updates, 1e3 * last.seconds / last.num_updates
+    )
 
 
 class Check:

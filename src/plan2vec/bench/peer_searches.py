@@ -20,7 +20,9 @@ Planner = Callable[[int, int], list[int] | None]  # start, goal -> nodes
 
 
 def time_searches(graph: csr_array, distance: Distance, options: Options) -> dict[str, dict[str, Any]]:
-    """Of every method: milliseconds a plan, the mean of its lengths over the shortest, and the share of tasks that it solves."""
+    """Of every method: milliseconds a plan, the mean of its lengths over the shortest, and the share of tasks that it
+    solves.
+    """
     tasks = rng_at(options.seed, TASKS).integers(graph.shape[0], size=(options.choose(NUM_TASKS, 3), 2)).tolist()
     shortest = {(start, goal): dijkstra(graph, indices=start)[goal] for start, goal in tasks}
     shortest = {task: length for task, length in shortest.items() if 0 < length < np.inf}
@@ -28,10 +30,15 @@ def time_searches(graph: csr_array, distance: Distance, options: Options) -> dic
     for method, plan in planners(graph, distance).items():
         with stopwatch(options.device) as watch:
             found = [plan(start, goal) for start, goal in shortest]
-        ratios = [path_length(graph, nodes) / length for nodes, length in zip(found, shortest.values(), strict=True) if nodes is not None]
+        ratios = [
+            path_length(graph, nodes) / length for nodes,
+            length in zip(found, shortest.values(), strict=True) if nodes is not None
+        ]
         num_tasks = max(1, len(shortest))
         mean = float(np.mean(ratios)) if ratios else None
-        answers[method] = {"ms_per_plan": 1e3 * watch.seconds / num_tasks, "length_ratio": mean, "found": len(ratios) / num_tasks}
+        answers[method] = {
+            "ms_per_plan": 1e3 * watch.seconds / num_tasks, "length_ratio": mean, "found": len(ratios) / num_tasks
+        }
     return answers
 
 

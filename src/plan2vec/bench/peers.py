@@ -1,15 +1,17 @@
-"""Claim: on the same data and by the same rule, plan2vec is ten times faster than Isomap to the same success, and a hundred times faster
-than the paper's way of training to the same error.
+"""Claim: on the same data and by the same rule, plan2vec is ten times faster than Isomap to the same success, and a
+hundred times faster than the paper's way of training to the same error.
 
 Command: plan2vec bench peers        Cost: on an H200 Isomap takes 190 s, one pair a sample 112 s
-Expected: at 10,000 frames Isomap's times_ours 10 or more, that of one pair a sample with the paper's network 100 or more
+Expected: at 10,000 frames Isomap's times_ours 10 or more, that of one pair a sample with the paper's network 100 or
+more
 
-C-Maze. The local metric is trained once and shared; its time is its own row. From there on every method is timed: plan2vec joins the
-frames, searches, trains and encodes; Isomap and UMAP get the local metric's vectors (they are lost on pixels), as many dimensions as the
-map, and Isomap the radius of our graph; the VAE sees the frames. All walk the same graph by the domain's rule. `new_frames_ms`:
-1,000 frames from outside to vectors. One pair a sample: the paper's way, 32 pairs an update, both frames of each encoded for it, with
-shortest distances given for free, until our error or 110 times our seconds; where it was not reached, times_ours is a lower bound.
-Searches give plans for the same tasks: scipy's Dijkstra from the start, networkx's both ways, ours along the map.
+C-Maze. The local metric is trained once and shared; its time is its own row. From there on every method is timed:
+plan2vec joins the frames, searches, trains and encodes; Isomap and UMAP get the local metric's vectors (they are lost
+on pixels), as many dimensions as the map, and Isomap the radius of our graph; the VAE sees the frames. All walk the
+same graph by the domain's rule. `new_frames_ms`: 1,000 frames from outside to vectors. One pair a sample: the paper's
+way, 32 pairs an update, both frames of each encoded for it, with shortest distances given for free, until our error or
+110 times our seconds; where it was not reached, times_ours is a lower bound. Searches give plans for the same tasks:
+scipy's Dijkstra from the start, networkx's both ways, ours along the map.
 """
 
 import importlib.util
@@ -42,12 +44,15 @@ from plan2vec.results.rows import Row
 
 NAME, TITLE = "peers", "Against peers: same data, same rule, one run"
 NUM_NEW = 1000  # frames from outside
-COMPILED = ("umap",)  # packages that compile themselves when they are first called: not timed, and left out of smoke runs
+# packages that compile themselves when they are first called: not timed, and left out of smoke runs
+COMPILED = ("umap",)
 NUM_NEIGHBORS = 50  # of UMAP: about the degree of our graph
 PAPERS_NETWORK = "maze-global"
 TIMES_OURS = 110  # the embedding stage's seconds, that one pair a sample may take
 WALKS = 92  # stream of random numbers
-COLUMNS = ("fit_seconds", "times_ours", "memory_gb", "new_frames_ms", "success", "embedding_error", "reached", "ms_per_update")
+COLUMNS = (
+    "fit_seconds", "times_ours", "memory_gb", "new_frames_ms", "success", "embedding_error", "reached", "ms_per_update"
+)
 SEARCH_COLUMNS = ("ms_per_plan", "length_ratio", "found")
 Embed = Callable[[np.ndarray], np.ndarray]  # frames -> vectors whose l2 distance is D
 
@@ -110,10 +115,12 @@ def fit_ours(scene: Scene) -> tuple[Ours, list[Row]]:
     options, config, sequences = scene.options, scene.config, scene.sequences
     forget_peak()
     with stopwatch(options.device) as joining:
-        built = join_frames(sequences.without_truth(), scene.metric, config, options.device, np.ones(sequences.num_frames, bool))
+        built = join_frames(
+            sequences.without_truth(), scene.metric, config, options.device, np.ones(sequences.num_frames, bool)
+        )
     with stopwatch(options.device) as training:
         embedding = train_map(scene.frames, built.graph, config, options.device, Journal())
-    embed = lambda frames: float(embedding.scale) * encode(embedding.encoder, FrameTensors(frames, options.device))  # noqa: E731
+    embed = lambda frames: float(embedding.scale) * encode(embedding.encoder, FrameTensors(frames, options.device))
     with stopwatch(options.device) as encoding:
         vectors = embed(scene.frames)
     distance = l2_distance(torch.from_numpy(vectors))
@@ -134,7 +141,9 @@ def judged(scene: Scene, ours: Ours, embed: Embed, vectors: np.ndarray) -> dict[
     rule = replace(default_rule(scene.sequences), episodes=scene.options.choose(2000, 50))
     nothing = Episodes(*(np.empty(0) for _ in range(4)))  # the rule draws starts and goals itself
     distance = l2_distance(torch.from_numpy(np.ascontiguousarray(vectors, np.float32)))
-    numbers = truth_numbers(ours.graph, scene.sequences.sequence, distance, truth, nothing, rule, rng_at(scene.options.seed, WALKS))
+    numbers = truth_numbers(
+        ours.graph, scene.sequences.sequence, distance, truth, nothing, rule, rng_at(scene.options.seed, WALKS)
+    )
     return {"memory_gb": memory, "new_frames_ms": 1e3 * watch.seconds, "success": numbers["success"]}
 
 
@@ -149,13 +158,17 @@ def peer_rows(
     forget_peak()
     with stopwatch(scene.options.device) as watch:
         embed, vectors, settings = fit(scene, ours)
-    numbers = {"fit_seconds": watch.seconds, "times_ours": watch.seconds / ours.seconds} | judged(scene, ours, embed, vectors)
+    numbers = {
+        "fit_seconds": watch.seconds, "times_ours": watch.seconds / ours.seconds
+    } | judged(scene, ours, embed, vectors)
     return scene.rows(method, numbers, watch.seconds, settings=settings)
 
 
 def first_frames(sequences: Sequences) -> Sequences:
     few = slice(0, 10 * NUM_NEIGHBORS)
-    return replace(sequences, frames=sequences.frames[few], sequence=sequences.sequence[few], position=None, action=None)
+    return replace(
+        sequences, frames=sequences.frames[few], sequence=sequences.sequence[few], position=None, action=None
+    )
 
 
 def fit_isomap(scene: Scene, ours: Ours) -> tuple[Embed, np.ndarray, str]:
@@ -163,7 +176,9 @@ def fit_isomap(scene: Scene, ours: Ours) -> tuple[Embed, np.ndarray, str]:
 
     isomap = Isomap(n_neighbors=None, radius=ours.radius, n_components=scene.config.dim)
     vectors = isomap.fit_transform(scene.local(scene.frames))
-    return lambda frames: isomap.transform(scene.local(frames)), vectors, f"radius {ours.radius:.2f}, {scene.config.dim} dimensions"
+    return lambda frames: isomap.transform(
+        scene.local(frames)
+    ), vectors, f"radius {ours.radius:.2f}, {scene.config.dim} dimensions"
 
 
 def fit_umap(scene: Scene, ours: Ours) -> tuple[Embed, np.ndarray, str]:
@@ -171,14 +186,18 @@ def fit_umap(scene: Scene, ours: Ours) -> tuple[Embed, np.ndarray, str]:
 
     umap = UMAP(n_neighbors=NUM_NEIGHBORS, n_components=scene.config.dim, random_state=scene.options.seed)
     vectors = umap.fit_transform(scene.local(scene.frames))
-    return lambda frames: umap.transform(scene.local(frames)), vectors, f"{NUM_NEIGHBORS} neighbours, {scene.config.dim} dimensions"
+    return lambda frames: umap.transform(
+        scene.local(frames)
+    ), vectors, f"{NUM_NEIGHBORS} neighbours, {scene.config.dim} dimensions"
 
 
 def fit_vae(scene: Scene, ours: Ours) -> tuple[Embed, np.ndarray, str]:
     options, config = scene.options, VAEConfig() if not scene.options.smoke else VAEConfig(num_updates=3, batch_size=8)
     judge = train_vae(scene.frames, scene.config.encoder, scene.config.dim, config, options.seed, options.device)
     embed = lambda frames: encode(judge.encoder, FrameTensors(frames, options.device))  # noqa: E731
-    return embed, embed(scene.frames), f"{config.num_updates} updates of {config.batch_size} frames, {scene.config.dim} dimensions"
+    return embed, embed(
+        scene.frames
+    ), f"{config.num_updates} updates of {config.batch_size} frames, {scene.config.dim} dimensions"
 
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "UMAP": ("umap", fit_umap), "VAE": ("torch", fit_vae)}
@@ -191,7 +210,7 @@ def pair_rows(scene: Scene, ours: Ours, network: str) -> list[Row]:
     numbers = {
         "fit_seconds": made.seconds, "times_ours": made.seconds / ours.training_seconds, "embedding_error": made.error,
         "reached": float(made.reached), "ms_per_update": made.ms_per_update,
-    }  # fmt: skip
+    }
     words = f"{PAIRS_PER_UPDATE} pairs an update, {made.num_updates} updates, limit_seconds {limit:g}, against the embedding stage"
     return scene.rows(f"one pair a sample, {network}", numbers, made.seconds, settings=words)
 
@@ -204,5 +223,8 @@ def table(rows: list[Row]) -> list[str]:
 
 def draw(rows: list[Row]) -> Figure:
     stopped = {row["method"] for row in rows if row["metric"] == "reached" and not row["value"]}
-    shown = [row | {"method": f"{row['method']} (stopped, not as good yet)"} if row["method"] in stopped else row for row in rows]
+    shown = [
+        row | {"method": f"{row['method']} (stopped, not as good yet)"} if row["method"] in stopped else row
+        for row in rows
+    ]
     return bar_figure([row for row in shown if row["value"] is not None], "fit_seconds")

@@ -1,11 +1,12 @@
-"""Claim: plans cost well under a millisecond a hop, and for thousands of pairs at once two CPU cores hop more than 20,000 times a second.
+"""Claim: plans cost well under a millisecond a hop, and for thousands of pairs at once two CPU cores hop more than
+20,000 times a second.
 
 Command: plan2vec bench plan        Cost: a minute on two CPU cores
 Expected: greedy hops_per_second 20,000 or more, ms_per_hop below 1, at 100,000 frames
 
-Plans are made on the CPU, whatever the device. The map is made, not fitted: an open square of the given number of frames, about 50
-neighbours each, 8-d vectors whose distance is the true one with some noise. Tasks are random pairs. One: model.plan, a pair at a
-time; many: model.plan_many. Dijkstra, in Python, only with a small number of tasks.
+Plans are made on the CPU, whatever the device. The map is made, not fitted: an open square of the given number of
+frames, about 50 neighbours each, 8-d vectors whose distance is the true one with some noise. Tasks are random pairs.
+One: model.plan, a pair at a time; many: model.plan_many. Dijkstra, in Python, only with a small number of tasks.
 """
 
 from collections.abc import Iterator
@@ -44,7 +45,9 @@ def run(options: Options) -> Iterator[list[Row]]:
         model = make_model(size, options.seed)
         model.plan(0, 1)  # what is computed once
         for task in options.choose(TASKS, TINY_TASKS):
-            starts, goals = np.random.default_rng(options.seed + 1).integers(size, size=(2, max(task.num_one, task.num_many)))
+            starts, goals = np.random.default_rng(options.seed + 1).integers(
+                size, size=(2, max(task.num_one, task.num_many))
+            )
             for kind, num in (("one", task.num_one), ("many", task.num_many)):
                 if num:
                     yield measure(options, model, task.method, kind, starts[:num], goals[:num])
@@ -64,7 +67,9 @@ def make_model(size: int, seed: int) -> Model:
 def measure(options: Options, model: Model, method: str, kind: str, starts: np.ndarray, goals: np.ndarray) -> list[Row]:
     with stopwatch(options.device) as watch:
         if kind == "one":
-            plans = [model.plan(start, goal, method) for start, goal in zip(starts.tolist(), goals.tolist(), strict=True)]
+            plans = [
+                model.plan(start, goal, method) for start, goal in zip(starts.tolist(), goals.tolist(), strict=True)
+            ]
         else:
             plans = model.plan_many(starts, goals, method)
     found = [plan.hops for plan in plans if plan.hops is not None]
@@ -76,7 +81,9 @@ def measure(options: Options, model: Model, method: str, kind: str, starts: np.n
         "hops_per_plan": num_hops / max(1, len(found)),
         "expanded_per_hop": sum(plan.num_expanded for plan in plans) / num_hops,
     }
-    return options.rows(NAME, "sheet", f"{method}, {kind}", numbers, watch.seconds, frames=len(model.vectors), plans=len(plans))
+    return options.rows(
+        NAME, "sheet", f"{method}, {kind}", numbers, watch.seconds, frames=len(model.vectors), plans=len(plans)
+    )
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -1,4 +1,6 @@
-"""`plan2vec bench NAME`: run a benchmark of speed, keep its rows, draw them, and write docs/performance.md from the committed rows."""
+"""`plan2vec bench NAME`: run a benchmark of speed, keep its rows, draw them, and write docs/performance.md from the
+committed rows.
+"""
 
 import inspect
 import sys
@@ -19,7 +21,7 @@ from plan2vec.results.rows import Row, append_rows, in_order, read_rows, write_r
 SPEED: dict[str, ModuleType] = {
     module.NAME: module
     for module in (encode, local_metric, neighbors, shortest_distances, embedding, plan, fit, scale, peers)
-}  # fmt: skip
+}
 DOCS = Path(__file__).parents[2] / "docs"
 PREFIX = "bench-"  # of files of rows and pictures
 HEAD = """# Speed and scale
@@ -48,7 +50,9 @@ class Request:
 def run_speed(request: Request) -> dict[str, Any]:
     """Run (or only draw) a benchmark, or all; gives the folder, the tables and the rows."""
     if request.smoke and request.write_docs:
-        raise ValueError("--smoke results are no results: they cannot go into the documentation; leave out --write-docs")
+        raise ValueError(
+            "--smoke results are no results: they cannot go into the documentation; leave out --write-docs"
+        )
     chosen = list(SPEED) if request.name == "all" else [request.name]
     if request.sizes and len(chosen) > 1:
         raise ValueError("--sizes are for one benchmark, but came with `bench all`; name it")

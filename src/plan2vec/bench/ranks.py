@@ -1,10 +1,11 @@
-"""Claim: several processes make the map that one makes, faster: the scorecard stays within 1 %, and the time ratio is printed.
+"""Claim: several processes make the map that one makes, faster: the scorecard stays within 1 %, and the time ratio is
+printed.
 
 Command: plan2vec bench ranks --json     Cost: two fits of 10,000 frames on the CPU, one thread a process
 Expected: largest_difference below 0.01; time_ratio above 1 where two cores are free
 
-Numbers of the scorecard are shares of 1, so the difference is absolute. Rounding alone moves them too: Adam's steps are as long for a
-gradient that is nothing but rounding as for a large one.
+Numbers of the scorecard are shares of 1, so the difference is absolute. Rounding alone moves them too: Adam's steps are
+as long for a gradient that is nothing but rounding as for a large one.
 """
 
 import json
@@ -20,7 +21,10 @@ from plan2vec.bench.demo import commit
 from plan2vec.domains.maze import simulate
 from plan2vec.readers.npz import write_npz
 
-METRICS = ("success", "success_graph", "spearman_true", "spearman_graph", "embedding_error", "local_accuracy", "false_edge_share")
+METRICS = (
+    "success", "success_graph", "spearman_true", "spearman_graph", "embedding_error", "local_accuracy",
+    "false_edge_share"
+)
 STAGES = ("local_metric", "graph", "embedding", "vectors")
 
 
@@ -35,39 +39,54 @@ def run(seed: int, num_rollouts: int = 1000, num_processes: int = 2, options: tu
 
 def fit_in(num_processes: int, folder: Path, seed: int, options: tuple[str, ...]) -> dict[str, Any]:
     """The scorecard of a fit in so many processes, a thread each."""
-    torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes), "-m") if num_processes > 1 else ()
+    torchrun = (
+        "torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes), "-m"
+    ) if num_processes > 1 else ()
     files = (str(folder / "maze.npz"), "--out", str(folder / f"run-{num_processes}"))
-    command = (sys.executable, "-m", *torchrun, "plan2vec", "fit", *files, "--seed", str(seed), "--device", "cpu", "--json", *options)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False)
+    command = (
+        sys.executable, "-m", *torchrun, "plan2vec", "fit", *files, "--seed", str(seed), "--device", "cpu", "--json",
+        *options
+    )
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False
+    )
     if done.returncode != 0:
-        raise ValueError(f"a fit in {num_processes} process(es) ended with exit code {done.returncode}; its own line stands above")
+        raise ValueError(
+            f"a fit in {num_processes} process(es) ended with exit code {done.returncode}; its own line stands above"
+        )
     return json.loads(done.stdout)
 
 
 def compare(cards: Mapping[int, dict[str, Any]], seed: int) -> dict:
-    """Rows of the scorecards and stage times by number of processes, their largest difference, and how many times faster several are."""
+    """Rows of the scorecards and stage times by number of processes, their largest difference, and how many times
+    faster several are.
+    """
     (_, one), (num_processes, several) = cards.items()
     differences = {metric: abs(one[metric] - several[metric]) for metric in METRICS if one[metric] is not None}
     summary = {"largest_difference": max(differences.values()), "time_ratio": _seconds(one) / _seconds(several)}
     ratios = {stage: one["seconds"][stage] / max(several["seconds"][stage], 1e-3) for stage in STAGES}
     rows = [row for number, card in cards.items() for row in rows_of(number, card, card_values(card), seed)]
-    rows += rows_of(num_processes, several, summary | {f"time_ratio_{stage}": ratio for stage, ratio in ratios.items()}, seed)
+    rows += rows_of(
+        num_processes, several, summary | {f"time_ratio_{stage}": ratio for stage, ratio in ratios.items()}, seed
+    )
     return summary | {"differences": differences, "time_ratios": ratios, "rows": rows}
 
 
 def card_values(card: dict[str, Any]) -> dict[str, Any]:
-    return {metric: card[metric] for metric in METRICS} | {f"seconds_{stage}": card["seconds"][stage] for stage in STAGES}
+    return {metric: card[metric] for metric in METRICS} | {
+        f"seconds_{stage}": card["seconds"][stage] for stage in STAGES
+    }
 
 
 def rows_of(num_processes: int, card: dict[str, Any], values: dict[str, Any], seed: int) -> list[dict]:
     return [
         {
-            "experiment": "ranks", "domain": "c-maze", "setting": {"ranks": num_processes, "frames": card["num_frames"], "threads": 1},
-            "method": "plan2vec", "seed": seed, "metric": metric, "value": value, "seconds": _seconds(card), "commit": commit(),
-            "device": card["device"],
-        }
-        for metric, value in values.items()
-    ]  # fmt: skip
+            "experiment": "ranks", "domain": "c-maze",
+            "setting": {"ranks": num_processes, "frames": card["num_frames"], "threads": 1}, "method": "plan2vec",
+            "seed": seed, "metric": metric, "value": value, "seconds": _seconds(card), "commit": commit(),
+            "device": card["device"]
+        } for metric, value in values.items()
+    ]
 
 
 def _seconds(card: dict[str, Any]) -> float:

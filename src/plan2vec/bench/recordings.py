@@ -1,13 +1,16 @@
-"""Claim: with default settings a first-person recording becomes a graph without worm-holes and a map that greedy walks can follow.
+"""Claim: with default settings a first-person recording becomes a graph without worm-holes and a map that greedy walks
+can follow.
 
 Command: plan2vec bench recordings --paths office1.npz deepmind_small.npz rc_car_laps.npz --json
 Cost: seconds, in the rows
-Expected: false_edge_share at most 0.01, success at least 0.95, with a visited set 0.99; SPTM's local metric, pixels and a VAE far worse
+Expected: false_edge_share at most 0.01, success at least 0.95, with a visited set 0.99; SPTM's local metric, pixels and
+a VAE far worse
 
-Every path is fitted with the defaults. All methods walk the same graph by the same rule. With `position`: success within
-`success_radius` at most 4 x the shortest hop count + 10 hops, without memory and with a visited set; false closures join
-frames more than `false_beyond` apart and at least `min_gap` frames in time. With `phase` (laps of a loop, in [0, 1)): is the map a
-ring? Both are read here, for evaluation, and by nothing else.
+Every path is fitted with the defaults. All methods walk the same graph by the same rule. With `position`: success
+within
+`success_radius` at most 4 x the shortest hop count + 10 hops, without memory and with a visited set; false closures
+join frames more than `false_beyond` apart and at least `min_gap` frames in time. With `phase` (laps of a loop, in [0,
+1)): is the map a ring? Both are read here, for evaluation, and by nothing else.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +49,9 @@ class Rule:
     min_gap: int = 20  # frames
 
 
-def run(seed: int, paths: tuple[Path, ...], config: Config = Config(), device: str = "auto", rule: Rule = Rule()) -> dict:
+def run(
+    seed: int, paths: tuple[Path, ...], config: Config = Config(), device: str = "auto", rule: Rule = Rule()
+) -> dict:
     """Rows of every recording, and a table of the methods' success."""
     if not paths:
         raise ValueError("bench recordings needs --paths: one or more recordings to fit, e.g. --paths office1.npz")
@@ -66,9 +71,10 @@ def rows_of(path: Path, seed: int, config: Config, device: str, rule: Rule) -> I
         seconds = perf_counter() - began + (fitted if method == "plan2vec" else 0)
         for metric, value in card.items():
             yield {
-                "experiment": "recordings", "domain": path.stem, "setting": {"view": model.config.view}, "method": method, "seed": seed,
-                "metric": metric, "value": value, "seconds": round(seconds, 1), "commit": commit(), "device": machine_name(model.device),
-            }  # fmt: skip
+                "experiment": "recordings", "domain": path.stem, "setting": {"view": model.config.view},
+                "method": method, "seed": seed, "metric": metric, "value": value, "seconds": round(seconds, 1),
+                "commit": commit(), "device": machine_name(model.device)
+            }
 
 
 def methods(model: Model, seed: int) -> dict[str, Callable[[], Distance]]:
@@ -92,14 +98,22 @@ def exact_distance(model: Model) -> Distance:
 def score(model: Model, distance: Distance, method: str, rule: Rule, seed: int) -> dict[str, Any]:
     """Both kinds of walk; what belongs to graph and map is kept for plan2vec only."""
     truth, sequence = truth_of(model.sequences), model.sequences.sequence
-    cards = [scorecard(model.graph, sequence, distance, seed, truth, SuccessRule(radius=rule.success_radius, memory=memory),
-                       rule.false_beyond, rule.min_gap) for memory in (False, True)]  # fmt: skip
+    cards = [
+        scorecard(
+            model.graph, sequence, distance, seed, truth, SuccessRule(radius=rule.success_radius, memory=memory),
+            rule.false_beyond, rule.min_gap
+        ) for memory in (False, True)
+    ]
     found = {name: cards[0].get(name) for name in SHOWN} | {"success_memory": cards[1].get("success")}
     costs: Any = cards[0]["touched_per_step"]
     found["touched_per_step"] = costs["greedy"]
     if method == "plan2vec":
-        kept = ("num_frames", "num_edges", "num_components", "largest_component_share", "loop_closures", "false_edge_share")
-        found |= {name: cards[0].get(name) for name in kept} | {"local_accuracy": model.local_accuracy, "radius": model.radius}
+        kept = (
+            "num_frames", "num_edges", "num_components", "largest_component_share", "loop_closures", "false_edge_share"
+        )
+        found |= {name: cards[0].get(name) for name in kept} | {
+            "local_accuracy": model.local_accuracy, "radius": model.radius
+        }
         found |= {"touched_per_step_dijkstra": costs["dijkstra"], "touched_per_step_astar": costs["astar"]}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -115,9 +129,10 @@ def ring_numbers(model: Model, path: Path, min_gap: int) -> dict[str, float]:
     gaps = lap_gap(phase[edge_rows(model.graph)[counted]], phase[model.graph.indices[counted]])
     agreement = rank_agreement(model.distance_between(first, second), lap_gap(phase[first], phase[second]))
     return {
-        "ring_correlation": circular_correlation(angles(model.vectors), 2 * np.pi * phase), "ring_spearman": agreement or 0.0,
-        "ring_closures": len(gaps), "ring_false_share": float(np.mean(gaps > MAX_PHASE)),
-    }  # fmt: skip
+        "ring_correlation": circular_correlation(angles(model.vectors), 2 * np.pi * phase),
+        "ring_spearman": agreement or 0.0, "ring_closures": len(gaps),
+        "ring_false_share": float(np.mean(gaps > MAX_PHASE))
+    }
 
 
 def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -145,6 +160,8 @@ def table(rows: list[dict]) -> list[str]:
     lines = ["| recording | method | success | with a visited set | nodes touched a step |", "|---|---|---|---|---|"]
     for domain, method in dict.fromkeys((row["domain"], row["method"]) for row in rows):
         found = {row["metric"]: row["value"] for row in rows if (row["domain"], row["method"]) == (domain, method)}
-        cells = [f"{found[name]:.3f}" if name in found else "-" for name in ("success", "success_memory", "touched_per_step")]
+        cells = [
+            f"{found[name]:.3f}" if name in found else "-" for name in ("success", "success_memory", "touched_per_step")
+        ]
         lines.append(f"| {domain} | {method} | " + " | ".join(cells) + " |")
     return lines

@@ -22,7 +22,7 @@ COMMAND = (
     sys.executable, "-m", "plan2vec", "fit", "--local-metric.num-updates", "300", "--local-metric.batch-size", "64",
     "--embedding.num-updates", "300", "--embedding.goals-per-update", "32", "--embedding.nodes-per-update", "64",
     "--checkpoint-seconds", "0.3", "--device", "cpu",
-)  # fmt: skip
+)
 
 
 def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[str, ...] = COMMAND) -> dict:
@@ -43,8 +43,16 @@ def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[s
             name, moment = f"killed-{kill}", float(rng.uniform(0, whole_seconds))
             left = kill_after(start_fit(command, folder, name), moment, folder / name)
             finish(start_fit(command, folder, name))
-            rows.append({"killed_after_seconds": round(moment, 2), "left": left, "equal": product_digests(folder / name) == wanted})
-    return {"num_kills": num_kills, "num_equal": sum(row["equal"] for row in rows), "whole_seconds": round(whole_seconds, 1), "rows": rows}
+            rows.append(
+                {
+                    "killed_after_seconds": round(moment, 2), "left": left,
+                    "equal": product_digests(folder / name) == wanted
+                }
+            )
+    return {
+        "num_kills": num_kills, "num_equal": sum(row["equal"] for row in rows),
+        "whole_seconds": round(whole_seconds, 1), "rows": rows
+    }
 
 
 def start_fit(command: tuple[str, ...], folder: Path, name: str) -> subprocess.Popen:

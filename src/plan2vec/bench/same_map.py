@@ -1,10 +1,12 @@
-"""Claim: the map belongs to what was seen, not to how it was stored: a folder of JPEGs and a video of them give the same distances.
+"""Claim: the map belongs to what was seen, not to how it was stored: a folder of JPEGs and a video of them give the
+same distances.
 
 Command: plan2vec bench same-map --paths frames_jpg frames.mp4 --json
 Cost: two fits
 Expected: a rank correlation of 0.98 or more
 
-Both recordings are fitted with the defaults. The same 4,000 random pairs of frames are compared, by the two maps and by the two graphs.
+Both recordings are fitted with the defaults. The same 4,000 random pairs of frames are compared, by the two maps and by
+the two graphs.
 """
 
 from pathlib import Path
@@ -40,7 +42,12 @@ def run(seed: int, paths: tuple[Path, ...], config: Config = Config(), device: s
     }
     stamp = {"seconds": round(sum(sum(model.seconds.values()) for model in models), 1), "commit": commit()}
     names = {"experiment": "same-map", "domain": paths[0].stem, "setting": {}, "method": "plan2vec", "seed": seed}
-    return {"rows": [names | {"metric": m, "value": v} | stamp | {"device": machine_name(models[0].device)} for m, v in numbers.items()]}
+    return {
+        "rows": [
+            names | {"metric": m, "value": v} | stamp | {"device": machine_name(models[0].device)} for m,
+            v in numbers.items()
+        ]
+    }
 
 
 def graph_distances(model: Model, first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -1,24 +1,27 @@
-"""Claim: the time of a fit grows no faster than the number of frames, up to a million on one GPU, and the map stays right.
+"""Claim: the time of a fit grows no faster than the number of frames, up to a million on one GPU, and the map stays
+right.
 
 Command: plan2vec bench scale        Cost: 10 minutes on an H200; too much for two CPU cores
-Expected: 1,000,000 frames of 64 x 64 on one H200 in 5 minutes or less, memory_gb 16 or less, spearman_true and success_graph 0.95 or
-more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
+Expected: 1,000,000 frames of 64 x 64 on one H200 in 5 minutes or less, memory_gb 16 or less, spearman_true and
+success_graph 0.95 or more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
 
-One world of 4 x 4 rooms of 20 x 20 steps (plan2vec/domains/rooms.py), recorded for longer and longer: 1.6 frames a square step at
-10,000 and 156 at 1,000,000. Frames are written to a file as they are drawn and memory-mapped. Settings are the defaults, but for
-the encoder (medium), the closures (within 1.6 steps, up to 80 hubs a frame, so that a walk has long hops to choose from however dense
-the recording is; tested by two common neighbours within 1 step, which regions that the metric half confuses seldom have), the map (64
-dimensions, squared head, Huber's loss: many rooms are many loops, as streets are; slope 1) and the updates, of which this world asks for
-24,000 however few frames there are; they stand in the rows. So the small sizes spend most of their time on the world, not on their frames,
-and the exponent is far below 1; that of the graph stage alone stands beside it. 10,000 frames are few for so
-large a world: fewer walks arrive.
+One world of 4 x 4 rooms of 20 x 20 steps (plan2vec/domains/rooms.py), recorded for longer and longer: 1.6 frames a
+square step at 10,000 and 156 at 1,000,000. Frames are written to a file as they are drawn and memory-mapped. Settings
+are the defaults, but for the encoder (medium), the closures (within 1.6 steps, up to 80 hubs a frame, so that a walk
+has long hops to choose from however dense the recording is; tested by two common neighbours within 1 step, which
+regions that the metric half confuses seldom have), the map (64 dimensions, squared head, Huber's loss: many rooms are
+many loops, as streets are; slope 1) and the updates, of which this world asks for 24,000 however few frames there are;
+they stand in the rows. So the small sizes spend most of their time on the world, not on their frames, and the exponent
+is far below 1; that of the graph stage alone stands beside it. 10,000 frames are few for so large a world: fewer walks
+arrive.
 
-A harder task failed before: worlds that grow with the recording, at the same density. 1,000,000 frames of 20 x 20 rooms of 10 x 10 steps
-gave the right graph and walks that got stuck, success_graph 0.245 (commit 4eb74d4, 242 s, spearman_true 0.998; rows
-docs/results/bench-scale-400-rooms.jsonl); of 10 x 10 rooms of 20 x 20 steps, with false closures in 0.7 % of the edges, 0.578 (commit
-14c6d28, 287 s, 17.1 GB, spearman_true 0.989, and 1.0, 1.0 and 0.997 for 10,000, 30,000 and 100,000 frames in 1, 4 and 12 rooms, commit
-9f6bd36; time grew with the power 0.65 of the frames; rows docs/results/bench-scale-growing-world.jsonl). What is too much there is most
-likely the number of rooms that one network must know to a step, not the number of frames.
+A harder task failed before: worlds that grow with the recording, at the same density. 1,000,000 frames of 20 x 20 rooms
+of 10 x 10 steps gave the right graph and walks that got stuck, success_graph 0.245 (commit 4eb74d4, 242 s,
+spearman_true 0.998; rows docs/results/bench-scale-400-rooms.jsonl); of 10 x 10 rooms of 20 x 20 steps, with false
+closures in 0.7 % of the edges, 0.578 (commit 14c6d28, 287 s, 17.1 GB, spearman_true 0.989, and 1.0, 1.0 and 0.997 for
+10,000, 30,000 and 100,000 frames in 1, 4 and 12 rooms, commit 9f6bd36; time grew with the power 0.65 of the frames;
+rows docs/results/bench-scale-growing-world.jsonl). What is too much there is most likely the number of rooms that one
+network must know to a step, not the number of frames.
 """
 
 import tempfile
@@ -35,8 +38,10 @@ from plan2vec.domains import rooms
 from plan2vec.results.rows import Row, markdown, select
 
 NAME, TITLE = "scale", "From ten thousand frames to a million"
-DIM, ENCODER = 64, "medium"  # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
-RADIUS, COMMON_REACH = 1.6, 0.6  # steps within which frames are joined, and share of them within which two others must be near both
+# of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
+DIM, ENCODER = 64, "medium"
+# steps within which frames are joined, and share of them within which two others must be near both
+RADIUS, COMMON_REACH = 1.6, 0.6
 MOST_NEIGHBORS = 80  # of a frame that is no hub
 LOCAL_POWER = 0.65  # of the number of frames, that the local metric's updates grow with
 UPDATES, ROUNDS = 24_000, 30  # of the embedding
@@ -64,12 +69,18 @@ def run(options: Options) -> Iterator[list[Row]]:
 def settings(size: int, seed: int) -> Config:
     """The defaults, with more updates where there are more frames; few the local metric would learn by heart."""
     config = Config(seed=seed)
-    local = replace(config.local_metric, num_updates=round(config.local_metric.num_updates * max(1.0, size / SIZES[0]) ** LOCAL_POWER))
+    local = replace(
+        config.local_metric,
+        num_updates=round(config.local_metric.num_updates * max(1.0, size / SIZES[0]) ** LOCAL_POWER)
+    )
     updates = round(UPDATES * max(1.0, size / MANY_FRAMES) ** POWER)
-    closures = replace(config.closures, support="common", common_reach=COMMON_REACH, max_neighbors=MOST_NEIGHBORS, prefer="hubs")
+    closures = replace(
+        config.closures, support="common", common_reach=COMMON_REACH, max_neighbors=MOST_NEIGHBORS, prefer="hubs"
+    )
     embedding = replace(config.embedding, loss="huber", slope=1.0, num_updates=updates, num_rounds=ROUNDS)
     return replace(
-        config, dim=DIM, head="squared", encoder=ENCODER, radius=RADIUS, local_metric=local, closures=closures, embedding=embedding
+        config, dim=DIM, head="squared", encoder=ENCODER, radius=RADIUS, local_metric=local, closures=closures,
+        embedding=embedding
     )
 
 
@@ -81,14 +92,18 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def stage_exponents(rows: list[Row], stage: str) -> list[list[str]]:
-    """The power of frames that the time of a stage grows with, on every machine that took the time of two sizes or more."""
+    """The power of frames that the time of a stage grows with, on every machine that took the time of two sizes or
+    more.
+    """
     found: dict[str, dict[int, float]] = {}
     for row in select(rows, metric=stage):
         found.setdefault(row["setting"]["machine"], {})[row["setting"]["frames"]] = float(row["value"])
     return [
-        [machine, stage, f"{min(seconds):,}", f"{max(seconds):,}", f"{fitted_exponent(list(seconds), list(seconds.values())):.2f}"]
-        for machine, seconds in found.items() if len(seconds) > 1
-    ]  # fmt: skip
+        [
+            machine, stage, f"{min(seconds):,}", f"{max(seconds):,}",
+            f"{fitted_exponent(list(seconds), list(seconds.values())):.2f}"
+        ] for machine, seconds in found.items() if len(seconds) > 1
+    ]
 
 
 def draw(rows: list[Row]) -> Figure:

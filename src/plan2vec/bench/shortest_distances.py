@@ -1,13 +1,15 @@
-"""Claim: shortest distances from many sources are free on a GPU: 50 times scipy and more, at a good part of the memory's speed.
+"""Claim: shortest distances from many sources are free on a GPU: 50 times scipy and more, at a good part of the
+memory's speed.
 
 Command: plan2vec bench shortest-distances        Cost: minutes: scipy takes 30 ms a source at 100,000 nodes
 Expected: on a GPU times_scipy 50 or more at 10,000 and at 100,000 nodes; largest_difference below 0.001 steps
 
-A graph of about 50 neighbours a node on a flat sheet, as many sources as goals in a round of a fit. scipy: Dijkstra in this process,
-from a part of the sources, its time scaled to all. plan2vec: what the first round of a fit calls, all sources; on a GPU the graph is
-there already, as it is uploaded once a fit, and the distances stay there, where training reads them. torch: the same on a GPU without
-the kernels. Of a GPU also: bytes = edges x sources x sweeps x 4 over time, where sweeps are the edges of the longest shortest path and
-one, beside the speed of a plain copy on the same device; the kernels skip most of these bytes, so they may seem faster than a copy.
+A graph of about 50 neighbours a node on a flat sheet, as many sources as goals in a round of a fit. scipy: Dijkstra in
+this process, from a part of the sources, its time scaled to all. plan2vec: what the first round of a fit calls, all
+sources; on a GPU the graph is there already, as it is uploaded once a fit, and the distances stay there, where training
+reads them. torch: the same on a GPU without the kernels. Of a GPU also: bytes = edges x sources x sweeps x 4 over time,
+where sweeps are the edges of the longest shortest path and one, beside the speed of a plain copy on the same device;
+the kernels skip most of these bytes, so they may seem faster than a copy.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +32,7 @@ NAME, TITLE = "shortest-distances", "Shortest distances from many sources"
 NUM_SCIPY = 32  # sources that scipy is timed on
 COLUMNS = (
     "seconds_all", "ms_per_source", "times_scipy", "largest_difference", "sweeps", "gb_per_second", "copy_gb_per_second"
-)  # fmt: skip
+)
 
 
 def run(options: Options) -> Iterator[list[Row]]:
@@ -54,7 +56,9 @@ def measure(options: Options, graph: csr_array, sources: np.ndarray) -> Iterator
         with stopwatch(options.device) as watch:
             ours = search(sources)
         difference = np.abs(np.asarray(ours[: len(some)].cpu()) - exact)[np.isfinite(exact)].max()
-        numbers = timing(watch.seconds, len(sources)) | {"times_scipy": scipy_seconds / watch.seconds, "largest_difference": difference}
+        numbers = timing(watch.seconds, len(sources)) | {
+            "times_scipy": scipy_seconds / watch.seconds, "largest_difference": difference
+        }
         if options.device.type == "cuda":
             numbers |= bandwidth(options.device, graph, sources, watch.seconds)
         yield options.rows(NAME, "sheet", method, numbers, watch.seconds, **setting)

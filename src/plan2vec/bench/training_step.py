@@ -1,4 +1,6 @@
-"""What `bench local-metric` and `bench embedding` share: an update of a stage against the bare network at the same batch."""
+"""What `bench local-metric` and `bench embedding` share: an update of a stage against the bare network at the same
+batch.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,22 +23,30 @@ def recordings(options: Options) -> Sequences:
     """The demo's frames; of a smoke run few, in a sixteenth of the pixels."""
     (size,) = options.choose_sizes((10_000,), (300,))
     sequences = simulate("c-maze", size // 10, seed=options.seed)
-    return replace(sequences, frames=np.ascontiguousarray(sequences.frames[:, ::4, ::4])) if options.smoke else sequences
+    return replace(
+        sequences, frames=np.ascontiguousarray(sequences.frames[:, ::4, ::4])
+    ) if options.smoke else sequences
 
 
 def compare(
-    options: Options, name: str, frames: np.ndarray, network: nn.Module, batch: int, train: Callable[[int], float | None]
+    options: Options, name: str, frames: np.ndarray, network: nn.Module, batch: int,
+    train: Callable[[int], float | None]
 ) -> list[Row]:
     """Rows of one stage: `train` makes so many updates of `batch` frames each; `network` is what it trains."""
     few, many = options.choose((50, 1050) if options.device.type == "cuda" else (20, 120), (2, 6))
     update = seconds_per_update(options.device, train, few, many)
     bare = bare_seconds(options, frames, network, batch)
-    numbers = {"ms_per_update": 1e3 * update, "bare_ms": 1e3 * bare, "ratio": update / bare, "frames_per_second": batch / update}
+    numbers = {
+        "ms_per_update": 1e3 * update, "bare_ms": 1e3 * bare, "ratio": update / bare,
+        "frames_per_second": batch / update
+    }
     return options.rows(name, "c-maze", "plan2vec", numbers, update, batch=batch, frames=len(frames))
 
 
 def bare_seconds(options: Options, frames: np.ndarray, network: nn.Module, batch: int) -> float:
-    """Seconds of one forward and backward pass of the network alone, on images that lie ready; on a GPU captured and replayed too."""
+    """Seconds of one forward and backward pass of the network alone, on images that lie ready; on a GPU captured and
+    replayed too.
+    """
     network.to(options.device).train()
     images = FrameTensors(frames, options.device)(np.arange(batch) % len(frames))
     repeats = options.choose(20, 2)

@@ -1,4 +1,5 @@
-"""What can be typed: every command with its options, their units and defaults. tyro makes the help from the comments."""
+"""What can be typed: every command with its options, their units and defaults. tyro makes the help from the comments.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +69,8 @@ class PlanCommand:
     memory: bool = False  # greedy and lookahead never choose a frame twice
     strip: Path | None = None  # where the film strip goes; default figures/ of the run
     video: Path | None = None  # also as a moving picture: a .gif or .mp4 file
-    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    encoder: str | None = None
     device: Device = "auto"
     json: bool = False  # print the plan as one JSON object
 
@@ -83,9 +85,11 @@ class Evaluate:
     epsilon: float | None = None  # probability of a random hop
     episodes: int | None = None  # random (start, goal) pairs
     memory: bool = False  # walks never enter a frame twice
-    false_beyond: float | None = None  # closures truly longer than this are false; default three of the longest recorded steps
+    # closures truly longer than this are false; default three of the longest recorded steps
+    false_beyond: float | None = None
     min_gap: int = 0  # leave out closures between frames of one sequence less than this many frames apart
-    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    encoder: str | None = None
     device: Device = "auto"
     json: bool = False  # print the scorecard as one JSON object
 
@@ -95,18 +99,22 @@ class Report:
     """Write the pictures and report.html of a fitted run anew."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
-    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    encoder: str | None = None
     device: Device = "auto"
 
 
 @dataclass(frozen=True)
 class Add:
-    """Add recordings to a fitted run: join their frames to the graph, fine-tune the map. Old frame numbers stay valid."""
+    """Add recordings to a fitted run: join their frames to the graph, fine-tune the map. Old frame numbers stay valid.
+    """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
-    recordings: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")]  # frames like those on the map
+    # frames like those on the map
+    recordings: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")]
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
-    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    encoder: str | None = None
     device: Device = "auto"
     json: bool = False  # print what was added as one JSON object
 
@@ -118,12 +126,14 @@ class ClosuresCommand:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
     num: int = 20  # closures listed
     picture: Path | None = None  # where the frame pairs go; default figures/suspicious.png of the run
-    strike: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # a false closure, as 12-480; may be repeated, or several with commas
+    # a false closure, as 12-480; may be repeated, or several with commas
+    strike: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     keep: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # a true one: not listed again, and not struck any more
     update: bool = False  # fine-tune the map to what was struck before, in the explorer or with --no-update
     no_update: bool = False  # strike and keep only; the map itself follows with --update
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
-    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    encoder: str | None = None
     device: Device = "auto"
     json: bool = False  # print the list as one JSON object
 
@@ -133,16 +143,19 @@ class Relabel:
     """Write the learned distance to a goal as reward into a copy of an offline dataset."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
-    dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]  # .npz (plan2vec, OGBench), minari:ID or its folder
+    # .npz (plan2vec, OGBench), minari:ID or its folder
+    dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
     out: Path  # where the copy goes: an .npz file or, for Minari, a folder; must not exist
     goal: str = (
         "future"  # future: a later frame of the sequence | random: any frame | as of plan: frame number of the run, or an image file
     )
-    mode: Mode = "potential"  # potential: decrease of the distance, added to the dataset's reward | distance: minus the distance, alone
+    # potential: decrease of the distance, added to the dataset's reward | distance: minus the distance, alone
+    mode: Mode = "potential"
     discount: float = 0.99  # of the agent that will learn from it, a step
     scale: float = 1.0  # reward that one step of distance is worth
     seed: int = 0  # of the goals that are drawn
-    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    encoder: str | None = None
     device: Device = "auto"
     json: bool = False  # print the answer as one JSON object
 
@@ -155,7 +168,8 @@ class Explore:
     port: int = 0  # 0: a free one
     host: str = "127.0.0.1"  # any other address lets other machines in, without a password
     no_browser: bool = False  # print the address only
-    encoder: str | None = None  # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    # module:factory, where the map was fitted with a network of your own: it is imported only if named
+    encoder: str | None = None
     device: Device = "auto"
 
 
@@ -163,19 +177,21 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
+    # those from encode on measure speed and take the options below; all: each of these
     name: tyro.conf.Positional[
         Literal[
-            "demo", "resume", "explorer", "ranks", "recordings", "same-map",
-            "encode", "local-metric", "neighbors", "shortest-distances", "embedding", "plan", "fit", "scale", "peers", "all",
+            "demo", "resume", "explorer", "ranks", "recordings", "same-map", "encode", "local-metric", "neighbors",
+            "shortest-distances", "embedding", "plan", "fit", "scale", "peers", "all"
         ]
-    ]  # those from encode on measure speed and take the options below; all: each of these  # fmt: skip
+    ]
     paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
     seed: int = 0
     sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own
     smoke: bool = False  # tiny, in seconds, to see that it runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/bench, a temporary one with --smoke
     draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
-    write_docs: bool = False  # join the folder's rows into docs/results and make docs/performance.md and its figures anew
+    # join the folder's rows into docs/results and make docs/performance.md and its figures anew
+    write_docs: bool = False
     commit: str | None = None  # written into the rows where the program does not run from a checkout
     device: Device = "auto"
     json: bool = False  # print the rows as one JSON object
@@ -185,15 +201,19 @@ class Bench:
 class Reproduce:
     """Run the paper's experiments anew: rows, markdown tables with 95 % intervals, figures."""
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or a table or figure (a wrong name lists them)
+    # all, or a table or figure (a wrong name lists them)
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     seeds: int = 5  # how many
     seed_start: int = 0  # the first of them
     domains: tuple[str, ...] = ()  # only these domains (open, c-maze, rope, street-small ...); default all
     methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
-    blocks: tuple[str, ...] = ()  # only these parts of the experiment (of table1: fitted unseen large paper); default all
-    street_graph: Path | None = None  # .npz of the real street network (docs/streets.md); default: streets of a generated city
+    # only these parts of the experiment (of table1: fitted unseen large paper); default all
+    blocks: tuple[str, ...] = ()
+    # .npz of the real street network (docs/streets.md); default: streets of a generated city
+    street_graph: Path | None = None
     env: str | None = None  # of ogbench: only this data set, e.g. pointmaze-giant-stitch-v0
-    ogbench_data: Path | None = None  # folder of OGBench's data sets; the missing ones are made there; default: in the output folder
+    # folder of OGBench's data sets; the missing ones are made there; default: in the output folder
+    ogbench_data: Path | None = None
     smoke: bool = False  # tiny data, one room, one seed, in seconds, to see that everything runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/reproduce, a temporary one with --smoke
     missing_only: bool = False  # leave out what the folder has rows of: continues after a time limit
@@ -207,7 +227,10 @@ class Reproduce:
     json: bool = False  # print the tables as one JSON object
 
 
-Command = Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench | Reproduce
+Command = (
+    Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench
+    | Reproduce
+)
 
 
 def parse(arguments: list[str]) -> Command:
@@ -228,7 +251,9 @@ def parse(arguments: list[str]) -> Command:
         | Annotated[Bench, subcommand("bench")]
         | Annotated[Reproduce, subcommand("reproduce")]
     )
-    return tyro.cli(commands, prog="plan2vec", description=DESCRIPTION, args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
+    return tyro.cli(
+        commands, prog="plan2vec", description=DESCRIPTION, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
+    )
 
 
 def _preset_name(arguments: list[str]) -> str | None:

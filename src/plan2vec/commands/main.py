@@ -1,4 +1,6 @@
-"""The commands, done. Answers go to standard output, everything else to standard error; exit code 2 for a user's mistake."""
+"""The commands, done. Answers go to standard output, everything else to standard error; exit code 2 for a user's
+mistake.
+"""
 
 import dataclasses
 import json
@@ -84,7 +86,9 @@ def refuse(text: str, code: int) -> int:
 
 def run_command(command: Command) -> int:
     if processes.asked_size() > 1 and not isinstance(command, (Fit, Demo)):
-        processes.refuse("only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun")
+        processes.refuse(
+            "only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun"
+        )
     match command:
         case Demo():
             demo(command)
@@ -203,9 +207,14 @@ def settled(config: Config, sequences: Sequences, device: str) -> Config:
     """The settings for these recordings; those that were not given, and are no longer the usual ones, are said."""
     chosen = settle(config, sequences, choose_device(device).type, usearch_installed())
     usual = settle(replace(config, view="fixed"), sequences)
-    changed = [re.sub(r" \((.*) there, (.*) now\)", r" \1 -> \2", text) for text in differences(to_json(usual), to_json(chosen))]
+    changed = [
+        re.sub(r" \((.*) there, (.*) now\)", r" \1 -> \2", text)
+        for text in differences(to_json(usual), to_json(chosen))
+    ]
     if config.view is None and chosen.view == "moving":
-        say(f"the camera moves, so defaults change: {', '.join(changed)} (what you type stays; --view fixed: no change)")
+        say(
+            f"the camera moves, so defaults change: {', '.join(changed)} (what you type stays; --view fixed: no change)"
+        )
     return chosen
 
 
@@ -215,7 +224,9 @@ Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the
 def fit_and_report(get: Recordings, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
     """What `fit` and `demo` share: recordings, estimate, fit, scorecard, report."""
     with processes.together(device):
-        sequences, config = announced(get, out, device) if processes.size() == 1 else shared_recordings(get, out, device)
+        sequences, config = announced(
+            get, out, device
+        ) if processes.size() == 1 else shared_recordings(get, out, device)
         model = fit(sequences, config, out, device, True, checkpoint_seconds)
         processes.first_does(lambda: print_answer(write_run_report(model), as_json))
 
@@ -228,7 +239,8 @@ def announced(get: Recordings, out: Path, device: str) -> tuple[Sequences, Confi
 
 
 def shared_recordings(get: Recordings, out: Path, device: str) -> tuple[Sequences, Config]:
-    """Recordings that the first of several processes gets and writes into the run folder, from where all of them read."""
+    """Recordings that the first of several processes gets and writes into the run folder, from where all of them read.
+    """
 
     def write() -> Config:
         sequences, config = announced(get, out, device)
@@ -250,7 +262,8 @@ def write_run_report(model: Model) -> dict:
 
 def add_recordings(command: Add) -> None:
     require_finished(command.run)
-    recordings, _ = read_recordings(command.recordings, read_data(command.run).options)  # prepared as the map's own frames
+    # prepared as the map's own frames
+    recordings, _ = read_recordings(command.recordings, read_data(command.run).options)
     grown = add(command.run, recordings, command.num_updates, command.device, True, command.encoder)
     if grown.report.get("already_on_the_map"):
         say(f"{recordings.source} is on this map already; nothing is added")
@@ -289,7 +302,9 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         return
     table = Table("closure", "sequence:index", "local distance (steps)", "share of shortest paths", box=None)
     for one in found:
-        table.add_row(f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}")
+        table.add_row(
+            f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}"
+        )
     Console(highlight=False).print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
@@ -320,7 +335,7 @@ def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
     given: dict[str, Any] = {
         "radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
         "episodes": command.episodes, "memory": command.memory or None,
-    }  # fmt: skip
+    }
     for name, value in given.items():
         if (value is not None and value < 0) or (name == "episodes" and value == 0):
             raise ValueError(f"--{name.replace('_', '-')} must be positive, but is {value}")

@@ -20,11 +20,13 @@ class Domain:
     name: str
     success: SuccessRule
     longest_step: float  # the longest recorded step, in `unit`
-    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # (n, k), (n, k) -> (n,) around walls; None: `straight`
+    # (n, k), (n, k) -> (n,) around walls; None: `straight`
+    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     walls: tuple[maze.Box, ...] = ()  # boxes to draw: x_min, x_max, y_min, y_max
     extent: maze.Box | None = None  # what a picture of all positions shows; None: just them
     unit: str = "m"
-    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # as `geodesic`, walls ignored; None: the l2 distance
+    # as `geodesic`, walls ignored; None: the l2 distance
+    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
 
 def find_domain(name: str | None) -> Domain | None:

@@ -1,7 +1,8 @@
 """The three rooms of the paper's maze: a square block moves in eight directions and stops where it touches a wall.
 
-Everything is in metres, x to the right, y up, the origin at the room's centre. A position (n, 2) is the block's *centre*, so a
-wall is known twice: as it is drawn (`Room.walls`), and grown by the block's half-size, as the centre meets it (`Room.blocked`).
+Everything is in metres, x to the right, y up, the origin at the room's centre. A position (n, 2) is the block's
+*centre*, so a wall is known twice: as it is drawn (`Room.walls`), and grown by the block's half-size, as the centre
+meets it (`Room.blocked`).
 """
 
 from collections.abc import Iterator
@@ -18,8 +19,11 @@ Box = tuple[float, float, float, float]  # x_min, x_max, y_min, y_max in metres
 BLOCK = 0.04  # half-size of the block
 INNER_FACE = 0.28  # the border's inner faces are at +- this
 REACH = 0.24  # the centre stays in |x|, |y| <= this
-BORDER: tuple[Box, ...] = ((REACH, inf, -inf, inf), (-inf, -REACH, -inf, inf), (-inf, inf, REACH, inf), (-inf, inf, -inf, -REACH))
-ROUNDING = 1e-8  # a coordinate this near to a face lies on it: more than float32 rounds these lengths, far less than a pixel
+BORDER: tuple[Box, ...] = (
+    (REACH, inf, -inf, inf), (-inf, -REACH, -inf, inf), (-inf, inf, REACH, inf), (-inf, inf, -inf, -REACH)
+)
+# a coordinate this near to a face lies on it: more than float32 rounds these lengths, far less than a pixel
+ROUNDING = 1e-8
 
 HALF_EXTENT = 0.3065  # the image shows |x|, |y| <= this
 PIXELS = 64
@@ -29,7 +33,8 @@ FRAMES_AT_ONCE = 256  # rendering's largest intermediate array is 4 MiB
 LONGEST_STEP = 0.0352  # a diagonal one
 AXIS_STEP = 0.0249
 DIRECTIONS = np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y])
-ACTIONS = DIRECTIONS * np.where(DIRECTIONS.all(axis=1, keepdims=True), LONGEST_STEP / sqrt(2), AXIS_STEP)  # (8, 2) displacements
+# (8, 2) displacements
+ACTIONS = DIRECTIONS * np.where(DIRECTIONS.all(axis=1, keepdims=True), LONGEST_STEP / sqrt(2), AXIS_STEP)
 
 SUCCESS = SuccessRule(radius=0.02, max_hops=50, epsilon=0.05, episodes=2000)
 
@@ -60,12 +65,16 @@ def find_room(name: str) -> Room:
 
 
 def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int = 10, seed: int = 0) -> Sequences:
-    """Random uniform actions, each rollout from a fresh uniform start; a rollout of 10 steps is 10 frames, 9 transitions.
+    """Random uniform actions, each rollout from a fresh uniform start; a rollout of 10 steps is 10 frames, 9
+    transitions.
 
-    `action` (n, 1) is the row of ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end, where none was taken.
+    `action` (n, 1) is the row of ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end, where none was
+    taken.
     """
     if num_rollouts < 1 or num_steps < 2:
-        raise ValueError(f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {num_rollouts} and {num_steps}")
+        raise ValueError(
+            f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {num_rollouts} and {num_steps}"
+        )
     room, rng = find_room(room_name), np.random.default_rng(seed)
     position = np.empty((num_rollouts, num_steps, 2))
     action = np.full((num_rollouts, num_steps), -1)
@@ -79,7 +88,8 @@ def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int
 
 
 def step(room: Room, position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
-    """(n, 2) where blocks at `position` (n, 2) come to rest: at the end of their displacement (n, 2), or at the first contact.
+    """(n, 2) where blocks at `position` (n, 2) come to rest: at the end of their displacement (n, 2), or at the first
+    contact.
 
     There is no sliding. Moving along a face, or away from it, is no contact.
     """
@@ -110,7 +120,9 @@ def is_free(room: Room, position: np.ndarray) -> np.ndarray:
 
 
 def require_free(room: Room, position: np.ndarray) -> np.ndarray:
-    """`position` (n, 2) as float64, or a ValueError that names the first one in a wall; what touches a face lies exactly on it."""
+    """`position` (n, 2) as float64, or a ValueError that names the first one in a wall; what touches a face lies
+    exactly on it.
+    """
     position = np.asarray(position, np.float64)
     if position.ndim != 2 or position.shape[1] != 2:
         raise ValueError(f"positions must have the shape (n, 2), but came as {position.shape}")
@@ -125,7 +137,8 @@ def require_free(room: Room, position: np.ndarray) -> np.ndarray:
 
 
 def geodesic(room_name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(n,) length in metres of the shortest way of the block's centre from `first` (n, 2) to `second` (n, 2) around the walls.
+    """(n,) length in metres of the shortest way of the block's centre from `first` (n, 2) to `second` (n, 2) around the
+    walls.
 
     The shortest way is straight, or a chain of straight lines that bends at corners only.
     """
@@ -157,14 +170,18 @@ def render(room: Room, position: np.ndarray) -> np.ndarray:
 
 
 def locate(room: Room, frames: np.ndarray) -> np.ndarray:
-    """(..., 2) position of the block in rendered frames (..., 64, 64, 1), to within 1e-4 m: gray levels are whole numbers."""
+    """(..., 2) position of the block in rendered frames (..., 64, 64, 1), to within 1e-4 m: gray levels are whole
+    numbers.
+    """
     covered = np.rint(_background(room)) - frames[..., 0]
     columns, rows = covered.sum(axis=-2), covered.sum(axis=-1)
     return np.stack([_middle(columns), _middle(rows[..., ::-1])], axis=-1)
 
 
 def _crossing(box: Box, start: np.ndarray, displacement: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(...,), (...,): when start + time * displacement is strictly inside `box`: enter < time < leave. Never: leave <= enter."""
+    """(...,), (...,): when start + time * displacement is strictly inside `box`: enter < time < leave. Never: leave <=
+    enter.
+    """
     lower, upper = _faces(box)
     between = (lower < start) & (start < upper)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -224,7 +241,9 @@ def _coverage(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _middle(covered: np.ndarray) -> np.ndarray:
-    """(...,) coordinate with half of `covered` (..., 64) on either side; unlike the centre of mass exact between pixels."""
+    """(...,) coordinate with half of `covered` (..., 64) on either side; unlike the centre of mass exact between
+    pixels.
+    """
     edges, cumulative = _pixel_edges(), covered.cumsum(axis=-1)
     beyond = cumulative - cumulative[..., -1:] / 2
     pixel = np.argmax(beyond >= 0, axis=-1)[..., None]

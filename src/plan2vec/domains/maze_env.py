@@ -19,10 +19,11 @@ OBSERVATION_TYPES = ("image", "state")
 
 
 class MazeEnv(gymnasium.Env[Any, np.int64]):
-    """One room. Start and goal are uniform over the free space, or given: `reset(options={"position": (x, y), "goal": (x, y)})`.
+    """One room. Start and goal are uniform over the free space, or given: `reset(options={"position": (x, y), "goal":
+    (x, y)})`.
 
-    `observation` and `achieved_goal` both show the block where it is, `desired_goal` shows it at the goal. A reset on the goal
-    says so in `info["is_success"]`, but only steps end an episode.
+    `observation` and `achieved_goal` both show the block where it is, `desired_goal` shows it at the goal. A reset on
+    the goal says so in `info["is_success"]`, but only steps end an episode.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (where Gymnasium reads it)
@@ -40,7 +41,9 @@ class MazeEnv(gymnasium.Env[Any, np.int64]):
         self.observation_space = spaces.Dict({name: _view_space(obs_type) for name in names})
         self._position = self._goal = np.zeros(2)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         super().reset(seed=seed)
         options = options or {}
         unknown = set(options) - {"position", "goal"}
@@ -62,7 +65,8 @@ class MazeEnv(gymnasium.Env[Any, np.int64]):
         return observation, reward, info["is_success"], False, info
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
-        """(...,) 0 where the two are less than the success radius apart, else -1, for goals (..., 2) or images (..., 64, 64, 1).
+        """(...,) 0 where the two are less than the success radius apart, else -1, for goals (..., 2) or images (...,
+        64, 64, 1).
 
         Images are compared by where the block is in them (`maze.locate`, to 1e-4 m), so that goals can be relabelled
         in hindsight without their positions; `info` is not read.
@@ -112,7 +116,9 @@ def register_environments() -> None:
     """Make the rooms known to `gymnasium.make`; calling it again changes nothing."""
     for name, room in ENVIRONMENTS.items():
         if name not in gymnasium.registry:
-            gymnasium.register(name, entry_point=f"{__name__}:MazeEnv", kwargs={"room": room}, max_episode_steps=maze.SUCCESS.max_hops)
+            gymnasium.register(
+                name, entry_point=f"{__name__}:MazeEnv", kwargs={"room": room}, max_episode_steps=maze.SUCCESS.max_hops
+            )
 
 
 def _view_space(obs_type: str) -> spaces.Box:

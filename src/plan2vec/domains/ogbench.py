@@ -1,12 +1,15 @@
-"""OGBench's point mazes (Park et al., 2025): environments as they are published, data sets made anew by the published recipe.
+"""OGBench's point mazes (Park et al., 2025): environments as they are published, data sets made anew by the published
+recipe.
 
     generate("pointmaze-giant-stitch-v0", Path("data"))      # data/pointmaze-giant-stitch-v0.npz, a million steps
 
-The published files are a download; these have the same form and come from the same environment and rule. A guide that knows the
-maze walks to the centre of the next cell on the way to its goal, with Gaussian noise in every action. *Navigate* episodes are long,
-and each goal reached is followed by another; *stitch* episodes are short and end four cells away, so that no episode shows a long way.
+The published files are a download; these have the same form and come from the same environment and rule. A guide that
+knows the maze walks to the centre of the next cell on the way to its goal, with Gaussian noise in every action.
+*Navigate* episodes are long, and each goal reached is followed by another; *stitch* episodes are short and end four
+cells away, so that no episode shows a long way.
 
-Every episode is a function of the seed and its number alone, so the number of processes changes nothing. Needs the extra [ogbench].
+Every episode is a function of the seed and its number alone, so the number of processes changes nothing. Needs the
+extra [ogbench].
 """
 
 import os
@@ -62,11 +65,15 @@ def make_environment(name: str, **options: Any) -> Any:
         import gymnasium
         import ogbench.locomaze  # noqa: F401 - registers the environments
     except ImportError as error:
-        raise ValueError(f"OGBench's environments cannot be imported ({error}); pip install 'plan2vec[ogbench]'") from None
+        raise ValueError(
+            f"OGBench's environments cannot be imported ({error}); pip install 'plan2vec[ogbench]'"
+        ) from None
     return gymnasium.make(f"pointmaze-{find_recipe(name).maze}-v0", **options)
 
 
-def generate(name: str, folder: Path, seed: int = 0, num_episodes: int | None = None, num_workers: int | None = None) -> Path:
+def generate(
+    name: str, folder: Path, seed: int = 0, num_episodes: int | None = None, num_workers: int | None = None
+) -> Path:
     """The data set `name` as a file of `folder`, made by several processes; a file that is there already is kept."""
     path = folder / f"{name}.npz"
     if path.exists():
@@ -92,7 +99,7 @@ def _record_in_processes(name: str, seed: int, num_episodes: int, num_workers: i
         run_side_by_side([
             [sys.executable, "-m", __name__, name, str(seed), str(first), str(last), str(part)]
             for part, (first, last) in zip(parts, pairwise(limits), strict=True)
-        ])  # fmt: skip
+        ])
         loaded = [np.load(part) for part in parts]
         return {field: np.concatenate([part[field] for part in loaded]) for field in FIELDS}
 

@@ -1,10 +1,11 @@
-"""A world of many rooms, as large as one likes: a square block walks from room to room through doors, a camera in each shows it.
+"""A world of many rooms, as large as one likes: a square block walks from room to room through doors, a camera in each
+shows it.
 
-The world is one grid of rooms; a longer recording explores more of it, at the same density, unless the part to explore is given. What
-a camera shows: the floor's pattern (each room has its own), the doors, the block, and on the frame of the picture two marks that say
-which column and row of the grid the room is in. In a doorway the picture fades from one camera to the other. Doors that lead out of
-the explored part are shut. Units are steps: a room is 20 steps wide. x to the right, y up, the origin at the lower left corner of room
-(0, 0). Walls are thin; the block slides along them.
+The world is one grid of rooms; a longer recording explores more of it, at the same density, unless the part to explore
+is given. What a camera shows: the floor's pattern (each room has its own), the doors, the block, and on the frame of
+the picture two marks that say which column and row of the grid the room is in. In a doorway the picture fades from one
+camera to the other. Doors that lead out of the explored part are shut. Units are steps: a room is 20 steps wide. x to
+the right, y up, the origin at the lower left corner of room (0, 0). Walls are thin; the block slides along them.
 """
 
 import math
@@ -55,7 +56,8 @@ def world_size(num_frames: int) -> Size:
 
 
 def simulate(num_frames: int, seed: int = 0, file: Path | None = None, size: Size | None = None) -> Sequences:
-    """Walks of 20 frames, each from a fresh uniform start in the part of the world given, or in as much as so many frames explore.
+    """Walks of 20 frames, each from a fresh uniform start in the part of the world given, or in as much as so many
+    frames explore.
 
     With `file` the frames are written there, a few at a time, and memory-mapped.
     """
@@ -64,7 +66,9 @@ def simulate(num_frames: int, seed: int = 0, file: Path | None = None, size: Siz
     position = walked.position
     assert position is not None
     shape = (len(position), PIXELS, PIXELS, 1)
-    frames: np.ndarray = np.empty(shape, np.uint8) if file is None else np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+    frames: np.ndarray = np.empty(shape, np.uint8) if file is None else np.lib.format.open_memmap(
+        file, "w+", np.uint8, shape
+    )
     for first in range(0, len(position), FRAMES_AT_ONCE):
         render(size, position[first : first + FRAMES_AT_ONCE], frames[first : first + FRAMES_AT_ONCE])
     return replace(walked, frames=frames if file is None else np.load(file, mmap_mode="r"))
@@ -94,7 +98,9 @@ def walk(size: Size, num_walks: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def step(size: Size, position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
-    """(n, 2) where blocks come to: first along x, then along y; a wall without a door there stops that half of the move."""
+    """(n, 2) where blocks come to: first along x, then along y; a wall without a door there stops that half of the
+    move.
+    """
     moved = position.copy()
     for axis in (0, 1):
         room, across = room_of(moved), moved[:, 1 - axis] - room_of(moved)[:, 1 - axis] * ROOM
@@ -116,7 +122,8 @@ def room_of(position: np.ndarray) -> np.ndarray:
 
 @cache
 def _doors() -> tuple[np.ndarray, np.ndarray]:
-    """Of the whole world, (32, 32) each: where the door in the right wall, and in the upper wall, of a room is; NaN: no door.
+    """Of the whole world, (32, 32) each: where the door in the right wall, and in the upper wall, of a room is; NaN: no
+    door.
 
     Every room has a door to the room on its left or below it, so that any lower left part of the world is connected.
     """
@@ -132,7 +139,9 @@ def _doors() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _door_middle(size: Size, room: np.ndarray, axis: int, way: int) -> np.ndarray:
-    """(n,) the door's place along the wall that lies `way` (-1, 1) along `axis` of the rooms (n, 2); NaN: none, or the world's edge."""
+    """(n,) the door's place along the wall that lies `way` (-1, 1) along `axis` of the rooms (n, 2); NaN: none, or the
+    world's edge.
+    """
     holder = room.copy()
     if way < 0:
         holder[:, axis] -= 1
@@ -164,11 +173,15 @@ def _view(room: np.ndarray, position: np.ndarray, frames: np.ndarray) -> None:
     rows, row_share = _block_pixels(PIXELS - local[:, 1])
     where = (np.arange(len(position))[:, None, None], rows[:, :, None], columns[:, None, :], 0)
     behind = frames[where].astype(np.float32)
-    frames[where] = np.rint(behind + row_share[:, :, None] * column_share[:, None, :] * (BLOCK_GRAY - behind)).astype(np.uint8)
+    frames[where] = np.rint(
+        behind + row_share[:, :, None] * column_share[:, None, :] * (BLOCK_GRAY - behind)
+    ).astype(np.uint8)
 
 
 def _fading(size: Size, room: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door itself, none beyond FADE steps."""
+    """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door itself, none beyond
+    FADE steps.
+    """
     beyond, share = room.copy(), np.zeros(len(position), np.float32)
     local = position - room * ROOM
     for axis in (0, 1):
@@ -196,7 +209,9 @@ def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _backgrounds() -> np.ndarray:
     """(32, 32, 64, 64) uint8: every room without the block."""
     numbers = np.stack(np.meshgrid(np.arange(MOST_ROOMS), np.arange(MOST_ROOMS), indexing="ij"), axis=-1).reshape(-1, 2)
-    pattern = np.random.default_rng(WORLD_SEED + 1).integers(*FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8)
+    pattern = np.random.default_rng(WORLD_SEED + 1).integers(
+        *FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8
+    )
     cell = (PIXELS - 2 * RING) // CELLS
     images = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8)
     images[:, RING:-RING, RING:-RING] = pattern.repeat(cell, axis=1).repeat(cell, axis=2)
@@ -232,7 +247,9 @@ def _draw_marks(image: np.ndarray, column: int, row: int) -> None:
 
 
 def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(n,) steps of the shortest way through the doors; through a door one goes in the middle or a quarter of its width beside it."""
+    """(n,) steps of the shortest way through the doors; through a door one goes in the middle or a quarter of its width
+    beside it.
+    """
     size = tuple(int(number) for number in name.removeprefix(PREFIX).split("x"))
     length = np.linalg.norm(first - second, axis=-1)
     apart = np.flatnonzero((room_of(first) != room_of(second)).any(axis=-1))
@@ -250,7 +267,9 @@ def _through_doors(size: Size, first: np.ndarray, second: np.ndarray) -> np.ndar
         away = np.linalg.norm(points[near] - position[:, None], axis=-1)
         ends.append((near, np.where(near >= 0, away, np.inf)))
     (near_first, there), (near_second, back) = ends
-    return (there[:, :, None] + between[near_first[:, :, None], near_second[:, None, :]] + back[:, None, :]).min(axis=(1, 2))
+    return (
+        there[:, :, None] + between[near_first[:, :, None], near_second[:, None, :]] + back[:, None, :]
+    ).min(axis=(1, 2))
 
 
 @cache

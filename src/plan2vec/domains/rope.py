@@ -1,7 +1,8 @@
 """The rope on a table with two pegs: recordings, frames, and which moves are physically local.
 
-Pixels of the 64 x 64 frame are the unit of length, x to the right, y down. A position (n, 2 * links) holds the middles of the
-links, (x, y) of the first, (x, y) of the second, ...; it is for evaluation only. The physics is in `rope_physics`.
+Pixels of the 64 x 64 frame are the unit of length, x to the right, y down. A position (n, 2 * links) holds the middles
+of the links, (x, y) of the first, (x, y) of the second, ...; it is for evaluation only. The physics is in
+`rope_physics`.
 """
 
 import os
@@ -23,7 +24,8 @@ from plan2vec.search.shortest_paths import run_side_by_side
 NAME = "rope"
 PIXELS = int(SIDE)
 TABLE_GRAY, PEG_GRAY = 255, 0
-PIECE_GRAYS = np.where(np.arange(NUM_LINKS - 1) < NUM_LINKS // 2, 97, 160)  # between two links: one half of the rope dark, one light
+# between two links: one half of the rope dark, one light
+PIECE_GRAYS = np.where(np.arange(NUM_LINKS - 1) < NUM_LINKS // 2, 97, 160)
 FRAMES_AT_ONCE = 64  # rendering's largest intermediate arrays are 1 MiB
 ROWS_AT_ONCE = 1024  # states compared with all others at once
 FEW_DRAGS = 500  # in all, a second's work: not worth child processes
@@ -33,18 +35,27 @@ REACH_SHARE = 0.99  # of the pairs two recorded steps apart that count as what t
 def simulate(num_sequences: int = 18, num_drags: int = 785, seed: int = 0) -> Sequences:
     """Recordings of the random policy, each from the rest shape; 785 drags are 786 frames.
 
-    `action` (n, 3) is the drag that leads from frame i to i + 1: the link, and its displacement x, y; -1, 0, 0 at a sequence's end.
+    `action` (n, 3) is the drag that leads from frame i to i + 1: the link, and its displacement x, y; -1, 0, 0 at a
+    sequence's end.
     """
     if num_sequences < 1 or num_drags < 1:
-        raise ValueError(f"a recording needs num_sequences >= 1 and num_drags >= 1, but came as {num_sequences} and {num_drags}")
+        raise ValueError(
+            f"a recording needs num_sequences >= 1 and num_drags >= 1, but came as {num_sequences} and {num_drags}"
+        )
     rope_physics.import_pymunk()
     states, drags = record_all(num_sequences, num_drags, seed)
     sequence = np.repeat(np.arange(num_sequences), num_drags + 1)
-    return Sequences(render(states), sequence, states.reshape(len(states), -1), drags, domain=NAME, source="simulated rope")
+    return Sequences(
+        render(states), sequence, states.reshape(len(states), -1), drags, domain=NAME, source="simulated rope"
+    )
 
 
-def record_all(num_sequences: int, num_drags: int, seed: int, num_workers: int = os.cpu_count() or 1) -> tuple[np.ndarray, np.ndarray]:
-    """(n, links, 2) states and (n, 3) drags of all sequences end to end; child processes share the sequences of a long recording."""
+def record_all(
+    num_sequences: int, num_drags: int, seed: int, num_workers: int = os.cpu_count() or 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n, links, 2) states and (n, 3) drags of all sequences end to end; child processes share the sequences of a long
+    recording.
+    """
     num_workers = min(num_workers, num_sequences)
     if num_workers == 1 or num_sequences * num_drags <= FEW_DRAGS:
         parts = rope_physics.record_numbered(seed, range(num_sequences), num_drags)
@@ -53,7 +64,10 @@ def record_all(num_sequences: int, num_drags: int, seed: int, num_workers: int =
     with tempfile.TemporaryDirectory(prefix="plan2vec-rope-") as folder:
         settings = [[str(seed), str(first), str(last), str(num_drags)] for first, last in pairwise(limits)]
         run_side_by_side([[sys.executable, "-P", rope_physics.__file__, folder, *some] for some in settings])
-        files = [[os.path.join(folder, f"{kind}-{number}.npy") for number in range(num_sequences)] for kind in ("states", "drags")]
+        files = [
+            [os.path.join(folder, f"{kind}-{number}.npy") for number in range(num_sequences)]
+            for kind in ("states", "drags")
+        ]
         states, drags = (np.concatenate([np.load(file) for file in some]) for some in files)
     return states, drags
 
@@ -62,7 +76,9 @@ def as_states(position: np.ndarray) -> np.ndarray:
     """(n, links, 2) from positions (n, 2 * links)."""
     position = np.asarray(position, np.float64)
     if position.ndim != 2 or position.shape[1] != 2 * NUM_LINKS:
-        raise ValueError(f"positions of the rope must have the shape (n, {2 * NUM_LINKS}), but came as {position.shape}")
+        raise ValueError(
+            f"positions of the rope must have the shape (n, {2 * NUM_LINKS}), but came as {position.shape}"
+        )
     return position.reshape(len(position), NUM_LINKS, 2)
 
 
@@ -73,14 +89,16 @@ def clears_pegs(states: np.ndarray) -> np.ndarray:
     for box in PEGS:
         lower, upper = np.array(box[0::2]), np.array(box[1::2])
         with np.errstate(divide="ignore", invalid="ignore"):
-            times = np.sort(np.stack(((lower - start) / along, (upper - start) / along)), axis=0)  # of entering and leaving, an axis each
+            # of entering and leaving, an axis each
+            times = np.sort(np.stack(((lower - start) / along, (upper - start) / along)), axis=0)
         outside = (along == 0) & ((start <= lower) | (start >= upper))
         enter, leave = np.nanmax(times[0], axis=-1, initial=0), np.nanmin(times[1], axis=-1, initial=1)
         clear &= ((enter >= leave) | outside.any(axis=-1)).all(axis=1)
     return clear
 
 
-# ---------------------------------------------------------------------------------------------------- what is physically local
+# ---------------------------------------------------------------------------------------------------- what is
+# physically local
 
 
 def displacement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -92,8 +110,8 @@ def displacement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 class TrueMoves:
     """Which moves between recorded states are physically local: a hand could make them in about two drags.
 
-    A move from state to state is *local* where no link is displaced by more than `reach`, what two recorded steps reach, and the
-    rope keeps each peg on its side: moved straight, it passes over none (`rope_physics.keeps_sides`).
+    A move from state to state is *local* where no link is displaced by more than `reach`, what two recorded steps
+    reach, and the rope keeps each peg on its side: moved straight, it passes over none (`rope_physics.keeps_sides`).
     """
 
     position: np.ndarray  # (n, 2 * links)
@@ -119,7 +137,9 @@ class TrueMoves:
             counts.append(np.bincount(row[kept] - first, minlength=min(ROWS_AT_ONCE, len(points) - first)))
         indptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         indices = np.concatenate(columns)
-        return csr_array((np.ones(len(indices), np.float32), indices, indptr.astype(np.int64)), shape=(len(points),) * 2)
+        return csr_array(
+            (np.ones(len(indices), np.float32), indices, indptr.astype(np.int64)), shape=(len(points),) * 2
+        )
 
 
 def true_moves(sequences: Sequences) -> TrueMoves:
@@ -127,7 +147,9 @@ def true_moves(sequences: Sequences) -> TrueMoves:
     assert sequences.position is not None
     start = frames_ahead(sequences.sequence, 2)
     if not len(start):
-        raise ValueError(f"{sequences.source}: no sequence has two steps, so what two steps reach is not known; record longer ones")
+        raise ValueError(
+            f"{sequences.source}: no sequence has two steps, so what two steps reach is not known; record longer ones"
+        )
     moved = displacement(sequences.position[start], sequences.position[start + 2])
     return TrueMoves(sequences.position, float(np.quantile(moved, REACH_SHARE)))
 
@@ -146,7 +168,9 @@ def _near(points: torch.Tensor, rows: slice, reach: float) -> tuple[np.ndarray, 
 
 
 def render(states: np.ndarray) -> np.ndarray:
-    """(n, 64, 64, 1) uint8 from states (n, links, 2): white table, black pegs, the rope in two grays, its edge smoothed over a pixel."""
+    """(n, 64, 64, 1) uint8 from states (n, links, 2): white table, black pegs, the rope in two grays, its edge smoothed
+    over a pixel.
+    """
     frames = np.empty((len(states), PIXELS, PIXELS, 1), np.uint8)
     for first in range(0, len(states), FRAMES_AT_ONCE):
         part = slice(first, first + FRAMES_AT_ONCE)
@@ -159,13 +183,17 @@ def render(states: np.ndarray) -> np.ndarray:
 
 
 def _nearest_piece(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 64, 64) distance of every pixel's middle from the rope's middle line, and the piece of the rope that is nearest."""
+    """(n, 64, 64) distance of every pixel's middle from the rope's middle line, and the piece of the rope that is
+    nearest.
+    """
     pixel = np.arange(PIXELS, dtype=np.float32) + np.float32(0.5)
     x, y = pixel[None, None, :], pixel[None, :, None]
     least = np.full((len(states), PIXELS, PIXELS), np.inf, np.float32)
     piece = np.zeros(least.shape, np.int8)
     for k in range(NUM_LINKS - 1):
-        (start_x, start_y), (along_x, along_y) = (v.T[:, :, None, None] for v in (states[:, k], states[:, k + 1] - states[:, k]))
+        (start_x, start_y), (along_x, along_y) = (
+            v.T[:, :, None, None] for v in (states[:, k], states[:, k + 1] - states[:, k])
+        )
         share = np.clip(((x - start_x) * along_x + (y - start_y) * along_y) / (along_x**2 + along_y**2), 0, 1)
         square = (x - start_x - share * along_x) ** 2 + (y - start_y - share * along_y) ** 2
         nearer = square < least

@@ -23,7 +23,8 @@ MAX_DRAGS = 100  # an episode
 
 
 class RopeEnv(gymnasium.Env[Any, np.ndarray]):
-    """The rope starts at rest; the goal is a shape that random drags make of it, or given: `reset(options={"goal": state})`.
+    """The rope starts at rest; the goal is a shape that random drags make of it, or given: `reset(options={"goal":
+    state})`.
 
     `observation` and `achieved_goal` both show the rope as it is, `desired_goal` shows it in the goal shape.
     """
@@ -42,7 +43,9 @@ class RopeEnv(gymnasium.Env[Any, np.ndarray]):
         self._rope = Rope()
         self._goal = self._rope.state
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         super().reset(seed=seed)
         unknown = set(options or {}) - {"goal"}
         if unknown:
@@ -92,10 +95,14 @@ def _given_state(position: Any) -> np.ndarray:
     """(links, 2) a goal that was given as 2 * links numbers, refused where the rope cannot lie."""
     given = np.asarray(position, np.float64)
     if given.shape != (2 * NUM_LINKS,) or not np.isfinite(given).all():
-        raise ValueError(f"option 'goal' must be {2 * NUM_LINKS} numbers, x and y of each link in pixels, but came as {position!r}")
+        raise ValueError(
+            f"option 'goal' must be {2 * NUM_LINKS} numbers, x and y of each link in pixels, but came as {position!r}"
+        )
     state = given.reshape(NUM_LINKS, 2)
     if not rope.clears_pegs(state[None])[0] or state.min() < 0 or state.max() > SIDE:
-        raise ValueError(f"option 'goal': the rope would lie in a peg or beside the table of {SIDE:g} x {SIDE:g} pixels")
+        raise ValueError(
+            f"option 'goal': the rope would lie in a peg or beside the table of {SIDE:g} x {SIDE:g} pixels"
+        )
     return state
 
 

@@ -1,11 +1,11 @@
 """The rope's physics: a chain of links on a table with two pegs, dragged by one link at a time (pymunk, extra [envs]).
 
-Everything is in pixels of the 64 x 64 frame, x to the right, y down. A state (links, 2) holds the middles of the links. This file
-imports nothing of ours, so that child processes which run it spare themselves the import of torch.
+Everything is in pixels of the 64 x 64 frame, x to the right, y down. A state (links, 2) holds the middles of the links.
+This file imports nothing of ours, so that child processes which run it spare themselves the import of torch.
 
-The random policy pulls one link after the other to a random place around the one it has at rest, a few pixels a drag. After 36 such
-drags it leads the rope back towards the rest shape, which takes about 14 (along the way it came where a peg is between), so that
-sequences meet there every 50 drags or so.
+The random policy pulls one link after the other to a random place around the one it has at rest, a few pixels a drag.
+After 36 such drags it leads the rope back towards the rest shape, which takes about 14 (along the way it came where a
+peg is between), so that sequences meet there every 50 drags or so.
 """
 
 import os
@@ -57,7 +57,9 @@ class Rope:
         self.hand = pymunk.Body(body_type=pymunk.Body.KINEMATIC)
         self.space.add(self.hand)
         self._make_table(pymunk)
-        self.links = [self._make_link(pymunk, middle, angle) for middle, angle in zip(state, link_angles(state), strict=True)]
+        self.links = [
+            self._make_link(pymunk, middle, angle) for middle, angle in zip(state, link_angles(state), strict=True)
+        ]
         bends = np.diff(link_angles(rest_shape()))  # what the rope straightens to is its rest shape
         for (first, second), bend in zip(pairwise(self.links), bends, strict=True):
             joint = pymunk.PivotJoint(first, second, (LINK / 2, 0), (-LINK / 2, 0))
@@ -105,7 +107,9 @@ class Rope:
 
 
 def link_angles(state: np.ndarray) -> np.ndarray:
-    """(links,) directions of the links, radians without jumps: each lies along the line through its neighbours' middles."""
+    """(links,) directions of the links, radians without jumps: each lies along the line through its neighbours'
+    middles.
+    """
     along = np.gradient(state, axis=0)
     return np.unwrap(np.arctan2(along[:, 1], along[:, 0]))
 
@@ -114,7 +118,9 @@ def link_angles(state: np.ndarray) -> np.ndarray:
 
 
 def record(num_drags: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """One sequence: states (num_drags + 1, links, 2), and the drags between them (num_drags + 1, 3): link, x, y; -1, 0, 0 at the end."""
+    """One sequence: states (num_drags + 1, links, 2), and the drags between them (num_drags + 1, 3): link, x, y; -1, 0,
+    0 at the end.
+    """
     rope, pull = Rope(), list[Drag]()
     states, drags, left_home, turned = [rope.state], list[tuple[float, ...]](), 0, 0
     for number in range(num_drags):
@@ -142,9 +148,13 @@ def random_pull(state: np.ndarray, rng: np.random.Generator) -> list[Drag]:
 
 
 def way_back(states: np.ndarray, left_home: int, sight: float) -> np.ndarray:
-    """(links, 2) the first state since the rope left home that is in sight of the last one: no link farther, no peg between."""
+    """(links, 2) the first state since the rope left home that is in sight of the last one: no link farther, no peg
+    between.
+    """
     trail = np.concatenate((states[:1], states[left_home:-1]))
-    in_sight = (np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight) & keeps_sides(Sides(trail), Sides(states[-1:]))
+    in_sight = (
+        np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight
+    ) & keeps_sides(Sides(trail), Sides(states[-1:]))
     return trail[np.argmax(in_sight)] if in_sight.any() else trail[-1]
 
 
@@ -156,11 +166,14 @@ def drag_towards(state: np.ndarray, wanted: np.ndarray, rng: np.random.Generator
     return link, missing[link] * min(1.0, LONGEST_DRAG / far[link])
 
 
-# ---------------------------------------------------------------------------------------------------- on which side of the pegs
+# ---------------------------------------------------------------------------------------------------- on which side of
+# the pegs
 
 
 class Sides:
-    """How ropes (n, links, 2) lie around the middle of each peg: the angle that a rope covers as seen from there, and those of its ends."""
+    """How ropes (n, links, 2) lie around the middle of each peg: the angle that a rope covers as seen from there, and
+    those of its ends.
+    """
 
     def __init__(self, states: np.ndarray):
         middles = np.array([((x_min + x_max) / 2, (y_min + y_max) / 2) for x_min, x_max, y_min, y_max in PEGS])
@@ -177,10 +190,11 @@ class Sides:
 
 
 def keeps_sides(before: Sides, after: Sides) -> np.ndarray:
-    """(n,) bool: every link can move straight from its place before to the one after without the rope passing over a peg's middle.
+    """(n,) bool: every link can move straight from its place before to the one after without the rope passing over a
+    peg's middle.
 
-    Along the rope before, straight with its last end to the rope after, back along that, straight with its first end to the
-    beginning: the rope sweeps over a peg's middle on the way exactly where this closed line winds around it.
+    Along the rope before, straight with its last end to the rope after, back along that, straight with its first end to
+    the beginning: the rope sweeps over a peg's middle on the way exactly where this closed line winds around it.
     """
     around = before.covered + _turn(after.last - before.last) - after.covered - _turn(after.first - before.first)
     return (np.abs(around) < np.pi).all(axis=-1)

@@ -1,7 +1,8 @@
 """Street networks: where views were taken, and which are linked. Read from a panorama graph, or generated.
 
-A view is a panorama's place. Positions are in metres, x to the east, y to the north; directions in degrees clockwise from north.
-A generated city is a grid of avenues and streets with one diagonal avenue and some blocks joined; everything is drawn from the seed.
+A view is a panorama's place. Positions are in metres, x to the east, y to the north; directions in degrees clockwise
+from north. A generated city is a grid of avenues and streets with one diagonal avenue and some blocks joined;
+everything is drawn from the seed.
 """
 
 import zipfile
@@ -26,7 +27,9 @@ JOINED_SHARE = 0.12  # of the street pieces between two crossings, which are bui
 
 
 class Box(NamedTuple):
-    """A part of a city as the paper gives it: the south-west corner and the extent, in degrees; and its number of views there."""
+    """A part of a city as the paper gives it: the south-west corner and the extent, in degrees; and its number of views
+    there.
+    """
 
     latitude: float
     longitude: float
@@ -76,7 +79,8 @@ def find_box(size: str) -> Box:
     return SIZES[size]
 
 
-# ---------------------------------------------------------------------------------------------------- distances along streets
+# ---------------------------------------------------------------------------------------------------- distances along
+# streets
 
 
 def street_graph(streets: Streets) -> csr_array:
@@ -111,16 +115,18 @@ def _both_ways(links: np.ndarray) -> np.ndarray:
     return links[links[:, 0] != links[:, 1]]
 
 
-# ---------------------------------------------------------------------------------------------------- a network from a file
+# ---------------------------------------------------------------------------------------------------- a network from a
+# file
 
 
 def read_network(path: str | Path) -> Streets:
-    """A panorama graph from an .npz file: `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2); others are ignored.
+    """A panorama graph from an .npz file: `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2);
+    others are ignored.
 
     Panoramas that are linked in one direction are linked in both: a person can walk back.
     """
     arrays = {name: _load(path, name, *shape) for name, shape in
-              {"latlon": ("f", 2), "xy": ("f", 2), "pano_yaw": ("fiu", None), "edges": ("iu", 2)}.items()}  # fmt: skip
+              {"latlon": ("f", 2), "xy": ("f", 2), "pano_yaw": ("fiu", None), "edges": ("iu", 2)}.items()}
     num_views, edges = len(arrays["latlon"]), arrays["edges"]
     for name in ("xy", "pano_yaw"):
         if len(arrays[name]) != num_views:
@@ -130,7 +136,7 @@ def read_network(path: str | Path) -> Streets:
     return Streets(
         Path(path).stem, "Manhattan panorama graph", arrays["xy"].astype(np.float64), _both_ways(edges),
         arrays["pano_yaw"].astype(np.float64), arrays["latlon"],
-    )  # fmt: skip
+    )
 
 
 def _load(path: str | Path, name: str, kinds: str, width: int | None) -> np.ndarray:
@@ -140,8 +146,12 @@ def _load(path: str | Path, name: str, kinds: str, width: int | None) -> np.ndar
         with np.load(path, allow_pickle=False) as file:
             array = file[name]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as a street network ({error}); expected an .npz file with {words}") from None
-    if array.dtype.kind not in kinds or array.ndim != (1 if width is None else 2) or (width is not None and array.shape[1] != width):
+        raise ValueError(
+            f"{path} cannot be read as a street network ({error}); expected an .npz file with {words}"
+        ) from None
+    if array.dtype.kind not in kinds or array.ndim != (1 if width is None else 2) or (
+        width is not None and array.shape[1] != width
+    ):
         raise ValueError(f"{path}: expected {words} of numbers, but {name} came as {array.dtype} {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{path}: {name} must be finite, but has NaN or infinity; repair it")
@@ -176,20 +186,25 @@ class _Plan:
 
 
 def generate_city(size: str | int, seed: int = 0, one_way: bool = False) -> Streets:
-    """A city of about as many views as the paper's part of that name has, or of about a given number of views (at least 12)."""
+    """A city of about as many views as the paper's part of that name has, or of about a given number of views (at least
+    12).
+    """
     num_views = find_box(size).num_views if isinstance(size, str) else size
     if num_views < 12:
         raise ValueError(f"a city needs at least 12 views, but {num_views} were asked for")
     rng = np.random.default_rng(seed)
     plan = _build_over(_lay_out(num_views, one_way, rng), rng)
     piece = np.linalg.norm(np.diff(plan.crossings[plan.pieces], axis=1)[:, 0], axis=1)
-    scale = (num_views - len(plan.crossings) + len(plan.pieces)) * STEP / piece.sum()  # a piece of k steps has k - 1 views of its own
+    # a piece of k steps has k - 1 views of its own
+    scale = (num_views - len(plan.crossings) + len(plan.pieces)) * STEP / piece.sum()
     name = size if isinstance(size, str) else f"street-{size}"
     return _place_views(replace(plan, crossings=plan.crossings * scale), name, one_way, rng)
 
 
 def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
-    """Avenues and streets with a diagonal across them; one-way streets run from border to border, in turns there and back."""
+    """Avenues and streets with a diagonal across them; one-way streets run from border to border, in turns there and
+    back.
+    """
     side = np.sqrt(num_views * STEP / (1 / BLOCK[0] + 1 / BLOCK[1]))
     x, y = (_spread(max(2, round(side / between) + 1), between, rng) for between in BLOCK)
     ends = [((at, y[0]), (at, y[-1])) for at in x] + [((x[0], at), (x[-1], at)) for at in y]
@@ -208,7 +223,9 @@ def _spread(num: int, between: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Crossings (c, 2) of straight lines (k, 2, 2), the pieces (p, 2) between neighbouring ones, and the line of each piece."""
+    """Crossings (c, 2) of straight lines (k, 2, 2), the pieces (p, 2) between neighbouring ones, and the line of each
+    piece.
+    """
     owner, places = [], []
     for first in range(len(lines)):
         for second in range(len(lines)):
@@ -250,7 +267,9 @@ def _build_over(plan: _Plan, rng: np.random.Generator) -> _Plan:
 
 
 def _place_views(plan: _Plan, name: str, one_way: bool, rng: np.random.Generator) -> Streets:
-    """Views at the crossings and about every STEP between them; each looks along its street, at a crossing along one of them."""
+    """Views at the crossings and about every STEP between them; each looks along its street, at a crossing along one of
+    them.
+    """
     xy, heading, links = [plan.crossings], [np.zeros(len(plan.crossings))], []
     num_views = len(plan.crossings)
     for (first, last), two_way in zip(plan.pieces, plan.two_way, strict=True):
@@ -269,4 +288,7 @@ def _place_views(plan: _Plan, name: str, one_way: bool, rng: np.random.Generator
         num_views += num_steps - 1
     turn = radians(CITY_TURN)
     turned = np.concatenate(xy) @ np.array([[cos(turn), -np.sin(turn)], [np.sin(turn), cos(turn)]])
-    return Streets(name, "generated city", turned, np.concatenate(links), (np.concatenate(heading) + CITY_TURN) % 360, None, one_way)
+    return Streets(
+        name, "generated city", turned, np.concatenate(links), (np.concatenate(heading) + CITY_TURN) % 360, None,
+        one_way
+    )

@@ -1,7 +1,9 @@
-"""Vectors whose distances are near path lengths, in closed form: classical scaling, from a few landmarks (de Silva and Tenenbaum, 2004).
+"""Vectors whose distances are near path lengths, in closed form: classical scaling, from a few landmarks (de Silva and
+Tenenbaum, 2004).
 
-A flat map that a network learns from random beginnings may fold, and no small step unfolds it. Classical scaling does not fold: its
-vectors are the projection of all distances on their main directions. They guide the first updates of the training (`embedding`).
+A flat map that a network learns from random beginnings may fold, and no small step unfolds it. Classical scaling does
+not fold: its vectors are the projection of all distances on their main directions. They guide the first updates of the
+training (`embedding`).
 """
 
 import numpy as np
@@ -10,10 +12,11 @@ MAX_LANDMARKS = 1000  # an eigenvalue problem of so many rows is solved
 
 
 def landmark_vectors(lengths: np.ndarray, landmarks: np.ndarray, dim: int, degree: int = 1) -> np.ndarray:
-    """(n, dim) float32 vectors from the path lengths (r, n) to the landmarks (r,); NaN for nodes that have no path to them.
+    """(n, dim) float32 vectors from the path lengths (r, n) to the landmarks (r,); NaN for nodes that have no path to
+    them.
 
-    `degree` 2: for vectors whose squared l2 distance is the length. Landmarks that the first has no path to are left out, and so are
-    those beyond MAX_LANDMARKS, from the end.
+    `degree` 2: for vectors whose squared l2 distance is the length. Landmarks that the first has no path to are left
+    out, and so are those beyond MAX_LANDMARKS, from the end.
     """
     together = np.isfinite(lengths[0, landmarks]) & np.isfinite(lengths[:, landmarks[0]])
     chosen = np.flatnonzero(together)[:MAX_LANDMARKS]

@@ -1,6 +1,7 @@
 """Distances between vectors, in steps: what an embedding's vectors mean.
 
-A head maps vectors [..., dim] and [..., dim], broadcast against each other, to distances [...]: from the first to the second.
+A head maps vectors [..., dim] and [..., dim], broadcast against each other, to distances [...]: from the first to the
+second.
 
 | name       | distance from a to b                                       | symmetric | guarantee   |
 |------------|------------------------------------------------------------|-----------|-------------|
@@ -9,10 +10,10 @@ A head maps vectors [..., dim] and [..., dim], broadcast against each other, to 
 | "mrn"      | l2 of the first half + max-relu of the second half         | no        | quasimetric |
 | "squared"  | sum_i (b_i - a_i)^2                                        | yes       | semimetric  |
 
-All are never negative and zero from a vector to itself; twice the vectors give 2^degree the distance (degree 1, of squared 2). Metrics
-and quasimetrics keep the triangle inequality whatever the vectors; metrics and semimetrics are symmetric, and zero between equal
-vectors only. At equal vectors the gradient is zero.
-A new head is a subclass of `Head` with a `forward`, and a line in `make_head`.
+All are never negative and zero from a vector to itself; twice the vectors give 2^degree the distance (degree 1, of
+squared 2). Metrics and quasimetrics keep the triangle inequality whatever the vectors; metrics and semimetrics are
+symmetric, and zero between equal vectors only. At equal vectors the gradient is zero. A new head is a subclass of
+`Head` with a `forward`, and a line in `make_head`.
 """
 
 import math
@@ -35,7 +36,9 @@ class Head(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         if dim < self.min_dim:
-            raise ValueError(f"{type(self).__name__} needs vectors of at least {self.min_dim} coordinates, but dim is {dim}")
+            raise ValueError(
+                f"{type(self).__name__} needs vectors of at least {self.min_dim} coordinates, but dim is {dim}"
+            )
         self.dim = dim
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
@@ -49,7 +52,9 @@ class Head(nn.Module):
 
 
 class LpHead(Head):
-    """The l^p distance, a metric on vectors; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d and 3-d maps."""
+    """The l^p distance, a metric on vectors; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d and
+    3-d maps.
+    """
 
     symmetric = True
     guarantee = "metric"
@@ -57,7 +62,9 @@ class LpHead(Head):
     def __init__(self, dim: int, norm_order: float = 2.0) -> None:
         super().__init__(dim)
         if not norm_order >= 1:
-            raise ValueError(f"norm_order must be at least 1 (below it the triangle inequality fails), but is {norm_order}")
+            raise ValueError(
+                f"norm_order must be at least 1 (below it the triangle inequality fails), but is {norm_order}"
+            )
         self.norm_order = float(norm_order)
         self.needs_scaling = 2 < self.norm_order < math.inf  # else 0.001^20 would be 0 in float32
 
@@ -71,7 +78,9 @@ class LpHead(Head):
         return largest.squeeze(-1) * torch.linalg.vector_norm(difference / largest, self.norm_order, dim=-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m]. Never by the inner products that torch prefers: near zero they lose half the digits."""
+        """[n, dim], [m, dim] -> [n, m]. Never by the inner products that torch prefers: near zero they lose half the
+        digits.
+        """
         if self.needs_scaling or first.is_cuda:  # torch's kernel for a GPU gives a whole block of threads to every pair
             return super().pairwise(first, second)
         return torch.cdist(first, second, self.norm_order, compute_mode="donot_use_mm_for_euclid_dist")
@@ -80,8 +89,9 @@ class LpHead(Head):
 class MaxReluHead(Head):
     """The largest rise of any coordinate from first to second: going up costs, going down is free.
 
-    A quasimetric, and only a pseudo one: the distance from a to b is zero wherever b is nowhere above a, also for a and b that differ.
-    Every quasimetric on n points fits exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x).
+    A quasimetric, and only a pseudo one: the distance from a to b is zero wherever b is nowhere above a, also for a and
+    b that differ. Every quasimetric on n points fits exactly into n coordinates: give point x the coordinates d(x_1,
+    x), ..., d(x_n, x).
     """
 
     symmetric = False
@@ -92,14 +102,18 @@ class MaxReluHead(Head):
         return (second - first).amax(-1).relu()
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient, not n x m x dim; of equal rises one gets all of it."""
+        """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient, not n x m x dim; of equal rises one gets
+        all of it.
+        """
         with torch.no_grad():
-            steepest = torch.cat([(second - rows[:, None]).argmax(-1) for rows in _blocks(first, second)])  # [n, m] coordinates
+            # [n, m] coordinates
+            steepest = torch.cat([(second - rows[:, None]).argmax(-1) for rows in _blocks(first, second)])
         return (second.gather(1, steepest.T).T - first.gather(1, steepest)).relu()
 
 
 class MRNHead(Head):
-    """Metric residual network: a symmetric part, the l2 distance of the first dim - dim // 2 coordinates, plus MaxReluHead of the rest.
+    """Metric residual network: a symmetric part, the l2 distance of the first dim - dim // 2 coordinates, plus
+    MaxReluHead of the rest.
 
     A quasimetric, and only a pseudo one: vectors that agree in the first part can be at distance zero in one direction.
     """
@@ -124,14 +138,17 @@ class MRNHead(Head):
         """[n, dim], [m, dim] -> [n, m]."""
         first_metric, first_residual = first.split(self.sizes, -1)
         second_metric, second_residual = second.split(self.sizes, -1)
-        return self.metric.pairwise(first_metric, second_metric) + self.residual.pairwise(first_residual, second_residual)
+        return self.metric.pairwise(first_metric, second_metric) + self.residual.pairwise(
+            first_residual, second_residual
+        )
 
 
 class SquaredHead(Head):
     """The squared l2 distance: the vectors' l2 distance is the root of the steps.
 
-    Roots of path lengths fit into l2 far better than the lengths themselves (every path and tree does, exactly: each edge is a
-    coordinate of its own), so on sparse graphs of many loops, a city's streets say, a greedy walk meets fewer wrong turns.
+    Roots of path lengths fit into l2 far better than the lengths themselves (every path and tree does, exactly: each
+    edge is a coordinate of its own), so on sparse graphs of many loops, a city's streets say, a greedy walk meets fewer
+    wrong turns.
     """
 
     symmetric = True
@@ -143,7 +160,9 @@ class SquaredHead(Head):
         return (second - first).square().sum(-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m] by inner products, about their middle: right to 1e-6 of the largest, five times as fast."""
+        """[n, dim], [m, dim] -> [n, m] by inner products, about their middle: right to 1e-6 of the largest, five times
+        as fast.
+        """
         middle = torch.cat((first, second)).detach().mean(0) if len(first) + len(second) else 0
         first, second = first - middle, second - middle
         return (first.square().sum(1)[:, None] + second.square().sum(1) - 2 * first @ second.T).relu()

@@ -1,7 +1,8 @@
 """Shortest distances to learn from, searched round by round: what a metric map is taught.
 
-A round has new random goals, and for each the shortest distance from every frame. It is a function of its number alone, so a
-killed run continues in it. On a CPU the next round is searched by child processes while the map learns from this one.
+A round has new random goals, and for each the shortest distance from every frame. It is a function of its number alone,
+so a killed run continues in it. On a CPU the next round is searched by child processes while the map learns from this
+one.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +25,8 @@ from plan2vec.search.gpu_graph import DeviceGraph
 from plan2vec.search.gpu_search import DeviceSearch, distances_from_on
 from plan2vec.search.shortest_paths import best_first, choose_workers, distances_from
 
-Targets = Literal["full", "bootstrapped", "heuristic"]  # whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
+# whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
+Targets = Literal["full", "bootstrapped", "heuristic"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Round:
 
     @cached_property
     def nodes_with_all_paths(self) -> np.ndarray | None:
-        """(m,) nodes that have a path, where each of them has one to every goal, as on a graph of one part; else None."""
+        """(m,) nodes that have a path, where each of them has one to every goal, as on a graph of one part; else None.
+        """
         known = self.targets.isfinite()
         return _numbers_of(known[0]) if bool((known == known[0]).all()) else None
 
@@ -61,7 +64,10 @@ def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
 class Rounds:
     """Rounds of searches on a graph, the current one at hand."""
 
-    def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device, allowed: np.ndarray | None = None):
+    def __init__(
+        self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
+        allowed: np.ndarray | None = None
+    ):
         self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
         self.reachable = joined_nodes(graph)
         self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))
@@ -95,7 +101,9 @@ class Rounds:
         return size() == 1 and self.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
 
     def _search_beside(self, number: int) -> None:
-        """Search for a round beside training, where that takes child processes anyway: this one has only to wait for them."""
+        """Search for a round beside training, where that takes child processes anyway: this one has only to wait for
+        them.
+        """
         if self.takes_child_processes and number < self.config.num_rounds:
             waiting = ThreadPoolExecutor(1)
             self.searched_beside = {number: waiting.submit(self.search, number)}
@@ -113,7 +121,8 @@ class Rounds:
 
 
 class BootstrappedRounds(nn.Module, Rounds):
-    """Rounds whose distances come from D itself beyond a few hops, or from A* that D leads: the paper's, for comparison.
+    """Rounds whose distances come from D itself beyond a few hops, or from A* that D leads: the paper's, for
+    comparison.
 
     The reference is equation 7's target network: the vectors as they were when the round began. A checkpoint holds it.
     """
@@ -122,7 +131,8 @@ class BootstrappedRounds(nn.Module, Rounds):
     reference_round: Tensor
 
     def __init__(
-        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int, targets: Targets, depth: int
+        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
+        targets: Targets, depth: int
     ):
         nn.Module.__init__(self)
         Rounds.__init__(self, graph, config, seed, images.device)
@@ -176,7 +186,9 @@ class BootstrappedRounds(nn.Module, Rounds):
         targets = np.full((len(goals), self.graph.shape[0]), np.inf, np.float32)
         for row, goal in enumerate(goals):
             targets[row, goal] = 0
-            path = best_first(self.graph, int(rng.choice(self.reachable)), int(goal), partial(self._reference_distance, goal=goal))
+            path = best_first(
+                self.graph, int(rng.choice(self.reachable)), int(goal), partial(self._reference_distance, goal=goal)
+            )
             if path.nodes is not None:
                 hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
                 targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)

@@ -35,16 +35,21 @@ class Teaching:
     targets: Targets = "full"
     depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     unit: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
-    allowed: np.ndarray | None = None  # (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from
-    guided: float = 0.0  # share of the updates, at first, in which guide vectors show the way; so a flat map does not fold
+    # (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from
+    allowed: np.ndarray | None = None
+    # share of the updates, at first, in which guide vectors show the way; so a flat map does not fold
+    guided: float = 0.0
     guide: np.ndarray | None = None  # (n, dim) these vectors; None: those of classical scaling
     augmentation: Augmentation = Augmentation()
 
 
 def train_map(
-    images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching = Teaching(), journal: Journal = Journal()
+    images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching = Teaching(),
+    journal: Journal = Journal()
 ) -> Embedding:
-    """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph, by the configured variant."""
+    """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph, by the configured
+    variant.
+    """
     torch.manual_seed(config.seed)
     embedding = build_embedding(images.frames, config).to(images.device)
     embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
@@ -55,11 +60,15 @@ def train_map(
     return embedding
 
 
-def fine_tune(embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config, journal: Journal = Journal()) -> Embedding:
+def fine_tune(
+    embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config, journal: Journal = Journal()
+) -> Embedding:
     """A copy of a learned map, taught the distances of a graph that has changed; its scale and standardization stay."""
     tuned = deepcopy(embedding)
     if config.variant == "value-iteration":
-        return train_value_iteration(tuned, images, graph, config.value_iteration, config.seed, "fine_tuning", journal=journal)
+        return train_value_iteration(
+            tuned, images, graph, config.value_iteration, config.seed, "fine_tuning", journal=journal
+        )
     teacher = Teacher(tuned, graph, images, config.embedding, config.seed, Teaching())
     train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "fine_tuning", journal)
     return tuned
@@ -69,7 +78,8 @@ class Teacher(nn.Module):
     """Gives the loss of every update: distances of a block of nodes and goals against those that were searched."""
 
     def __init__(
-        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int, teaching: Teaching
+        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
+        teaching: Teaching
     ):
         super().__init__()
         self.embedding, self.graph, self.images, self.config, self.seed, self.teaching = embedding, graph, images, config, seed, teaching
@@ -84,7 +94,9 @@ class Teacher(nn.Module):
         return Step(self.draw, self.loss, self.images)
 
     def draw(self, update: int) -> tuple[Array, ...]:
-        """A block of nodes and goals: which rows of the targets, whose frames, how much the guide weighs, and how the frames change."""
+        """A block of nodes and goals: which rows of the targets, whose frames, how much the guide weighs, and how the
+        frames change.
+        """
         config, rng = self.config, rng_at(self.seed, Stream.MAP_UPDATE, update)
         current = self.rounds.at(update * config.num_rounds // config.num_updates)
         self._show(current.targets)
@@ -128,7 +140,9 @@ class Teacher(nn.Module):
         """[b, dim] vectors of the numbered frames; on a graph of fewer nodes than that, of each node once."""
         numbers = seen if len(seen) <= len(self.rounds.reachable) else self.all_nodes
         change = self.teaching.augmentation
-        vectors = in_shares(len(numbers), lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part)))
+        vectors = in_shares(
+            len(numbers), lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))
+        )
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
 
     @cached_property
@@ -150,7 +164,9 @@ class Teacher(nn.Module):
         return torch.from_numpy(vectors).to(self.images.device)
 
     def guide_loss(self, vectors: Tensor, numbers: Tensor) -> Tensor:
-        """Mean squared distance of vectors [b, dim] from their guides, where they have one, in units of the network's output."""
+        """Mean squared distance of vectors [b, dim] from their guides, where they have one, in units of the network's
+        output.
+        """
         guide = self.guide[numbers]
         known = guide.isfinite().all(dim=1)
         off = torch.where(known[:, None], vectors - guide.nan_to_num(), 0) / self.embedding.scale

@@ -1,9 +1,11 @@
-"""Stage 4, second variant: fitted value iteration. Nothing is searched; walks led by D itself teach D (the paper's appendix).
+"""Stage 4, second variant: fitted value iteration. Nothing is searched; walks led by D itself teach D (the paper's
+appendix).
 
-Rounds of walks: from random frames towards random goals, each hop to the frame of the `lookahead`-hop ball that D puts nearest to the
-goal, now and then to a random one. Every later node of a walk is then a goal too (hindsight). The distance from x to a goal is
-regressed towards the length of the next `target_hops` hops + D_target(where they lead, goal), and no more hops than reach the goal.
-D_target follows D slowly. The paper calls it unstable; amortized search (`train.py`) is the method.
+Rounds of walks: from random frames towards random goals, each hop to the frame of the `lookahead`-hop ball that D puts
+nearest to the goal, now and then to a random one. Every later node of a walk is then a goal too (hindsight). The
+distance from x to a goal is regressed towards the length of the next `target_hops` hops + D_target(where they lead,
+goal), and no more hops than reach the goal. D_target follows D slowly. The paper calls it unstable; amortized search
+(`train.py`) is the method.
 
     a walk      x_0 -> x_1 -> x_2 -> ... -> x_T      with a goal g         one update sees all pairs (x_t, x_j), t < j, and (x_t, g)
     target      len(x_t ... x_t+h) + D_target(x_t+h, x_j)                  h = target_hops; D_target(x_j, x_j) = 0
@@ -48,9 +50,9 @@ class Walks:
 
 
 def train_value_iteration(
-    embedding: Embedding, images: FrameTensors, graph: csr_array, config: ValueIterationConfig, seed: int, stage: str = "embedding",
-    walks: Walks = Walks(), journal: Journal = Journal(),
-) -> Embedding:  # fmt: skip
+    embedding: Embedding, images: FrameTensors, graph: csr_array, config: ValueIterationConfig, seed: int,
+    stage: str = "embedding", walks: Walks = Walks(), journal: Journal = Journal()
+) -> Embedding:
     """Teach D to the embedding, whose unit is set, by walks that D itself leads."""
     walker = Walker(embedding, graph, images, config, seed, walks)
     train(walker, walker.loss_at, config.num_updates, walks.learning_rate, stage, journal)
@@ -58,13 +60,18 @@ def train_value_iteration(
 
 
 class Walker(nn.Module):
-    """Walks, and the loss of every update from them. Walks and target network are part of it, so that a checkpoint holds them."""
+    """Walks, and the loss of every update from them. Walks and target network are part of it, so that a checkpoint
+    holds them.
+    """
 
     nodes: Tensor
     lengths: Tensor
     newest: Tensor
 
-    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: ValueIterationConfig, seed: int, walks: Walks):
+    def __init__(
+        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: ValueIterationConfig, seed: int,
+        walks: Walks
+    ):
         super().__init__()
         self.embedding, self.target = embedding, frozen_copy(embedding)
         self.images, self.config, self.seed = images, walks, seed
@@ -88,7 +95,9 @@ class Walker(nn.Module):
         return self._loss(nodes, lengths.to(self.images.device))
 
     def _loss(self, nodes: Tensor, lengths: Tensor) -> Tensor:
-        """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and of all visited nodes with the goal, alike."""
+        """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and of all visited nodes with the
+        goal, alike.
+        """
         distinct, inverse = np.unique(nodes.numpy(), return_inverse=True)
         place = torch.from_numpy(inverse.reshape(nodes.shape)).to(lengths.device)
         encoded = in_shares(len(distinct), lambda part: self._encode(distinct[part]))
@@ -118,7 +127,7 @@ class Walker(nn.Module):
         head = self.embedding.head  # holds no parameters, so it works where the vectors are
         starts, goals = self.tasks.draw(config.rollouts, rng)
         walks = walk_many(self.graph, lambda nodes, goals: head(vectors[nodes], vectors[goals]).numpy(), starts, goals,
-                          np.full(config.rollouts, config.hops), config.epsilon, False, np.equal, rng)  # fmt: skip
+                          np.full(config.rollouts, config.hops), config.epsilon, False, np.equal, rng)
         nodes = staying(walks.nodes)
         slot = number % config.replay_rounds
         self.nodes[slot] = torch.from_numpy(np.vstack((nodes, goals)).T)
@@ -127,14 +136,17 @@ class Walker(nn.Module):
 
 
 class Tasks:
-    """Random starts and goals that can be reached from them: of the same part of the graph, and walks never leave it."""
+    """Random starts and goals that can be reached from them: of the same part of the graph, and walks never leave it.
+    """
 
     def __init__(self, graph: csr_array):
         part = connected_parts(graph, "strong")[1]
         self.graph = select_edges(graph, part[edge_rows(graph)] == part[graph.indices])
         self.starts = joined_nodes(self.graph)
         if not len(self.starts):
-            raise ValueError("value iteration needs frames that can be reached again after they were left; use --variant amortized")
+            raise ValueError(
+                "value iteration needs frames that can be reached again after they were left; use --variant amortized"
+            )
         self.part, self.by_part = part, np.argsort(part, kind="stable")
         self.size = np.bincount(part)
         self.offset = np.cumsum(self.size) - self.size
@@ -146,7 +158,9 @@ class Tasks:
 
 
 def lookahead_graph(graph: csr_array, hops: int, device: torch.device) -> csr_array:
-    """Frames at most `hops` hops apart, joined by the length of the shortest way: one hop on it looks `hops` ahead on the graph."""
+    """Frames at most `hops` hops apart, joined by the length of the shortest way: one hop on it looks `hops` ahead on
+    the graph.
+    """
     if hops == 1:
         return graph
     step = csr_array((np.ones(graph.nnz, np.float32), graph.indices, graph.indptr), shape=graph.shape)
@@ -183,12 +197,15 @@ def hop_targets(lengths: Tensor, onward: Tensor, hops: int) -> Tensor:
     num_hops = lengths.shape[1]
     travelled = F.pad(lengths.cumsum(1), (1, 0))  # [w, T + 1]
     start, end = (torch.arange(size, device=lengths.device) for size in (num_hops, num_hops + 2))
-    ahead = torch.minimum(start[:, None] + hops, end.clamp(max=num_hops))  # [T, T + 2]: never past x_j, nor past the walk's end
+    # [T, T + 2]: never past x_j, nor past the walk's end
+    ahead = torch.minimum(start[:, None] + hops, end.clamp(max=num_hops))
     return travelled[:, ahead] - travelled[:, :-1, None] + onward[:, ahead, end]
 
 
 def first_visits(nodes: Tensor) -> Tensor:
-    """[w, T, T + 1] bool: j is the first time after t that the walk [w, T + 1] comes to x_j; a walk that goes round and back is no way."""
+    """[w, T, T + 1] bool: j is the first time after t that the walk [w, T + 1] comes to x_j; a walk that goes round and
+    back is no way.
+    """
     order = torch.arange(nodes.shape[1], device=nodes.device)
     is_earlier = (nodes[:, :, None] == nodes[:, None]) & (order[:, None] < order)
     before = (is_earlier * (order[:, None] + 1)).amax(1) - 1  # [w, T + 1]: when it was there last; -1: never

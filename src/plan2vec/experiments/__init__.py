@@ -1,4 +1,5 @@
-"""The paper's tables and figures, one file each: `run` gives rows, `table` and `draw` turn rows into what the paper shows.
+"""The paper's tables and figures, one file each: `run` gives rows, `table` and `draw` turn rows into what the paper
+shows.
 
     NAME, TITLE                     what it is called
     DOMAINS, METHODS, BLOCKS          what can be selected, so that a run can be split

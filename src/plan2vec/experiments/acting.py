@@ -1,14 +1,17 @@
-"""Claim: the map drives an agent with real actions: from a picture of the start and one of the goal it arrives in every room.
+"""Claim: the map drives an agent with real actions: from a picture of the start and one of the goal it arrives in every
+room.
 
 Command: plan2vec reproduce acting        Cost: 14 minutes on one H200
-Expected: the agent led by the map arrives in at least 95 % of the episodes in each room; the same controller without a map fails where
-a wall is between, an untrained one nearly everywhere. The paper's Table 1 hops between frames and never acts.
+Expected: the agent led by the map arrives in at least 95 % of the episodes in each room; the same controller without a
+map fails where a wall is between, an untrained one nearly everywhere. The paper's Table 1 hops between frames and never
+acts.
 
-Recordings, local metric, graph and map are those of Table 1, block `large`: 1,000 rollouts of 10 frames by random actions. The
-controller (control.py) learns from the same rollouts which of the eight actions leads to a frame up to 10 steps later. It
-sees frames as vectors of the local metric. Episodes start and end at places drawn uniformly from the free space; their pictures are new.
-The agent finds picture and goal on the graph, plans, gives the controller a waypoint 1.5 steps ahead, and never repeats an action that
-just changed nothing. Success: within 0.02 m of the goal after at most 50 actions; positions are read by this rule alone.
+Recordings, local metric, graph and map are those of Table 1, block `large`: 1,000 rollouts of 10 frames by random
+actions. The controller (control.py) learns from the same rollouts which of the eight actions leads to a frame up to 10
+steps later. It sees frames as vectors of the local metric. Episodes start and end at places drawn uniformly from the
+free space; their pictures are new. The agent finds picture and goal on the graph, plans, gives the controller a
+waypoint 1.5 steps ahead, and never repeats an action that just changed nothing. Success: within 0.02 m of the goal
+after at most 50 actions; positions are read by this rule alone.
 `hops`  the walker of Table 1 on the same graph, for comparison: it chooses among recorded frames, no action is taken.
 `acts`  the agent in the room.
 """
@@ -38,11 +41,15 @@ NAME, TITLE = "acting", "Table 1 with actions: an agent in the three rooms"
 DOMAINS = ("open", "table", "c-maze")
 HOPPERS = ("plan2vec",)
 GUIDANCE: dict[str, Guidance] = {
-    "greedy on the map": "greedy", "graph search": "graph", "controller alone": "direct", "greedy, controller untrained": "greedy",
-}  # fmt: skip
+    "greedy on the map": "greedy", "graph search": "graph", "controller alone": "direct",
+    "greedy, controller untrained": "greedy"
+}
 ACTORS = (*GUIDANCE, "random actions")
 METHODS = (*HOPPERS, *ACTORS)
-BLOCKS = {"hops": "hops between the 10,000 recorded frames (Table 1, block `large`)", "acts": "actions in the room, from pictures"}
+BLOCKS = {
+    "hops": "hops between the 10,000 recorded frames (Table 1, block `large`)",
+    "acts": "actions in the room, from pictures"
+}
 ON_FOOT = AgentConfig(ahead=1.5, off_path=4, patience=6)  # steps of a few centimetres: plans are followed closely
 EPISODES = 500  # of actions, a seed
 Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (r, ...) frames, (r,) numbers of the episodes -> (r,) actions
@@ -54,7 +61,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         for block in settings.chosen("blocks", tuple(BLOCKS)):
             known = HOPPERS if block == "hops" else ACTORS
             methods = [m for m in settings.chosen("methods", known) if scene.lacks(settings, NAME, {"block": block}, m)]
-            actor = Actor(scene, scene.large, scene.metric, partial(fitted, scene)) if methods and block == "acts" else None
+            actor = Actor(
+                scene, scene.large, scene.metric, partial(fitted, scene)
+            ) if methods and block == "acts" else None
             for method in methods:
                 metrics, seconds = timed(actor.measure, method) if actor else timed(hop, scene)
                 yield scene.rows(settings, NAME, {"block": block}, method, metrics, seconds)
@@ -126,7 +135,9 @@ class Actor:
     @cached_property
     def places(self) -> Places:
         frames = self.vectors.frames
-        return Places(frames, self.site.graph, lambda nodes, goals: self.distance(nodes, goals), frames, lambda views: views)
+        return Places(
+            frames, self.site.graph, lambda nodes, goals: self.distance(nodes, goals), frames, lambda views: views
+        )
 
 
 def act_out_tasks(scene: MazeScene, policy: Callable[[np.ndarray], Policy]) -> Episodes:
@@ -137,7 +148,9 @@ def act_out_tasks(scene: MazeScene, policy: Callable[[np.ndarray], Policy]) -> E
 
 
 def act_out(room: maze.Room, start: np.ndarray, goal: np.ndarray, decide: Policy) -> Episodes:
-    """Episodes side by side from `start` (m, 2) to `goal` (m, 2), until arrival or for 50 actions; the policy is shown frames."""
+    """Episodes side by side from `start` (m, 2) to `goal` (m, 2), until arrival or for 50 actions; the policy is shown
+    frames.
+    """
     here, arrived, num_actions = start.copy(), has_arrived(start, goal), np.zeros(len(start), int)
     for _ in range(maze.SUCCESS.max_hops or 0):
         going = np.flatnonzero(~arrived)
@@ -165,7 +178,7 @@ def table(rows: list[Row]) -> list[str]:
             [method] + [cell(values(part, method=method, domain=room, metric=metric), factor, digits)
                         for room in rooms for metric, _, factor, digits in kinds]
             for method in in_order(part, "method", METHODS)
-        ]  # fmt: skip
+        ]
         lines += [f"**{BLOCKS[block]}**", "", *markdown(header, body)]
     return lines
 

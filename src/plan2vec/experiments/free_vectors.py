@@ -1,4 +1,5 @@
-"""Vectors of the nodes of a graph that no network has to find in their pictures: what a head and a loss can do at best."""
+"""Vectors of the nodes of a graph that no network has to find in their pictures: what a head and a loss can do at best.
+"""
 
 import math
 
@@ -14,9 +15,13 @@ LEARNING_RATE = 0.02  # Adam, at first; falls to 0
 
 
 def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Tensor:
-    """[n, dim] vectors whose distances are the path lengths (n, n), all of them in every update; they start as classical scaling's."""
+    """[n, dim] vectors whose distances are the path lengths (n, n), all of them in every update; they start as
+    classical scaling's.
+    """
     target, mean = torch.from_numpy(lengths), float(lengths.mean())
-    vectors = torch.from_numpy(landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)).requires_grad_()
+    vectors = torch.from_numpy(
+        landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)
+    ).requires_grad_()
     optimizer = torch.optim.Adam([vectors], lr=LEARNING_RATE)
     for update in range(num_updates):
         for group in optimizer.param_groups:

@@ -1,12 +1,12 @@
-"""Claim: l1 in 32 dimensions fits best and walks no worse than any; in 8, l2 walks as well as any, with more error than most. It is a
-sound default on small graphs.
+"""Claim: l1 in 32 dimensions fits best and walks no worse than any; in 8, l2 walks as well as any, with more error than
+most. It is a sound default on small graphs.
 
 Command: plan2vec reproduce heads        Cost: 3 minutes on one H200
-Expected: l2 8-d success at least 97 %; l1 32-d (`--norm-order 1 --dim 32`) about half of its error and no less success. The paper
-compares no heads; it uses l2 (mazes).
+Expected: l2 8-d success at least 97 %; l1 32-d (`--norm-order 1 --dim 32`) about half of its error and no less success.
+The paper compares no heads; it uses l2 (mazes).
 
-The graph of 1,000 fresh frames of Table 1 (block `fitted`). Error: mean |D - path| / path over pairs from 64 sources drawn anew. Every
-head is trained alike.
+The graph of 1,000 fresh frames of Table 1 (block `fitted`). Error: mean |D - path| / path over pairs from 64 sources
+drawn anew. Every head is trained alike.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,8 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 def measure(scene: MazeScene, method: str, dim: int) -> dict:
     head, norm_order = METHODS[method]
     site = scene.small
-    distance = scene.train_map(site, replace(scene.config, dim=dim, head=head, norm_order=norm_order)).on(site.frames)  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    distance = scene.train_map(site, replace(scene.config, dim=dim, head=head, norm_order=norm_order)).on(site.frames)
     error = map_numbers(site.graph, distance, rng_at(scene.seed, 65), site.graph.shape[0])["embedding_error"]
     return {"success": site.success(distance), "embedding_error": error, "spearman_true": site.agreement(distance)}
 
@@ -56,12 +57,14 @@ def measure(scene: MazeScene, method: str, dim: int) -> dict:
 def table(rows: list[Row]) -> list[str]:
     lines = []
     for room in in_order(rows, "domain", DOMAINS):
-        header = [room_title(room)] + [f"{words}, {dim}-d" for dim in in_order(rows, "dim") for words in ("success %", "error %")]
+        header = [room_title(room)] + [
+            f"{words}, {dim}-d" for dim in in_order(rows, "dim") for words in ("success %", "error %")
+        ]
         body = [
             [method] + [cell(values(rows, domain=room, method=method, metric=metric, dim=dim), 100)
                         for dim in in_order(rows, "dim") for metric in ("success", "embedding_error")]
             for method in in_order(rows, "method", METHODS)
-        ]  # fmt: skip
+        ]
         lines += markdown(header, body)
     return lines
 

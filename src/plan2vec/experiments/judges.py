@@ -44,7 +44,8 @@ def baseline_trainers(
         "SPTM": lambda: train_sptm(metric(), device),
         "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),
         "VAE 8-d": lambda: train_vae(frames, encoder, 8, shorten(VAEConfig()), seed, device),
-        "contrastive": lambda: train_contrastive(frames, sequence, encoder, 8, shorten(ContrastiveConfig()), seed, device),
-        "random network": lambda: train_random(frames, encoder, 8, seed, device),
-        "pixels": lambda: train_pixels(device),
+        "contrastive": lambda: train_contrastive(
+            frames, sequence, encoder, 8, shorten(ContrastiveConfig()), seed, device
+        ), "random network": lambda: train_random(frames, encoder, 8, seed, device),
+        "pixels": lambda: train_pixels(device)
     }

@@ -1,12 +1,12 @@
-"""Claim: a map of 3 or more dimensions walks better than one of 2, which is for looking at; a local metric of 8 or more aliases nothing
-(the paper, Figure 10a).
+"""Claim: a map of 3 or more dimensions walks better than one of 2, which is for looking at; a local metric of 8 or more
+aliases nothing (the paper, Figure 10a).
 
 Command: plan2vec reproduce latent-dimension        Cost: 4 minutes on one H200
 Expected: aliasing falls with the dimension (paper, without numbers); success at 8 dimensions at least 97 %.
 
-The graph of 1,000 fresh frames of Table 1 (block `fitted`). *Aliasing*: among random pairs of frames that the vectors put within
-1.5 steps, the share whose places are truly farther apart (around walls) than three of the longest steps, 0.106 m. `map` varies
-the embedding's dimension, `local metric` that of the Siamese local metric.
+The graph of 1,000 fresh frames of Table 1 (block `fitted`). *Aliasing*: among random pairs of frames that the vectors
+put within 1.5 steps, the share whose places are truly farther apart (around walls) than three of the longest steps,
+0.106 m. `map` varies the embedding's dimension, `local metric` that of the Siamese local metric.
 """
 
 from collections.abc import Iterator
@@ -67,8 +67,9 @@ def table(rows: list[Row]) -> list[str]:
     for room in in_order(rows, "domain", DOMAINS):
         header = [f"{room_title(room)}, %", *(f"{dim}-d" for dim in DIMENSIONS)]
         body = [
-            [f"{method}: {metric}"] + [cell(values(rows, domain=room, method=method, metric=metric, dim=dim), 100, 2) for dim in DIMENSIONS]
-            for method, metric in shown
+            [f"{method}: {metric}"] + [
+                cell(values(rows, domain=room, method=method, metric=metric, dim=dim), 100, 2) for dim in DIMENSIONS
+            ] for method, metric in shown
         ]
         lines += markdown(header, body)
     return lines
@@ -77,7 +78,7 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     figure, axes = panels(3, 10, 3.4)
     panel_of = (("map", "success", "success of the map (%)"), ("map", "aliasing", "aliasing of the map (%)"),
-                ("local metric", "aliasing", "aliasing of the local metric (%)"))  # fmt: skip
+                ("local metric", "aliasing", "aliasing of the local metric (%)"))
     for ax, (method, metric, words) in zip(axes, panel_of, strict=True):
         for look, room in enumerate(in_order(rows, "domain", DOMAINS)):
             curve(ax, rows, "dim", DIMENSIONS, look, room_title(room), 100, domain=room, method=method, metric=metric)

@@ -1,16 +1,18 @@
-"""Claim: the local metric tells neighbours from far pairs on sequences it never saw, and the default metric's graph has no false edge.
+"""Claim: the local metric tells neighbours from far pairs on sequences it never saw, and the default metric's graph has
+no false edge.
 
 Command: plan2vec reproduce local-metric        Cost: 120 minutes on one H200
-Expected: of the default metric (siamese, hinge) and of the paper's (stacked, regression) held-out accuracy at least 98 % plain, at least
-99.5 % with truly near random pairs left out; the paper's table, train / test: Open 98.6 / 97.8, Table 98.3 / 97.6, C-Maze ("Wall")
-98.3 / 97.4 %.
+Expected: of the default metric (siamese, hinge) and of the paper's (stacked, regression) held-out accuracy at least 98
+% plain, at least 99.5 % with truly near random pairs left out; the paper's table, train / test: Open 98.6 / 97.8, Table
+98.3 / 97.6, C-Maze ("Wall") 98.3 / 97.4 %.
 
-10,000 frames, 90 % of the sequences trained on. Pairs identical : neighbour : far = 1 : 1 : 2, threshold 1.5 steps (paper, Table 3). A
-random "far" pair is sometimes truly near, so a metric that is right on all cleaned pairs, as the default one nearly is, has less than
-99 % plain. More is no merit: it means that near pairs are called far that no recording joins, and the stacked networks do that.
-*Cleaned* leaves out far pairs whose true way around walls is at most 1.5 of the longest steps (0.053 m). False edges: closures of the
-graph of the same frames that truly join places more than three of the longest steps apart. The stacked networks see as many pairs as
-the paper's 40 epochs, in batches of 256.
+10,000 frames, 90 % of the sequences trained on. Pairs identical : neighbour : far = 1 : 1 : 2, threshold 1.5 steps
+(paper, Table 3). A random "far" pair is sometimes truly near, so a metric that is right on all cleaned pairs, as the
+default one nearly is, has less than 99 % plain. More is no merit: it means that near pairs are called far that no
+recording joins, and the stacked networks do that.
+*Cleaned* leaves out far pairs whose true way around walls is at most 1.5 of the longest steps (0.053 m). False edges:
+closures of the graph of the same frames that truly join places more than three of the longest steps apart. The stacked
+networks see as many pairs as the paper's 40 epochs, in batches of 256.
 """
 
 from collections.abc import Iterator
@@ -33,7 +35,9 @@ from plan2vec.results.settings import Settings, timed
 
 NAME, TITLE = "local-metric", "Table 3: accuracy of the local metric"
 DOMAINS = ("open", "table", "c-maze")
-METHODS = tuple(f"{architecture} {loss}" for architecture in ("siamese", "stacked") for loss in ("hinge", "regression", "nce"))
+METHODS = tuple(
+    f"{architecture} {loss}" for architecture in ("siamese", "stacked") for loss in ("hinge", "regression", "nce")
+)
 BLOCKS = ()
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
 STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
@@ -55,14 +59,18 @@ def measure(scene: MazeScene, method: str) -> dict[str, float | None]:
         stage, num_joined = scene.size.shorten(replace(stage, num_updates=STACKED_UPDATES)), scene.size.stacked_rollouts
     config = replace(scene.config, local_metric=stage)
     kept, held_out = split_sequences(scene.recordings.sequence, 0.1, rng_at(scene.seed, 64))
-    metric = train_local_metric(scene.recordings.frames, scene.recordings.sequence, config.encoder, config.max_gap, stage, scene.seed,
-                                scene.device, usable=kept)[0]  # fmt: skip
+    metric = train_local_metric(
+        scene.recordings.frames, scene.recordings.sequence, config.encoder, config.max_gap, stage, scene.seed,
+        scene.device, usable=kept
+    )[0]
     numbers = scene.join(first_rollouts(scene.recordings, num_joined), metric, config).numbers
     shown = ("false_edge_share", "radius", "largest_component_share")
     return accuracies(scene, metric, kept, held_out) | {name: numbers[name] for name in shown}
 
 
-def accuracies(scene: MazeScene, metric: LocalMetric, kept: np.ndarray, held_out: np.ndarray) -> dict[str, float | None]:
+def accuracies(
+    scene: MazeScene, metric: LocalMetric, kept: np.ndarray, held_out: np.ndarray
+) -> dict[str, float | None]:
     """Plain and cleaned, on the sequences trained on and on those held out."""
     frames, sequence = scene.recordings.frames, scene.recordings.sequence
     images, truth = FrameTensors(frames, scene.device), truth_of(scene.recordings)
@@ -94,7 +102,9 @@ def table(rows: list[Row]) -> list[str]:
         for method in in_order(rows, "method", METHODS):
             cells = [cell(values(rows, domain=room, method=method, metric=metric), 100, 2) for metric in columns]
             paper = f"{PAPER[room][0]} / {PAPER[room][1]}" if method == "stacked regression" else ""
-            body.append([method, *cells, paper, cell(values(rows, domain=room, method=method, metric="false_edge_share"), 1, 6)])
+            body.append(
+                [method, *cells, paper, cell(values(rows, domain=room, method=method, metric="false_edge_share"), 1, 6)]
+            )
         lines += markdown(header, body)
     return lines
 

@@ -1,12 +1,13 @@
-"""Claim: search makes every judge of distances better that leaves room for it, and plan2vec is the best at every depth (Figure 6b).
+"""Claim: search makes every judge of distances better that leaves room for it, and plan2vec is the best at every depth
+(Figure 6b).
 
 Command: plan2vec reproduce lookahead        Cost: 9 minutes on a CPU core
-Expected: success of plan2vec, which begins near 100 %, at least that of SPTM and random scores at every k from 1 to 7; these rise
-with k (paper, without numbers).
+Expected: success of plan2vec, which begins near 100 %, at least that of SPTM and random scores at every k from 1 to 7;
+these rise with k (paper, without numbers).
 
-The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and success rule. With k-step lookahead the walker jumps to
-the frame of least D within k hops. A jump counts as k hops even where it is shorter, so 50 hops are 50 // k jumps; a random jump
-(probability 0.05) goes anywhere within k hops; success is looked for where a jump lands.
+The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and success rule. With k-step lookahead the
+walker jumps to the frame of least D within k hops. A jump counts as k hops even where it is shorter, so 50 hops are 50
+// k jumps; a random jump (probability 0.05) goes anywhere within k hops; success is looked for where a jump lands.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,9 @@ DEPTHS = (1, 2, 3, 4, 5, 6, 7)
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in maze_scenes(settings, DOMAINS):
-        methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {"lookahead": DEPTHS[-1]}, m)]
+        methods = [
+            m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {"lookahead": DEPTHS[-1]}, m)
+        ]
         if not methods:
             continue
         site = scene.small

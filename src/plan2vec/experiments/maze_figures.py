@@ -1,14 +1,15 @@
 """Claim: the map unrolls the C-Maze where a VAE folds it, and its values lead around walls (Figures 3, 4, 5 and 10a-e).
 
 Command: plan2vec reproduce maze-figures        Cost: 2 minutes on one H200 (one seed)
-Expected: rank correlation of 2-d latents with the true way around walls: plan2vec near 1, VAE clearly lower in the C-Maze (the paper
-shows pictures).
+Expected: rank correlation of 2-d latents with the true way around walls: plan2vec near 1, VAE clearly lower in the
+C-Maze (the paper shows pictures).
 
-Figure 3: a memoryless walk without a learned distance beside the plan that search finds. Figure 4: the rooms. Figure 5: 2-d latents of
-a 21 x 21 grid of positions, coloured by position. Figure 10: (a) local metric against true distance by latent size, 3,000 random pairs
-and 750 edges of the graph, those below the graph's radius in orange; (b) recorded trajectories; (c) some of the connections found
-between them; (d) a greedy walk around the wall, whose last hop is shown as the next; (e) learned distance to one goal. Maps and graphs
-are those of Table 1 (10,000 frames for figures 5, 10d and 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed.
+Figure 3: a memoryless walk without a learned distance beside the plan that search finds. Figure 4: the rooms. Figure 5:
+2-d latents of a 21 x 21 grid of positions, coloured by position. Figure 10: (a) local metric against true distance by
+latent size, 3,000 random pairs and 750 edges of the graph, those below the graph's radius in orange; (b) recorded
+trajectories; (c) some of the connections found between them; (d) a greedy walk around the wall, whose last hop is shown
+as the next; (e) learned distance to one goal. Maps and graphs are those of Table 1 (10,000 frames for figures 5, 10d
+and 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,7 +49,7 @@ START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
 def run(settings: Settings) -> Iterator[list[Row]]:
     parts: dict[str, Callable[[MazeScene], tuple[dict, dict]]] = {
         "embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk,
-    }  # fmt: skip
+    }
     for scene in maze_scenes(settings, DOMAINS):
         for method in (m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)):
             (metrics, arrays), seconds = timed(parts[method], scene)
@@ -75,7 +76,9 @@ def embedding(scene: MazeScene) -> tuple[dict, dict]:
     }
     first, second = np.triu_indices(len(position), 1)
     true = maze.geodesic(scene.room, position[first], position[second])
-    metrics = {f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true) for name, v in vectors.items()}
+    metrics = {
+        f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true) for name, v in vectors.items()
+    }
     return metrics, vectors | {"position": position}
 
 
@@ -103,12 +106,16 @@ def connections(scene: MazeScene) -> tuple[dict, dict]:
     closures = np.stack((row, column), axis=1)[closure & (row < column)]
     steps = np.stack((row, column), axis=1)[~closure & (row < column)]
     shown = rng_at(scene.seed, 68).permutation(len(closures))[:NUM_CLOSURES]
-    metrics = {"recorded_steps": len(steps), "closures": len(closures), "false_edge_share": site.numbers["false_edge_share"]}
+    metrics = {
+        "recorded_steps": len(steps), "closures": len(closures), "false_edge_share": site.numbers["false_edge_share"]
+    }
     return metrics, {"position": site.truth.position, "steps": steps, "closures": closures[shown]}
 
 
 def walk(scene: MazeScene) -> tuple[dict, dict]:
-    """Figures 3, 10d and 10e: a memoryless walk and a search, a greedy walk, a value map; from one end of the C to the other."""
+    """Figures 3, 10d and 10e: a memoryless walk and a search, a greedy walk, a value map; from one end of the C to the
+    other.
+    """
     site = scene.large
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
     learned = scene.train_map(site, scene.config)
@@ -120,7 +127,7 @@ def walk(scene: MazeScene) -> tuple[dict, dict]:
     arrays = {
         "position": site.truth.position[greedy], "neighbor_of": owner, "neighbor": site.truth.position[neighbor],
         "goal": site.truth.position[goal], "grid": grid, "value": value,
-    }  # fmt: skip
+    }
     reached = bool(straight_line(site.truth.position[greedy[-1:]], site.truth.position[[goal]])[0] < maze.LONGEST_STEP)
     return {"hops": len(greedy) - 1, "reached": float(reached)}, arrays | sampling_and_search(scene)
 
@@ -134,9 +141,9 @@ def sampling_and_search(scene: MazeScene) -> dict[str, np.ndarray]:
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
     position = site.truth.position
     return {
-        "all": position, "sampled": position[sampled], "path": position[found.nodes or [start]], "touched": position[sorted(found.touched)],
-        "small_goal": position[goal],
-    }  # fmt: skip
+        "all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
+        "touched": position[sorted(found.touched)], "small_goal": position[goal]
+    }
 
 
 def nearest_frame(site: Site, place: tuple[float, float]) -> int:
@@ -146,7 +153,7 @@ def nearest_frame(site: Site, place: tuple[float, float]) -> int:
 def walk_between(site: Site, distance: Callable, start: int, goal: int) -> np.ndarray:
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
     walks = walk_many(site.graph, distance, np.array([start]), np.array([goal]), np.array([site.max_hops]), 0.0, False,
-                      lambda nodes, goals: nodes == goals, rng_at(site.seed, 70))  # fmt: skip
+                      lambda nodes, goals: nodes == goals, rng_at(site.seed, 70))
     return walks.nodes[walks.nodes[:, 0] >= 0, 0]
 
 
@@ -157,9 +164,12 @@ def table(rows: list[Row]) -> list[str]:
         *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
         ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
         ("hops", "hops of the walk in 10d", 1),
-    )  # fmt: skip
+    )
     rooms = in_order(rows, "domain", DOMAINS)
-    body = [[words] + [cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms] for metric, words, digits in shown]
+    body = [
+        [words] + [cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms] for metric, words,
+        digits in shown
+    ]
     return markdown(["", *(room_title(room) for room in rooms)], body)
 
 
@@ -174,7 +184,9 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     if by_room["embedding"]:
         figures["5-embedding"] = maze_pictures.embedding_figure(by_room["embedding"])
     if by_room["connections"]:
-        num_found = {room: int(values(rows, domain=room, metric="closures", seed=seed)[0]) for room in by_room["connections"]}
+        num_found = {
+            room: int(values(rows, domain=room, metric="closures", seed=seed)[0]) for room in by_room["connections"]
+        }
         figures["10bc-connections"] = maze_pictures.connection_figure(by_room["connections"], num_found)
     if by_room["walk"]:
         figures["10e-value"] = maze_pictures.value_figure(by_room["walk"])

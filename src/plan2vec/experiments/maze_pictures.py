@@ -21,7 +21,9 @@ def prepare(ax: Axes, room: str, labels: bool = True) -> None:
     domain = find_domain(room)
     assert domain is not None
     for x_min, x_max, y_min, y_max in domain.walls:
-        ax.add_patch(Rectangle((x_min, y_min), x_max - x_min, y_max - y_min, facecolor="0.75", edgecolor="0.4", zorder=0))
+        ax.add_patch(
+            Rectangle((x_min, y_min), x_max - x_min, y_max - y_min, facecolor="0.75", edgecolor="0.4", zorder=0)
+        )
     ax.set_aspect("equal")
     ax.axis(domain.extent)
     ax.set_xticks((-0.2, 0, 0.2))
@@ -39,7 +41,10 @@ def rooms_figure(rooms: Sequence[str]) -> Figure:
         frame = maze.render(maze.ROOMS[room], np.array([agent]))[0, :, :, 0]
         ax.imshow(frame, cmap="gray", vmin=0, vmax=255, extent=(-half, half, -half, half), interpolation="nearest")
         ax.add_patch(
-            Rectangle((agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK, color=BLUE, alpha=0.6, label="agent")
+            Rectangle(
+                (agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK, color=BLUE, alpha=0.6,
+                label="agent"
+            )
         )
         ax.add_patch(Circle(goal, 0.03, color=ORANGE, label="goal (not in the frame)"))
         ax.set(title=room_title(room), xlabel="x (m)", xticks=(-0.2, 0, 0.2), yticks=(-0.2, 0, 0.2))
@@ -55,7 +60,8 @@ def embedding_figure(parts: Parts) -> Figure:
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
         colors = place_colors(arrays["position"])
         for ax, (name, words, unit) in zip(
-            row, (("position", room_title(room), "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")), strict=True
+            row, (("position", room_title(room), "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")),
+            strict=True
         ):
             place = arrays[name]
             ax.scatter(place[:, 0], place[:, 1], c=colors, s=9, linewidths=0)
@@ -80,18 +86,25 @@ def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[
         ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
         ax.set(title=f"{room_title(room)}, {dim}-d", xlabel="true distance around walls (m)")
     axes[0].set_ylabel("local metric (steps)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9, markerscale=5)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9,
+        markerscale=5
+    )
     return figure
 
 
 def connection_figure(parts: Parts, num_found: dict[str, int]) -> Figure:
-    """Figures 10b and 10c: recorded trajectories above, connections found between them below; in each room so many were found."""
+    """Figures 10b and 10c: recorded trajectories above, connections found between them below; in each room so many were
+    found.
+    """
     figure = Figure((2.9 * len(parts) + 0.6, 5.8), layout="constrained")
     axes = figure.subplots(2, len(parts), squeeze=False, sharex=True, sharey=True)
     for column, (room, arrays) in enumerate(parts.items()):
         position = arrays["position"]
         found = f"{len(arrays['closures']):,} of {num_found[room]:,} found"
-        for ax, name, color, words in ((axes[0, column], "steps", BLUE, "recorded"), (axes[1, column], "closures", ORANGE, found)):
+        for ax, name, color, words in (
+            (axes[0, column], "steps", BLUE, "recorded"), (axes[1, column], "closures", ORANGE, found)
+        ):
             ax.add_collection(LineCollection(list(position[arrays[name]]), colors=color, linewidths=0.8, zorder=2))
             ax.plot(position[:, 0], position[:, 1], ".", color=GRAY, markersize=2, zorder=1)
             prepare(ax, room, labels=False)
@@ -106,8 +119,12 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
     """Figure 3: a memoryless walk beside search."""
     figure, axes = panels(2, 7, 3.9)
     revisits = len(arrays["sampled"]) - len(np.unique(arrays["sampled"], axis=0))
-    sides = (("sampled", f"memoryless sampling: {len(arrays['sampled']) - 1} hops,\n{revisits} of them to frames seen before", ORANGE),
-             ("path", f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched", BLUE))  # fmt: skip
+    sides = (
+        (
+            "sampled",
+            f"memoryless sampling: {len(arrays['sampled']) - 1} hops,\n{revisits} of them to frames seen before", ORANGE
+        ), ("path", f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched", BLUE)
+    )
     for ax, (name, words, color) in zip(axes, sides, strict=True):
         ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
         if name == "path":
@@ -122,16 +139,24 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
 
 
 def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
-    """Figure 10d: moments of a greedy walk; blue: neighbours, orange: the next step, gray: where the agent was and is."""
+    """Figure 10d: moments of a greedy walk; blue: neighbours, orange: the next step, gray: where the agent was and is.
+    """
     position = arrays["position"]
     moments = np.unique(np.linspace(0, max(len(position) - 2, 0), NUM_MOMENTS).astype(int))
     figure, axes = panels(len(moments), 2.0 * len(moments) + 0.6, 2.9)
     for ax, now in zip(axes, moments, strict=True):
         around = arrays["neighbor"][arrays["neighbor_of"] == now]
         ax.plot(*around.T, ".", color=BLUE, markersize=2, zorder=1, label="neighbours", linestyle="")
-        ax.plot(*position[: now + 1].T, "o-", color="0.45", markersize=3, linewidth=0.8, zorder=2, label="past and current")
-        ax.plot(*position[min(now + 1, len(position) - 1)], "o", color=ORANGE, markersize=5, zorder=3, label="next", linestyle="")
-        ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal", linestyle="")
+        ax.plot(
+            *position[: now + 1].T, "o-", color="0.45", markersize=3, linewidth=0.8, zorder=2, label="past and current"
+        )
+        ax.plot(
+            *position[min(now + 1, len(position) - 1)], "o", color=ORANGE, markersize=5, zorder=3, label="next",
+            linestyle=""
+        )
+        ax.plot(
+            *arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal", linestyle=""
+        )
         prepare(ax, room, labels=False)
         ax.set_title(f"hop {now}", fontsize=9)
         ax.tick_params(labelsize=7)
@@ -148,7 +173,9 @@ def value_figure(parts: Parts) -> Figure:
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]
         size = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1)
-        points = ax.scatter(grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis")
+        points = ax.scatter(
+            grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis"
+        )
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
         prepare(ax, room)
         ax.set_title(f"{room_title(room)}: to the circled goal", fontsize=10)

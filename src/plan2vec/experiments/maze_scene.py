@@ -1,7 +1,8 @@
 """One room and one seed: its recordings, its local metric and its graphs, each made once, and walks on them.
 
-Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric. The *small* one (100 other rollouts) is what
-the paper's Table 1 plans on. Positions are read by scores, and by the oracle, whose graph is of true neighbours.
+Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric. The *small* one (100 other rollouts)
+is what the paper's Table 1 plans on. Positions are read by scores, and by the oracle, whose graph is of true
+neighbours.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,18 +77,22 @@ class Site:
         return self.rule.max_hops
 
     def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int | None = None) -> float:
-        """Share of the greedy walks that arrive, by the rule of Table 1: no memory, epsilon 0.05, 50 hops, within 0.02 m."""
+        """Share of the greedy walks that arrive, by the rule of Table 1: no memory, epsilon 0.05, 50 hops, within 0.02
+        m.
+        """
         position, radius = self.truth.position, self.rule.radius
         starts, goals = self.tasks
         walks = walk_many(
-            self.graph if graph is None else graph, distance, starts, goals, np.full(self.episodes, max_hops or self.max_hops),
-            self.rule.epsilon, self.rule.memory, lambda nodes, ends: straight_line(position[nodes], position[ends]) < radius,
-            rng_at(self.seed, WALKS, 1),
-        )  # fmt: skip
+            self.graph if graph is None else graph, distance, starts, goals,
+            np.full(self.episodes, max_hops or self.max_hops), self.rule.epsilon, self.rule.memory, lambda nodes,
+            ends: straight_line(position[nodes], position[ends]) < radius, rng_at(self.seed, WALKS, 1)
+        )
         return float(walks.arrived.mean())
 
     def agreement(self, distance: Distance) -> float | None:
-        """Rank correlation of a distance with the true way around the walls, over 20,000 random pairs of a frame and a task's goal."""
+        """Rank correlation of a distance with the true way around the walls, over 20,000 random pairs of a frame and a
+        task's goal.
+        """
         rng = rng_at(self.seed, WALKS, 2)
         first, second = rng.integers(len(self.frames), size=20_000), rng.choice(self.tasks[1], 20_000)
         return rank_agreement(distance(first, second), self.truth.between(first, second))
@@ -97,7 +102,9 @@ class Site:
         return self._looked_up(lambda goals: distances_from_on(device, self.graph.T.tocsr(), goals))
 
     def random_distance(self) -> Distance:
-        """An independent random score a frame and goal of the tasks: a judge without any sense, but always of the same opinion."""
+        """An independent random score a frame and goal of the tasks: a judge without any sense, but always of the same
+        opinion.
+        """
         rng = rng_at(self.seed, WALKS, 3)
         return self._looked_up(lambda goals: rng.random((len(goals), len(self.frames)), np.float32))
 
@@ -115,9 +122,10 @@ class Site:
         parts = graph_numbers(self.graph)
         closures = closure_numbers(self.graph, self.sequences.sequence, self.truth, None, 0)
         return {
-            "radius": self.radius, "degree": self.graph.nnz / len(self.frames), "num_components": parts["num_components"],
-            "largest_component_share": parts["largest_component_share"], "false_edge_share": closures["false_edge_share"],
-        }  # fmt: skip
+            "radius": self.radius, "degree": self.graph.nnz / len(self.frames),
+            "num_components": parts["num_components"], "largest_component_share": parts["largest_component_share"],
+            "false_edge_share": closures["false_edge_share"]
+        }
 
 
 class MazeScene:
@@ -144,7 +152,8 @@ class MazeScene:
 
     def train_metric(self, sequences: Sequences, config: Config) -> tuple[LocalMetric, float | None]:
         return train_local_metric(
-            sequences.frames, sequences.sequence, config.encoder, config.max_gap, config.local_metric, config.seed, self.device
+            sequences.frames, sequences.sequence, config.encoder, config.max_gap, config.local_metric, config.seed,
+            self.device
         )
 
     @cached_property
@@ -188,7 +197,9 @@ class MazeScene:
     def lacks(self, settings: Settings, experiment: str, setting: dict, method: str) -> bool:
         return settings.lacks(Case(experiment, self.room, setting, method, self.seed))
 
-    def rows(self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float) -> list[Row]:
+    def rows(
+        self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float
+    ) -> list[Row]:
         return make_rows(Case(experiment, self.room, setting, method, self.seed), metrics, seconds, settings.stamp)
 
     def shared_rows(self, settings: Settings, experiment: str, site: Site, frames: str) -> list[Row]:
@@ -202,9 +213,9 @@ def first_rollouts(sequences: Sequences, num: int) -> Sequences:
     kept = np.searchsorted(sequences.sequence, num)
     assert sequences.position is not None and sequences.action is not None
     return replace(
-        sequences, frames=sequences.frames[:kept], sequence=sequences.sequence[:kept], position=sequences.position[:kept],
-        action=sequences.action[:kept],
-    )  # fmt: skip
+        sequences, frames=sequences.frames[:kept], sequence=sequences.sequence[:kept],
+        position=sequences.position[:kept], action=sequences.action[:kept]
+    )
 
 
 def maze_scenes(settings: Settings, rooms: tuple[str, ...] = tuple(ROOMS)) -> Iterator["MazeScene"]:

@@ -1,20 +1,22 @@
-"""Claim: on OGBench's point mazes an agent that is led by the map reaches its goals more often than every published method.
+"""Claim: on OGBench's point mazes an agent that is led by the map reaches its goals more often than every published
+method.
 
 Command: plan2vec reproduce ogbench --env pointmaze-giant-stitch-v0        Cost: 140 minutes on two CPU cores (all data sets)
-Expected: graph search and A* at least 98 % in every maze, A* touching at most 0.3 of Dijkstra's nodes; greedy with the best head at
-least 90 % in medium and large, 80 % in giant.
+Expected: graph search and A* at least 98 % in every maze, A* touching at most 0.3 of Dijkstra's nodes; greedy with the
+best head at least 90 % in medium and large, 80 % in giant.
 
-*Regenerated data*: a million steps a set, recorded anew in OGBench's own environments by its published recipe (its files are a download);
-evaluated in its environments, on its 5 tasks x 50 episodes of at most 1,000 steps, by its own `success`. Published rows were learned
-from the published files, by other authors, and act by a policy alone, where our agent keeps nodes of the recordings and plans on them:
-success in %, from OGBench's table. Nothing reads the maze: the observation is a vector like any other. Frames become a few thousand
-nodes (docs/control.md), the controller is told a waypoint about 10 steps ahead on the plan. *Controller* heads for the goal without any
-plan. *Graph search* follows shortest paths on the graph of the nodes. *Greedy* plans hop to the neighbour of least D without
-memory, *lookahead* to the best node within three hops; *A\\** searches the graph with 1.1 D as heuristic. Where a method finds no
-plan the agent heads for the goal and tries again after 30 actions.
-*Teleport* mazes draw at random where a teleport leads, so no plan on a graph is sure; a recorded jump is an edge, as if it could be
-chosen. They are the known limit of planning as if every recorded step could be had again.
-Distillation: what greedy walks on the graph of nodes (2,000 random pairs) owe to head, encoder and loss. *Free vectors* are the
+*Regenerated data*: a million steps a set, recorded anew in OGBench's own environments by its published recipe (its
+files are a download); evaluated in its environments, on its 5 tasks x 50 episodes of at most 1,000 steps, by its own
+`success`. Published rows were learned from the published files, by other authors, and act by a policy alone, where our
+agent keeps nodes of the recordings and plans on them: success in %, from OGBench's table. Nothing reads the maze: the
+observation is a vector like any other. Frames become a few thousand nodes (docs/control.md), the controller is told a
+waypoint about 10 steps ahead on the plan. *Controller* heads for the goal without any plan. *Graph search* follows
+shortest paths on the graph of the nodes. *Greedy* plans hop to the neighbour of least D without memory, *lookahead* to
+the best node within three hops; *A\\** searches the graph with 1.1 D as heuristic. Where a method finds no plan the
+agent heads for the goal and tries again after 30 actions.
+*Teleport* mazes draw at random where a teleport leads, so no plan on a graph is sure; a recorded jump is an edge, as if
+it could be chosen. They are the known limit of planning as if every recorded step could be had again. Distillation:
+what greedy walks on the graph of nodes (2,000 random pairs) owe to head, encoder and loss. *Free vectors* are the
 classical scaling of all distances (of their roots: squared) without a network: what the head itself can hold.
 `success` share of the episodes that the environment calls a success
 `touched_share` nodes that A* touches over those that Dijkstra's search touches, same tasks
@@ -60,7 +62,7 @@ PUBLISHED = {  # success %, by kind and maze
     "GCBC": {"navigate": (9, 29, 1), "stitch": (23, 7, 0)}, "GCIVL": {"navigate": (63, 45, 0), "stitch": (70, 12, 0)},
     "GCIQL": {"navigate": (53, 34, 0), "stitch": (21, 31, 0)}, "QRL": {"navigate": (82, 86, 68), "stitch": (80, 84, 50)},
     "CRL": {"navigate": (29, 39, 27), "stitch": (0, 0, 0)}, "HIQL": {"navigate": (79, 58, 46), "stitch": (74, 13, 0)},
-}  # fmt: skip
+}
 VARIANTS = {
     "MLP, l2": MapConfig("mlp", "l2"), "MLP, squared": MapConfig("mlp", "squared"), "MLP, mrn": MapConfig("mlp", "mrn"),
     "Fourier, l2": MapConfig("fourier", "l2"), "Fourier, max-relu": MapConfig("fourier", "max-relu"),
@@ -70,7 +72,7 @@ VARIANTS = {
         embedding=EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, loss="sammon")),
     "Fourier, squared, guided by scaling": MapConfig(
         embedding=EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, guide=0.3)),
-}  # fmt: skip
+}
 FREE = ("free vectors, l2", "free vectors, squared")
 METHODS = (*ACTING, *FREE, *VARIANTS)
 
@@ -83,7 +85,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
     for domain, seed in settings.scenes(known):
         maze = PointMaze(domain.removeprefix("ogbench/"), seed, settings.size, settings.ogbench_data, settings.device)
         for block in settings.chosen("blocks", BLOCKS):
-            yield from run_acting(settings, maze, domain) if block == "act" else run_distillation(settings, maze, domain)
+            yield from run_acting(
+                settings, maze, domain
+            ) if block == "act" else run_distillation(settings, maze, domain)
 
 
 def run_acting(settings: Settings, maze: PointMaze, domain: str) -> Iterator[list[Row]]:
@@ -101,13 +105,17 @@ def measure(maze: PointMaze, method: str) -> dict[str, Any]:
     acted = maze.act(agent)
     success = np.array([episodes.success.mean() for episodes in acted])
     steps = np.concatenate([episodes.num_steps[episodes.success] for episodes in acted])
-    found: dict[str, Any] = {"success": success.mean()} | {f"success_task{task}": share for task, share in enumerate(success, 1)}
+    found: dict[str, Any] = {"success": success.mean()} | {
+        f"success_task{task}": share for task, share in enumerate(success, 1)
+    }
     found |= {"num_steps": steps.mean() if len(steps) else None, "num_plans": agent.num_plans}
     if planner == "A*":
         found |= search_costs(agent, acted)
     if method == "graph search":
         found |= {"num_frames": maze.recordings.num_frames, "num_nodes": len(maze.cover.nodes)}
-        found |= {"degree": maze.graph.nnz / len(maze.cover.nodes)} | {f"seconds_{stage}": spent for stage, spent in maze.seconds.items()}
+        found |= {"degree": maze.graph.nnz / len(maze.cover.nodes)} | {
+            f"seconds_{stage}": spent for stage, spent in maze.seconds.items()
+        }
     return found
 
 
@@ -120,10 +128,13 @@ def run_distillation(settings: Settings, maze: PointMaze, domain: str) -> Iterat
 
 
 def measure_walks(maze: PointMaze, method: str) -> dict[str, float]:
-    """Greedy walks by D between random nodes, until they reach the goal or have made as many hops as there are nodes."""
+    """Greedy walks by D between random nodes, until they reach the goal or have made as many hops as there are nodes.
+    """
     num_nodes, rng = len(maze.cover.nodes), rng_at(maze.seed, 90)
     exact = distances_from(maze.graph, np.arange(num_nodes))
-    distance = maze.map(VARIANTS[method]).on(maze.node_frames) if method in VARIANTS else scaled(exact, method == FREE[1])
+    distance = maze.map(VARIANTS[method]).on(maze.node_frames) if method in VARIANTS else scaled(
+        exact, method == FREE[1]
+    )
     starts, goals = rng.integers(num_nodes, size=(2, NUM_WALKS))
     starts, goals = starts[starts != goals], goals[starts != goals]
     max_hops = np.full(len(starts), min(num_nodes, 1000))
@@ -135,11 +146,13 @@ def measure_walks(maze: PointMaze, method: str) -> dict[str, float]:
 
 
 def scaled(lengths: np.ndarray, is_squared: bool, dim: int = 64) -> Distance:
-    """D between free vectors of the nodes: classical scaling of path lengths, or of their roots, from random landmarks."""
+    """D between free vectors of the nodes: classical scaling of path lengths, or of their roots, from random landmarks.
+    """
     landmarks = rng_at(0, 91).permutation(len(lengths))
     vectors = torch.from_numpy(landmark_vectors(lengths[landmarks], landmarks, dim, 2 if is_squared else 1))
     distance = pair_distance(vectors, vectors, make_head("squared" if is_squared else "lp", 2.0, dim))
-    return lambda nodes, goals: np.nan_to_num(distance(nodes, goals), nan=np.inf)  # no vectors outside the landmarks' part
+    # no vectors outside the landmarks' part
+    return lambda nodes, goals: np.nan_to_num(distance(nodes, goals), nan=np.inf)
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -159,42 +172,55 @@ def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
     body = [
         [f"{name} (published)"] + [str(shares[kind][MAZES.index(maze)]) if maze != "teleport" else "" for maze in mazes]
         for name, shares in PUBLISHED.items()
-    ]  # fmt: skip
+    ]
     for method in in_order(rows, "method", ACTING):
-        body.append([method] + [cell(values(rows, domain=domain_of(maze, kind), method=method, metric="success"), 100) for maze in mazes])
+        body.append(
+            [method]
+            + [cell(values(rows, domain=domain_of(maze, kind), method=method, metric="success"), 100) for maze in mazes]
+        )
     return markdown(["method", *mazes], body)
 
 
 def cost_table(rows: list[Row]) -> list[str]:
     """A line a data set and head."""
-    shown = (("touched_share", "of Dijkstra's nodes"), ("touched_share_exact", "by an exact heuristic"), ("length_ratio", "length ratio"))
+    shown = (
+        ("touched_share", "of Dijkstra's nodes"), ("touched_share_exact", "by an exact heuristic"),
+        ("length_ratio", "length ratio")
+    )
     body = [
         [domain.removeprefix("ogbench/"), method,
          *(cell(values(rows, domain=domain, method=method, metric=metric), 1, 3) for metric, _ in shown)]
         for domain in in_order(rows, "domain", DOMAINS) for method in ACTING
         if method.startswith("A*") and select(rows, domain=domain, method=method)
-    ]  # fmt: skip
+    ]
     return markdown(["data set", "method", *(words for _, words in shown)], body) if body else []
 
 
 def graph_table(rows: list[Row]) -> list[str]:
     part = select(rows, method="graph search")
-    shown = (("num_frames", "frames"), ("num_nodes", "nodes"), ("degree", "degree"), ("num_steps", "steps of an episode"))
+    shown = (
+        ("num_frames", "frames"), ("num_nodes", "nodes"), ("degree", "degree"), ("num_steps", "steps of an episode")
+    )
     body = [
-        [domain.removeprefix("ogbench/"), *(cell(values(part, domain=domain, metric=metric), 1, 0) for metric, _ in shown)]
-        for domain in in_order(part, "domain", DOMAINS)
+        [
+            domain.removeprefix("ogbench/"),
+            *(cell(values(part, domain=domain, metric=metric), 1, 0) for metric, _ in shown)
+        ] for domain in in_order(part, "domain", DOMAINS)
     ]
     return markdown(["data set", *(words for _, words in shown)], body) if part else []
 
 
 def distillation_table(rows: list[Row]) -> list[str]:
     domains = in_order(rows, "domain", DOMAINS)
-    header = [words for domain in domains for words in (f"{domain.removeprefix('ogbench/')}: greedy walks, %", "error of D, %")]
+    header = [
+        words for domain in domains
+        for words in (f"{domain.removeprefix('ogbench/')}: greedy walks, %", "error of D, %")
+    ]
     body = [
         [method, *(cell(values(rows, domain=domain, method=method, metric=metric), 100)
                    for domain in domains for metric in ("walk_success", "embedding_error"))]
         for method in in_order(rows, "method", (*FREE, *VARIANTS))
-    ]  # fmt: skip
+    ]
     return markdown(["distillation", *header], body) if rows else []
 
 
@@ -208,7 +234,10 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for ax, domain in zip(axes, domains, strict=True):
         _, maze, kind, _ = domain.split("-")
         best = max(shares[kind][MAZES.index(maze)] for shares in PUBLISHED.values()) if maze != "teleport" else None
-        bars(ax, methods, [100 * values(acted, domain=domain, method=method) for method in methods], [None] * len(methods))
+        bars(
+            ax, methods, [100 * values(acted, domain=domain, method=method) for method in methods],
+            [None] * len(methods)
+        )
         if best is not None:
             ax.axvline(best, color=ORANGE, linestyle="--", label="best published (QRL)")
         ax.set(xlim=(0, 103), xlabel="success (%)", title=f"{maze}, {kind}")

@@ -1,4 +1,6 @@
-"""One of OGBench's data sets and one seed: metric, nodes, graph, maps and controller, each made once; and acting by OGBench's rules."""
+"""One of OGBench's data sets and one seed: metric, nodes, graph, maps and controller, each made once; and acting by
+OGBench's rules.
+"""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -44,7 +46,9 @@ class MapConfig:
     encoder: str = "fourier"
     head: str = "squared"
     dim: int = 64
-    embedding: EmbeddingConfig = field(default_factory=lambda: EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000))
+    embedding: EmbeddingConfig = field(
+        default_factory=lambda: EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000)
+    )
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ class PointMaze:
     @cached_property
     def metric(self) -> LocalMetric:
         frames, sequence, began = self.recordings.frames, self.recordings.sequence, time.perf_counter()
-        config = replace(METRIC, num_updates=60, batch_size=64) if self.size.is_smoke else METRIC  # fewer leave one node only
+        # fewer leave one node only
+        config = replace(METRIC, num_updates=60, batch_size=64) if self.size.is_smoke else METRIC
         metric, _ = train_local_metric(frames, sequence, "mlp", MAX_GAP, config, self.seed, self.device)
         self.seconds["metric"] = time.perf_counter() - began
         return metric
@@ -122,7 +127,8 @@ class PointMaze:
         if config not in self.maps:
             learning = self.size.shorten(config.embedding)
             embedding = train_embedding(
-                self.node_frames, self.graph, config.encoder, config.dim, HEADS[config.head], 2.0, learning, self.seed, self.device
+                self.node_frames, self.graph, config.encoder, config.dim, HEADS[config.head], 2.0, learning, self.seed,
+                self.device
             )
             self.maps[config] = Map(embedding, self.device)
         return self.maps[config]
@@ -138,7 +144,10 @@ class PointMaze:
 
     @cached_property
     def environments(self) -> list[Any]:
-        return [make_environment(self.env, disable_env_checker=True) for _ in range(1 if self.size.is_smoke else NUM_EPISODES)]
+        return [
+            make_environment(self.env, disable_env_checker=True)
+            for _ in range(1 if self.size.is_smoke else NUM_EPISODES)
+        ]
 
     def act(self, agent: Agent) -> list[Acted]:
         """The five tasks; OGBench's limit of 1,000 steps is the environment's own."""
@@ -151,7 +160,9 @@ def _no_distance(nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
 
 
 def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: int) -> Acted:
-    """One episode of a task in every environment, side by side. The environment says when an episode ends and whether it succeeded."""
+    """One episode of a task in every environment, side by side. The environment says when an episode ends and whether
+    it succeeded.
+    """
     np.random.seed((seed, task))  # noqa: NPY002 - where the environments draw starts and goals from
     begun = [env.reset(seed=1000 * seed + number, options={"task_id": task}) for number, env in enumerate(environments)]
     observations = np.array([observation for observation, _ in begun], np.float32)
@@ -171,7 +182,8 @@ def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: 
 
 
 def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
-    """What A* led by the map touches of the nodes that Dijkstra's search touches for the same tasks, and how long its plans are.
+    """What A* led by the map touches of the nodes that Dijkstra's search touches for the same tasks, and how long its
+    plans are.
 
     Also what A* touches when it is led by the exact distance: less no heuristic can do.
     """
@@ -188,4 +200,6 @@ def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
         return {}
     plain_touched, led_touched, best_touched, ratio = np.array(found, float).T
     shares = {"touched_share": led_touched, "touched_share_exact": best_touched}
-    return {name: float(touched.sum() / plain_touched.sum()) for name, touched in shares.items()} | {"length_ratio": float(ratio.mean())}
+    return {
+        name: float(touched.sum() / plain_touched.sum()) for name, touched in shares.items()
+    } | {"length_ratio": float(ratio.mean())}

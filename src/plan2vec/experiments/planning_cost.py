@@ -1,13 +1,15 @@
-"""Claim: the number of frames that a plan expands grows with the square of its length for Dijkstra, and linearly for plan2vec (Figure 6c).
+"""Claim: the number of frames that a plan expands grows with the square of its length for Dijkstra, and linearly for
+plan2vec (Figure 6c).
 
 Command: plan2vec reproduce planning-cost        Cost: 1 minute on one H200
-Expected: growth exponents of expanded nodes: Dijkstra 1.8 to 2, plan2vec at most 1.1 (the paper: quadratic, linear; without numbers).
+Expected: growth exponents of expanded nodes: Dijkstra 1.8 to 2, plan2vec at most 1.1 (the paper: quadratic, linear;
+without numbers).
 
-Open room, 10,000 frames planned on themselves; starts within 0.05 m of the centre (from a corner or in a corridor Dijkstra is not
-quadratic), goals 2 to 9 steps away, 20 plans a length and seed. Expanded: frames whose neighbours were asked for. Touched:
-distinct frames that came back; in the end these are nearly all of the 10,000, so Dijkstra's count of them cannot go on growing. The
-exponent is the slope of log(mean count) against log(steps). plan2vec is the greedy walk; A* has the map as heuristic: it expands far
-fewer frames than Dijkstra, by a number that grows as fast.
+Open room, 10,000 frames planned on themselves; starts within 0.05 m of the centre (from a corner or in a corridor
+Dijkstra is not quadratic), goals 2 to 9 steps away, 20 plans a length and seed. Expanded: frames whose neighbours were
+asked for. Touched: distinct frames that came back; in the end these are nearly all of the 10,000, so Dijkstra's count
+of them cannot go on growing. The exponent is the slope of log(mean count) against log(steps). plan2vec is the greedy
+walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
 """
 
 from collections.abc import Iterator
@@ -69,19 +71,28 @@ def make_plans(site: Site, distance: Distance, method: str, tasks: np.ndarray) -
     """A plan for each of the (m, 2) starts and goals."""
     if method == "Dijkstra":
         return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
-    return [make_plan(site.graph, distance, start, goal, "astar" if method == "A*" else "greedy") for start, goal in tasks.tolist()]
+    return [
+        make_plan(site.graph, distance, start, goal, "astar" if method == "A*" else "greedy") for start,
+        goal in tasks.tolist()
+    ]
 
 
-def rows_of(scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan], seconds: float) -> list[Row]:
+def rows_of(
+    scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan], seconds: float
+) -> list[Row]:
     """Mean counts by length, and their growth; failures included."""
     row = partial(scene.rows, settings, NAME)
-    counts = {"expanded": np.array([p.num_expanded for p in plans]), "touched": np.array([p.num_touched for p in plans])}
+    counts = {
+        "expanded": np.array([p.num_expanded for p in plans]), "touched": np.array([p.num_touched for p in plans])
+    }
     found = np.array([p.length is not None for p in plans])
     rows = []
     for length in np.unique(lengths).tolist():
         means = {name: count[lengths == length].mean() for name, count in counts.items()}
         rows += row({"steps": length}, method, means | {"found": found[lengths == length].mean()}, 0.0)
-    return rows + row({}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}, seconds)
+    return rows + row(
+        {}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}, seconds
+    )
 
 
 def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
@@ -99,16 +110,24 @@ def table(rows: list[Row]) -> list[str]:
     expected = {"Dijkstra": "2 (quadratic)", "plan2vec": "1 (linear)"}
     header = ["growth exponent", "expanded", "touched", "paper"]
     body = [
-        [method, *(cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2) for name in COUNTS), expected.get(method, "")]
-        for method in methods
+        [
+            method, *(cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2) for name in COUNTS),
+            expected.get(method, "")
+        ] for method in methods
     ]
     lines = markdown(header, body)
     lengths = in_order(rows, "steps")
     for name in COUNTS:
-        body = [[method] + [cell(values(rows, method=method, metric=name, steps=length)) for length in lengths] for method in methods]
+        body = [
+            [method] + [cell(values(rows, method=method, metric=name, steps=length)) for length in lengths]
+            for method in methods
+        ]
         lines += markdown([f"frames {name}, by steps", *map(str, lengths)], body)
     shares = [cell(values(rows, method=method, metric="found"), 100) for method in methods]
-    return [*lines, "Plans found, %: " + ", ".join(f"{m} {share}" for m, share in zip(methods, shares, strict=True)) + ".", ""]
+    return [
+        *lines, "Plans found, %: " + ", ".join(f"{m} {share}" for m, share in zip(methods, shares, strict=True)) + ".",
+        ""
+    ]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -119,7 +138,9 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
         for look, method in enumerate(METHODS):
             if select(counted, method=method):
                 exponent = cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2)
-                curve(ax, counted, "steps", lengths, look, f"{method}: steps^({exponent})", 1, method=method, metric=name)
+                curve(
+                    ax, counted, "steps", lengths, look, f"{method}: steps^({exponent})", 1, method=method, metric=name
+                )
         ax.set(xscale="log", yscale="log", xlabel="length of the shortest plan (steps)", ylabel=f"frames {name}")
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()

@@ -1,4 +1,6 @@
-"""`plan2vec reproduce`: run experiments, keep their rows, draw them, and write docs/results.md from the rows that are committed."""
+"""`plan2vec reproduce`: run experiments, keep their rows, draw them, and write docs/results.md from the rows that are
+committed.
+"""
 
 import sys
 import tempfile
@@ -43,11 +45,11 @@ from plan2vec.results.settings import SMOKE, Settings, Size
 EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module
     for module in (
-        table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension, heads, targets,
-        value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost, street_generalization,
-        acting, reward, ogbench,
+        table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension,
+        heads, targets, value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost,
+        street_generalization, acting, reward, ogbench
     )
-}  # fmt: skip
+}
 ARRAYS = "arrays"  # folder inside the output folder
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -98,21 +100,29 @@ def choose_experiments(request: Request) -> list[str]:
         raise ValueError(f"no experiment is called {request.name!r}; choose all or one of {', '.join(EXPERIMENTS)}")
     chosen = list(EXPERIMENTS) if request.name == "all" else [request.name]
     if request.name == robot_frames.NAME and request.recordings is None and not (request.smoke or request.draw_only):
-        raise ValueError(f"{request.name} is about frames of a real robot, which are not part of the program; {robot_frames.REMEDY}")
+        raise ValueError(
+            f"{request.name} is about frames of a real robot, which are not part of the program; {robot_frames.REMEDY}"
+        )
     for kind in ("domains", "methods", "blocks"):
         known = {str(name) for experiment in chosen for name in getattr(EXPERIMENTS[experiment], kind.upper())}
         unknown = set(getattr(request, kind)) - known
         if unknown:
-            raise ValueError(f"--{kind} knows {', '.join(sorted(known)) or 'nothing here'}, but got {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"--{kind} knows {', '.join(sorted(known)) or 'nothing here'}, but got {', '.join(sorted(unknown))}"
+            )
     if request.seeds < 1 or request.seed_start < 0:
-        raise ValueError(f"--seeds must be 1 or more and --seed-start 0 or more, but are {request.seeds} and {request.seed_start}")
+        raise ValueError(
+            f"--seeds must be 1 or more and --seed-start 0 or more, but are {request.seeds} and {request.seed_start}"
+        )
     return chosen
 
 
 def choose_folder(request: Request) -> Path:
     """Where rows and figures go; smoke runs stay apart and never reach the documentation."""
     if request.smoke and request.write_docs:
-        raise ValueError("--smoke results are no results: they cannot go into the documentation; leave out --write-docs")
+        raise ValueError(
+            "--smoke results are no results: they cannot go into the documentation; leave out --write-docs"
+        )
     if request.write_docs and not DOCS.is_dir():
         raise ValueError(f"--write-docs needs the project's checkout, but there is no folder {DOCS}")
     if request.out is not None:
@@ -132,7 +142,10 @@ def run_all(chosen: list[str], request: Request, out: Path) -> None:
             append_rows(out / f"{name}.jsonl", rows)
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
-                print(f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}", file=sys.stderr)
+                print(
+                    f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}",
+                    file=sys.stderr
+                )
                 return
 
 
@@ -150,8 +163,9 @@ def make_settings(request: Request, out: Path) -> Settings:
     stamp = Stamp(request.commit or commit(), machine_name(device))
     return Settings(
         seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
-        recordings=request.recordings, street_graph=request.street_graph, ogbench_data=request.ogbench_data or out / "ogbench",
-    )  # fmt: skip
+        recordings=request.recordings, street_graph=request.street_graph,
+        ogbench_data=request.ogbench_data or out / "ogbench"
+    )
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
@@ -159,9 +173,14 @@ def progress(rows: list[Row], elapsed: float) -> str:
     if not rows:
         return f"{elapsed:7.1f} s"
     first = rows[0]
-    shared = {name: value for name, value in first["setting"].items() if all(row["setting"].get(name) == value for row in rows)}
+    shared = {
+        name: value for name,
+        value in first["setting"].items() if all(row["setting"].get(name) == value for row in rows)
+    }
     setting = " ".join(str(value) for value in shared.values())
-    shown = ", ".join(f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}" for row in rows[:3])
+    shown = ", ".join(
+        f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}" for row in rows[:3]
+    )
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
     return f"{elapsed:7.1f} s  {words}: {shown} ({first['seconds']:.1f} s)"
 
@@ -172,7 +191,9 @@ def named(row: Row, shared: dict[str, Any]) -> str:
 
 
 def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
-    """The table as markdown, the figures as PNG and PDF; gives the table's lines. Rows stay as they are: others may be appending."""
+    """The table as markdown, the figures as PNG and PDF; gives the table's lines. Rows stay as they are: others may be
+    appending.
+    """
     rows = read_rows(out / f"{experiment.NAME}.jsonl")
     if not rows:
         return []

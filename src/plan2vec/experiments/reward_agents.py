@@ -1,7 +1,8 @@
-"""Agents that learn to reach goals in a room by acting: stable-baselines3's DQN, many blocks side by side. Needs the extra [rl].
+"""Agents that learn to reach goals in a room by acting: stable-baselines3's DQN, many blocks side by side. Needs the
+extra [rl].
 
-An agent sees where the block is and where it should go, as two pictures or as their two vectors on a map. Rewards are those of the
-Gymnasium environment (-1 a step, 0 on arrival), or these with the map's potential added (shaping.py).
+An agent sees where the block is and where it should go, as two pictures or as their two vectors on a map. Rewards are
+those of the Gymnasium environment (-1 a step, 0 on arrival), or these with the map's potential added (shaping.py).
 """
 
 from collections.abc import Callable
@@ -59,7 +60,8 @@ def record(room: str, num_rollouts: int, seed: int) -> Sequences:
 
 @dataclass(frozen=True)
 class Sight:
-    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's as seen from there."""
+    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's as seen from there.
+    """
 
     look: Look
     mean: np.ndarray  # over the recordings
@@ -86,7 +88,9 @@ def pixels(frames: np.ndarray) -> np.ndarray:
 class Blocks(VecEnv):
     """Many blocks in one room, each with its goal: the rules of `maze_env.MazeEnv`, all steps at once."""
 
-    def __init__(self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None, rng: np.random.Generator):
+    def __init__(
+        self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None, rng: np.random.Generator
+    ):
         self.room, self.sight, self.model, self.shaping, self.rng = maze.find_room(room), sight, model, shaping, rng
         self.position, self.goal = np.zeros((2, num, 2))
         self.moves, self.distance = np.zeros(num, int), np.zeros(num)
@@ -112,7 +116,9 @@ class Blocks(VecEnv):
     def view(self) -> tuple[np.ndarray, np.ndarray]:
         """What the agent sees of the blocks, and their learned distances from their goals."""
         frames = self.frames(self.position)
-        distance = self.distance if self.model is None else vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
+        distance = self.distance if self.model is None else vector_distance(
+            self.model, self.model.embed(frames), self.goal_vectors
+        )
         return self.sight.look(frames), distance
 
     def observation(self) -> np.ndarray:
@@ -151,10 +157,14 @@ class Blocks(VecEnv):
         return [None] * self.num_envs  # nothing is rendered
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError(f"{attr_name} cannot be set: the blocks move together, there is no environment of each")
+        raise NotImplementedError(
+            f"{attr_name} cannot be set: the blocks move together, there is no environment of each"
+        )
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise NotImplementedError(f"{method_name} cannot be called: the blocks move together, there is no environment of each")
+        raise NotImplementedError(
+            f"{method_name} cannot be called: the blocks move together, there is no environment of each"
+        )
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * self.num_envs
@@ -181,13 +191,19 @@ class Examiner(BaseCallback):
         wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
 
         def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
-            best = self.model.predict(self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]), deterministic=True)[0]
-            return np.where(rng.random(len(going)) < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
+            best = self.model.predict(
+                self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]), deterministic=True
+            )[0]
+            return np.where(
+                rng.random(len(going)) < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best
+            )
 
         return float(act_out(self.room, start, goal, decide).arrived.mean())
 
 
-def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings, seed: int) -> dict[int, float]:
+def train_agent(
+    room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings, seed: int
+) -> dict[int, float]:
     """Success by the number of environment steps taken; `sees`: images or vectors."""
     sight = make_sight(sees, model)
     shaping = Shaping("potential", DISCOUNT) if is_shaped else None
@@ -195,9 +211,9 @@ def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: A
     agent = DQN(
         "MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
         learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
-        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets, exploration_fraction=0.2,
-        policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu",
-    )  # fmt: skip
+        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets,
+        exploration_fraction=0.2, policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu"
+    )
     examiner = Examiner(room, sight, settings, seed)
     agent.learn(settings.num_steps, examiner)
     return examiner.success

@@ -1,14 +1,16 @@
-"""Claim: on frames of a real robot, plans bring the bottle nearer to where it should end than plans by pixels or a VAE do.
+"""Claim: on frames of a real robot, plans bring the bottle nearer to where it should end than plans by pixels or a VAE
+do.
 
 Command: plan2vec reproduce g1-bottle --recordings g1_bottle.npz        Cost: 2 minutes on one H200
 Expected: no number was promised: what comes out is reported.
 
-Frames of a Unitree G1 at 5 a second, 58 episodes (YifanTian07/G1-policy-train, MIT as stated by the uploader); they are not part of
-the program. Fitted, with the default settings, to 90 % of the episodes, planned in the others: from every fifth frame of an
-episode's first half to its last frame.
-Both are placed at the nearest frame of the fitted episodes, by each method's own distance; greedy plans without memory lead there,
-on the learned graph, or on a baseline's own with as many closures. The bottle's place in the image (0 to 1) is read by the scores alone.
-`final_distance` between the bottle in the plan's last frame and in the episode's last frame, of the image's side, on average
+Frames of a Unitree G1 at 5 a second, 58 episodes (YifanTian07/G1-policy-train, MIT as stated by the uploader); they are
+not part of the program. Fitted, with the default settings, to 90 % of the episodes, planned in the others: from every
+fifth frame of an episode's first half to its last frame. Both are placed at the nearest frame of the fitted episodes,
+by each method's own distance; greedy plans without memory lead there, on the learned graph, or on a baseline's own with
+as many closures. The bottle's place in the image (0 to 1) is read by the scores alone.
+`final_distance` between the bottle in the plan's last frame and in the episode's last frame, of the image's side, on
+average
 `goal_distance` the same for the frame at which the goal was placed: what no plan can better
 `start_distance` the same for the frame at which the start was placed: what standing still gives
 `small_step_share` plan steps in which the bottle moves less than 0.08 of the image
@@ -55,10 +57,11 @@ HELD_OUT = 0.1  # share of the episodes
 EVERY = 5  # frames from one start to the next
 SMALL_STEP = 0.08  # of the image's side
 SHOWN = (
-    ("final_distance", "distance at the end, share of the image", 1, 3), ("goal_distance", "where the goal was placed", 1, 3),
-    ("start_distance", "where the start was placed", 1, 3), ("small_step_share", "small steps, %", 100, 1),
-    ("plans_found", "plans found, %", 100, 1), ("hops", "steps a plan", 1, 1),
-)  # fmt: skip
+    ("final_distance", "distance at the end, share of the image", 1, 3),
+    ("goal_distance", "where the goal was placed", 1, 3), ("start_distance", "where the start was placed", 1, 3),
+    ("small_step_share", "small steps, %", 100, 1), ("plans_found", "plans found, %", 100, 1),
+    ("hops", "steps a plan", 1, 1)
+)
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
@@ -71,7 +74,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(Case(NAME, domain, {}, m, seed))]
         if not methods:
             continue
-        scene = RobotScene(stand_in(seed) if settings.recordings is None else load(settings), seed, settings.size, settings.device)
+        scene = RobotScene(
+            stand_in(seed) if settings.recordings is None else load(settings), seed, settings.size, settings.device
+        )
         for method in methods:
             metrics, seconds = timed(measure, scene, method)
             yield make_rows(Case(NAME, domain, {}, method, seed), metrics, seconds, settings.stamp)
@@ -81,7 +86,9 @@ def load(settings: Settings) -> Sequences:
     assert settings.recordings is not None
     sequences = read(settings.recordings)
     if sequences.position is None or sequences.position.shape[1] != 2:
-        raise ValueError(f"{settings.recordings}: plans are scored by the bottle's `position` (n, 2), which the file does not hold")
+        raise ValueError(
+            f"{settings.recordings}: plans are scored by the bottle's `position` (n, 2), which the file does not hold"
+        )
     return sequences
 
 
@@ -91,9 +98,13 @@ def stand_in(seed: int, num_episodes: int = 8, num_frames: int = 20) -> Sequence
     ends = np.random.default_rng(seed).uniform(0.2, 0.8, (2, num_episodes, 1, 2))
     position = (ends[0] * (1 - share) + ends[1] * share).reshape(-1, 2)
     pixel = (np.arange(64) + 0.5) / 64
-    inside = (np.abs(pixel[None, None, :] - position[:, :1, None]) < 0.08) & (np.abs(pixel[None, :, None] - position[:, 1:, None]) < 0.08)
+    inside = (
+        np.abs(pixel[None, None, :] - position[:, :1, None]) < 0.08
+    ) & (np.abs(pixel[None, :, None] - position[:, 1:, None]) < 0.08)
     frames = np.where(inside, 60, 200).astype(np.uint8)
-    return make_sequences(frames, np.repeat(np.arange(num_episodes), num_frames), position=position, source="made-up frames")
+    return make_sequences(
+        frames, np.repeat(np.arange(num_episodes), num_frames), position=position, source="made-up frames"
+    )
 
 
 class RobotScene:
@@ -119,12 +130,15 @@ class RobotScene:
     def metric(self) -> LocalMetric:
         config = self.config
         return train_local_metric(
-            self.fitted.frames, self.fitted.sequence, config.encoder, config.max_gap, config.local_metric, config.seed, self.device
+            self.fitted.frames, self.fitted.sequence, config.encoder, config.max_gap, config.local_metric, config.seed,
+            self.device
         )[0]
 
     @cached_property
     def graph(self) -> csr_array:
-        return join_frames(self.fitted, self.metric, self.config, self.device, np.ones(self.fitted.num_frames, bool)).graph
+        return join_frames(
+            self.fitted, self.metric, self.config, self.device, np.ones(self.fitted.num_frames, bool)
+        ).graph
 
     def map_distance(self) -> Distance:
         embedding = train_map(self.fitted.frames, self.graph, self.config, self.device, Journal())
@@ -144,7 +158,9 @@ def measure(scene: RobotScene, method: str) -> dict[str, float | None]:
     if method == "plan2vec":
         graph, distance = scene.graph, scene.map_distance()
     else:
-        graph, distance = closest_graph(fitted, scene.graph, scene.fitted.sequence, scene.device), distance_of(fitted, scene.device)
+        graph, distance = closest_graph(
+            fitted, scene.graph, scene.fitted.sequence, scene.device
+        ), distance_of(fitted, scene.device)
     starts, goals = (nearest(fitted, vectors[ends], 1, scene.device)[0][:, 0] for ends in scene.tasks)
     nodes = greedy_plans(graph, distance, Tasks(starts, goals, np.full(len(starts), np.nan)))
     return scores(scene, starts, goals, nodes)
@@ -159,17 +175,21 @@ def scores(scene: RobotScene, starts: np.ndarray, goals: np.ndarray, nodes: np.n
     last = nodes[hops, np.arange(len(hops))]
     step = nodes[1:] >= 0
     moved = straight_line(bottle[nodes[:-1][step]], bottle[nodes[1:][step]])
-    away = {name: float(straight_line(bottle[ends], wanted).mean()) for name, ends in (("final", last), ("goal", goals), ("start", starts))}
+    away = {
+        name: float(straight_line(bottle[ends], wanted).mean()) for name,
+        ends in (("final", last), ("goal", goals), ("start", starts))
+    }
     return {f"{name}_distance": value for name, value in away.items()} | {
         "small_step_share": float(np.mean(moved < SMALL_STEP)) if len(moved) else None,
         "plans_found": float(np.mean(last == goals)), "hops": float(hops.mean()),
-    }  # fmt: skip
+    }
 
 
 def table(rows: list[Row]) -> list[str]:
     body = [
-        [method] + [cell(values(rows, method=method, metric=metric), factor, digits) for metric, _, factor, digits in SHOWN]
-        for method in in_order(rows, "method", METHODS)
+        [method] + [
+            cell(values(rows, method=method, metric=metric), factor, digits) for metric, _, factor, digits in SHOWN
+        ] for method in in_order(rows, "method", METHODS)
     ]
     return markdown(["method", *(words for _, words, _, _ in SHOWN)], body)
 
@@ -179,6 +199,9 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     methods = in_order(rows, "method", METHODS)
     figure, axes = panels(2, 8, 1.3 + 0.25 * len(methods))
     for ax, (metric, words, factor, _) in zip(axes, (SHOWN[0], SHOWN[3]), strict=True):
-        bars(ax, methods, [factor * values(rows, method=method, metric=metric) for method in methods], [None] * len(methods))
+        bars(
+            ax, methods, [factor * values(rows, method=method, metric=metric) for method in methods],
+            [None] * len(methods)
+        )
         ax.set_xlabel(words)
     return {NAME: figure}

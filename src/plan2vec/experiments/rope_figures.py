@@ -1,14 +1,16 @@
-"""Claim: the local metric finds what one drag apart looks like, and plans of a rope are films that a hand could make (Figures 7, 11-13).
+"""Claim: the local metric finds what one drag apart looks like, and plans of a rope are films that a hand could make
+(Figures 7, 11-13).
 
 Command: plan2vec reproduce rope-figures        Cost: 1 minute on one H200
-Expected: recorded neighbours score below the cut-off of 2.8 steps (1.4 times the two up to which frames are neighbours), random pairs above
-it; every step of the plans is a local move (the paper shows pictures).
+Expected: recorded neighbours score below the cut-off of 2.8 steps (1.4 times the two up to which frames are
+neighbours), random pairs above it; every step of the plans is a local move (the paper shows pictures).
 
-The recordings, metric, graph and map of `rope-table`. Above a frame its `sequence:index`, below its local score: to its partner
-(Figure 11), to the query (Figure 12), to the frame of the plan before it (Figures 7 and 13); red above the cut-off. Figure 11: pairs one or
-two recorded steps apart, and random pairs. Figure 12: queries, and other frames by their rank. Figure 7: a greedy plan between two
-sequences. Figure 13: within one sequence every fourth recorded frame, Dijkstra's path on the learned graph, and plan2vec's greedy plan;
-longer plans show an even choice of their frames. Pictures show the first seed.
+The recordings, metric, graph and map of `rope-table`. Above a frame its `sequence:index`, below its local score: to its
+partner (Figure 11), to the query (Figure 12), to the frame of the plan before it (Figures 7 and 13); red above the
+cut-off. Figure 11: pairs one or two recorded steps apart, and random pairs. Figure 12: queries, and other frames by
+their rank. Figure 7: a greedy plan between two sequences. Figure 13: within one sequence every fourth recorded frame,
+Dijkstra's path on the learned graph, and plan2vec's greedy plan; longer plans show an even choice of their frames.
+Pictures show the first seed.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,11 +44,14 @@ TITLES = {
     "across": ("7", "a greedy plan from one sequence to another"),
     "within": ("13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec"),
 }
-Part = tuple[dict[str, float | None], list[list[int]], list[list[float]]]  # numbers, frames of every row, and their scores
+# numbers, frames of every row, and their scores
+Part = tuple[dict[str, float | None], list[list[int]], list[list[float]]]
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: dict[str, Callable[[RopeScene], Part]] = {"pairs": pairs, "neighbours": neighbours, "across": across, "within": within}
+    parts: dict[str, Callable[[RopeScene], Part]] = {
+        "pairs": pairs, "neighbours": neighbours, "across": across, "within": within
+    }
     for scene in rope_scenes(settings):
         for method in (m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)):
             (metrics, numbers, scores), seconds = timed(parts[method], scene)
@@ -55,7 +60,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 
 
 def sheet(scene: RopeScene, numbers: list[list[int]], scores: list[list[float]]) -> dict[str, np.ndarray]:
-    """Rows of frames as arrays of one width, with label, index within the sequence (-1: nothing there) and score (NaN: none)."""
+    """Rows of frames as arrays of one width, with label, index within the sequence (-1: nothing there) and score (NaN:
+    none).
+    """
     shape = len(numbers), max(len(row) for row in numbers)
     place, score = np.full(shape, -1), np.full(shape, np.nan)
     for k, (row, below) in enumerate(zip(numbers, scores, strict=True)):
@@ -93,7 +100,9 @@ def neighbours(scene: RopeScene) -> Part:
     near = distance[:, 1:] <= FAR
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
-    return {"local_share": float(local.mean()) if len(local) else None}, rows, [[np.nan, *row[1:].tolist()] for row in distance]
+    return {
+        "local_share": float(local.mean()) if len(local) else None
+    }, rows, [[np.nan, *row[1:].tolist()] for row in distance]
 
 
 def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
@@ -109,7 +118,9 @@ def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
 
 
 def across(scene: RopeScene) -> Part:
-    """Figure 7: of the greedy plans between two sequences that find their goal (if none does, of all), one of middling length."""
+    """Figure 7: of the greedy plans between two sequences that find their goal (if none does, of all), one of middling
+    length.
+    """
     tasks, sequence = scene.tasks, scene.recordings.sequence
     nodes = greedy_plans(scene.graph, scene.timed_map[0].on(scene.frames), tasks)
     hops = (nodes >= 0).sum(axis=0) - 1
@@ -132,19 +143,23 @@ def within(scene: RopeScene) -> Part:
     plans = [nodes or [start] for nodes in found]  # of a plan that was not found the start alone
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans)), strict=True)
     facts = {f"{name}_{fact}": value for name, nodes in zip(("dijkstra", "greedy"), plans, strict=True)
-             for fact, value in plan_facts(scene, nodes).items()}  # fmt: skip
+             for fact, value in plan_facts(scene, nodes).items()}
     return facts | {"recorded_steps": goal - start}, list(rows), list(scores)
 
 
 def table(rows: list[Row]) -> list[str]:
     shown = (
-        ("near_score", "mean score of recorded neighbours shown", 2), ("far_score", "mean score of random pairs shown", 2),
+        ("near_score", "mean score of recorded neighbours shown", 2),
+        ("far_score", "mean score of random pairs shown", 2),
         ("local_share", "neighbours shown below the cut-off that are a local move away, share", 3),
         ("hops", "steps of the plan between two sequences", 1), ("local_steps", "of them local moves, share", 3),
-        ("recorded_steps", "recorded steps between the frames of Figure 13", 0), ("dijkstra_hops", "steps of Dijkstra's path", 1),
-        ("greedy_hops", "steps of plan2vec's plan", 1),
-    )  # fmt: skip
-    body = [[words, cell(values(rows, metric=metric), 1, digits)] for metric, words, digits in shown if len(values(rows, metric=metric))]
+        ("recorded_steps", "recorded steps between the frames of Figure 13", 0),
+        ("dijkstra_hops", "steps of Dijkstra's path", 1), ("greedy_hops", "steps of plan2vec's plan", 1)
+    )
+    body = [
+        [words, cell(values(rows, metric=metric), 1, digits)] for metric, words,
+        digits in shown if len(values(rows, metric=metric))
+    ]
     return markdown(["", "rope"], body)
 
 

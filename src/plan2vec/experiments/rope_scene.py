@@ -1,4 +1,5 @@
-"""The rope and one seed: its recordings, metric, graph and map, each made once; greedy plans on a graph, and how good they truly are.
+"""The rope and one seed: its recordings, metric, graph and map, each made once; greedy plans on a graph, and how good
+they truly are.
 
 The simulator's state is read by the scores alone (`rope.TrueMoves`), never by what is trained.
 """
@@ -36,14 +37,16 @@ from plan2vec.runs.folder import BuiltGraph
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts, hop_counts
 
-# What 14,000 states of a rope need beyond the defaults. States at the rim have few look-alikes, and a rope on this side of a peg looks like
-# one on the other: the local metric learns from frames up to two steps apart, as the paper's does, longer, and with more weight on far
+# What 14,000 states of a rope need beyond the defaults. States at the rim have few look-alikes, and a rope on this side
+# of a peg looks like
+# one on the other: the local metric learns from frames up to two steps apart, as the paper's does, longer, and with
+# more weight on far
 # pairs. So it can be trusted up to two steps, and hops are long. The map has more dimensions than a room's.
 ROPE = Config(
     dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="common", common_reach=0.7),
     local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
     embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512),
-)  # fmt: skip
+)
 CUT_OFF = 1.4  # times `max_gap`: a pair beyond it counts as far (paper)
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
@@ -88,7 +91,9 @@ class RopeScene:
     @cached_property
     def timed_graph(self) -> tuple[BuiltGraph, float]:
         everything = np.ones(len(self.frames), bool)
-        return timed(join_frames, self.recordings.without_truth(), self.timed_metric[0], self.config, self.device, everything)
+        return timed(
+            join_frames, self.recordings.without_truth(), self.timed_metric[0], self.config, self.device, everything
+        )
 
     @property
     def graph(self) -> csr_array:
@@ -110,7 +115,9 @@ class RopeScene:
         encoder = train_baseline(baseline, self.recordings, self.config, self.size, self.device)
         return encode(encoder, FrameTensors(self.frames, self.device))
 
-    def rows(self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float) -> list[Row]:
+    def rows(
+        self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float
+    ) -> list[Row]:
         return make_rows(Case(experiment, rope.NAME, setting, method, self.seed), metrics, seconds, settings.stamp)
 
     def lacks(self, settings: Settings, experiment: str, setting: dict, method: str) -> bool:
@@ -148,13 +155,17 @@ def closest_graph(vectors: np.ndarray, like: csr_array, sequence: np.ndarray, de
 
 
 def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: torch.device) -> NearPairs:
-    """The `num` pairs of least l2 distance, recorded steps left out; of each frame only its 200 nearest are looked at."""
+    """The `num` pairs of least l2 distance, recorded steps left out; of each frame only its 200 nearest are looked at.
+    """
     points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)
     found = []
     for first in range(0, len(points), TILE):
-        distance, column = torch.cdist(points[first : first + TILE], points).topk(min(MAX_NEIGHBORS + 1, len(points)), largest=False)
+        distance, column = torch.cdist(points[first : first + TILE], points).topk(
+            min(MAX_NEIGHBORS + 1, len(points)), largest=False
+        )
         row = torch.arange(first, first + len(distance), device=device)[:, None].expand_as(column)
-        found.append(torch.stack((row, column, distance)).flatten(1).double().cpu().numpy())  # numbers of frames are exact in it
+        # numbers of frames are exact in it
+        found.append(torch.stack((row, column, distance)).flatten(1).double().cpu().numpy())
     row, column, distance = np.concatenate(found, axis=1)
     low, high = np.minimum(row, column).astype(np.int64), np.maximum(row, column).astype(np.int64)
     apart = (low < high) & ((sequence[low] != sequence[high]) | (high - low >= 2))
@@ -188,7 +199,9 @@ def draw_tasks(moves: rope.TrueMoves, num: int, device: torch.device, rng: np.ra
 
 
 def greedy_plans(graph: csr_array, distance: Distance, tasks: Tasks) -> np.ndarray:
-    """(hops + 1, m) frames of greedy plans without memory, -1 after a plan's end: at its goal, or where it would enter a frame again."""
+    """(hops + 1, m) frames of greedy plans without memory, -1 after a plan's end: at its goal, or where it would enter
+    a frame again.
+    """
     arrived = lambda here, ends: here == ends  # noqa: E731
     num_hops = np.full(len(tasks.starts), MAX_HOPS)
     nodes = walk_many(graph, distance, tasks.starts, tasks.goals, num_hops, 0.0, False, arrived, rng_at(0, TASKS)).nodes
@@ -219,8 +232,9 @@ def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[
     ratio = (hops + (last != tasks.goals))[counted] / tasks.fewest[counted]
     return {
         "goal_reached": float(reached.mean()), "local_step_share": float(local[step].mean()) if step.any() else None,
-        "valid_plans": float((reached & local.all(axis=0)).mean()), "length_ratio": float(ratio.mean()) if len(ratio) else None,
-    }  # fmt: skip
+        "valid_plans": float((reached & local.all(axis=0)).mean()),
+        "length_ratio": float(ratio.mean()) if len(ratio) else None
+    }
 
 
 def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
@@ -254,8 +268,9 @@ def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) 
     numbers = graph_numbers(graph)
     return {
         "degree": graph.nnz / graph.shape[0], "num_components": numbers["num_components"],
-        "largest_component_share": numbers["largest_component_share"], "false_edge_share": float(1 - local.mean()) if len(local) else None,
-    }  # fmt: skip
+        "largest_component_share": numbers["largest_component_share"],
+        "false_edge_share": float(1 - local.mean()) if len(local) else None
+    }
 
 
 def distance_of(vectors: np.ndarray, device: torch.device) -> Distance:

@@ -1,21 +1,22 @@
-"""Claim: to plan on its own recordings plan2vec needs fewer of them than Q-learning, and from images no more than its graph needs; an agent
-in the room needs as many (Figure 6a).
+"""Claim: to plan on its own recordings plan2vec needs fewer of them than Q-learning, and from images no more than its
+graph needs; an agent in the room needs as many (Figure 6a).
 
 Command: plan2vec reproduce sample-complexity        Cost: 85 minutes on one H200 and 10 on a CPU core
-Expected: 95 % success on the recorded frames with a quarter of DQN's rollouts (images, 50 and 200) or half of them (positions, 100 and
-200); as agents in the room both need 200 (with 100, plan2vec arrives in 93 %, DQN in 81 %). The paper: "at least 1 magnitude less",
-read off a figure. Ten times less is out of reach here: on recorded frames both walk on plan2vec's graph, on which exact distances need 50
-rollouts too, and DQN, trained properly, needs no more than 200.
+Expected: 95 % success on the recorded frames with a quarter of DQN's rollouts (images, 50 and 200) or half of them
+(positions, 100 and 200); as agents in the room both need 200 (with 100, plan2vec arrives in 93 %, DQN in 81 %). The
+paper: "at least 1 magnitude less", read off a figure. Ten times less is out of reach here: on recorded frames both walk
+on plan2vec's graph, on which exact distances need 50 rollouts too, and DQN, trained properly, needs no more than 200.
 
-Open room. All learn from the same n rollouts of 10 frames by random actions, DQN with the actions and goals relabelled in hindsight,
-plan2vec without actions; the local metric sees these n rollouts only. Both walk on the same graph by the same rule: hop to the
-neighbour of least D, probability 0.05 of a random hop, 50 hops, within 0.02 m of the goal. (The paper used different rules for the
-two.) Observations are positions (`state`) or images. `recorded`: planned on the n rollouts themselves. `fresh`: on 100 other rollouts
-that neither has seen; more rollouts do not help there, and 95 % is not kept: their graph has holes, and the true way leads into dead
-ends too (Table 1, true geodesic). *Exact graph distance* is what the graph itself allows. `room`: no walks on frames. An agent acts in
-the room from pictures, in the episodes of `plan2vec reproduce acting`: DQN by its own costs, without plan2vec's graph; plan2vec and the
-graph's shortest paths through a controller learned from the actions of the same n rollouts. None repeats an action that just changed
-nothing.
+Open room. All learn from the same n rollouts of 10 frames by random actions, DQN with the actions and goals relabelled
+in hindsight, plan2vec without actions; the local metric sees these n rollouts only. Both walk on the same graph by the
+same rule: hop to the neighbour of least D, probability 0.05 of a random hop, 50 hops, within 0.02 m of the goal. (The
+paper used different rules for the two.) Observations are positions (`state`) or images. `recorded`: planned on the n
+rollouts themselves. `fresh`: on 100 other rollouts that neither has seen; more rollouts do not help there, and 95 % is
+not kept: their graph has holes, and the true way leads into dead ends too (Table 1, true geodesic). *Exact graph
+distance* is what the graph itself allows. `room`: no walks on frames. An agent acts in the room from pictures, in the
+episodes of `plan2vec reproduce acting`: DQN by its own costs, without plan2vec's graph; plan2vec and the graph's
+shortest paths through a controller learned from the actions of the same n rollouts. None repeats an action that just
+changed nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -69,7 +70,10 @@ def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int)
     """Every method on the same rollouts, the same two graphs and the same episodes."""
     settled = {"space": space, "rollouts": num_rollouts}
     cases = {place: settled | {"planned_on": place} for place in places(space)}
-    methods = [m for m in settings.chosen("methods", METHODS) if any(scene.lacks(settings, NAME, case, m) for case in cases.values())]
+    methods = [
+        m for m in settings.chosen("methods", METHODS)
+        if any(scene.lacks(settings, NAME, case, m) for case in cases.values())
+    ]
     if not methods:
         return
     recorded = observed(first_rollouts(scene.recordings, num_rollouts), space)
@@ -97,7 +101,9 @@ class Trial:
 
     def __init__(self, scene: MazeScene, metric: LocalMetric, recorded: Sequences, fresh: Sequences):
         self.scene, self.metric = scene, metric
-        self.sites = {"recorded": scene.join(recorded, metric, scene.config), "fresh": scene.join(fresh, metric, scene.config)}
+        self.sites = {
+            "recorded": scene.join(recorded, metric, scene.config), "fresh": scene.join(fresh, metric, scene.config)
+        }
 
     @cached_property
     def learned(self) -> Map:
@@ -132,7 +138,10 @@ def measure(trial: Trial, method: str, is_acting: bool) -> dict[str, float]:
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
     """The fewest rollouts from which on the mean success is 95 % or more."""
-    known = [(num, sample.mean()) for num in in_order(rows, "rollouts") if len(sample := values(rows, rollouts=num, **wanted))]
+    known = [
+        (num, sample.mean()) for num in in_order(rows, "rollouts")
+        if len(sample := values(rows, rollouts=num, **wanted))
+    ]
     enough = list(takewhile(lambda case: case[1] >= ENOUGH, reversed(known)))
     return enough[-1][0] if enough else None
 
@@ -145,12 +154,15 @@ def table(rows: list[Row]) -> list[str]:
             known = in_order(rows, "rollouts")
             header = [f"{space}, {PLACES[place]}, success %", *map(str, known)]
             body = [
-                [method] + [cell(values(rows, space=space, planned_on=place, method=method, rollouts=num), 100) for num in known]
-                for method in methods
+                [method] + [
+                    cell(values(rows, space=space, planned_on=place, method=method, rollouts=num), 100) for num in known
+                ] for method in methods
             ]
             lines += markdown(header, body)
             reached = {m: enough_at(rows, space=space, planned_on=place, method=m) for m in methods}
-            sentences.append(f"- {space}, {place}: " + ", ".join(f"{m} {num or 'never here'}" for m, num in reached.items()))
+            sentences.append(
+                f"- {space}, {place}: " + ", ".join(f"{m} {num or 'never here'}" for m, num in reached.items())
+            )
     reached_words = (
         "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run (- above: not run):"
     )
@@ -170,6 +182,8 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
             ax.axhline(100 * ENOUGH, color="0.6", linewidth=0.8, linestyle=":", label=f"{100 * ENOUGH:.0f} %")
             ax.set(xlabel="rollouts of 10 frames", title=f"{space}, {PLACES[place]}", ylim=(0, 103))
         axes[0].set_ylabel("success (%)")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+        figure.legend(
+            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9
+        )
         figures[f"{NAME}-{place}"] = figure
     return figures

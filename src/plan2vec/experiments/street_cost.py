@@ -1,14 +1,18 @@
-"""Claim: with the learned distance a plan across the city costs about one expansion a step; Dijkstra asks the whole city.
+"""Claim: with the learned distance a plan across the city costs about one expansion a step; Dijkstra asks the whole
+city.
 
 Command: plan2vec reproduce street-cost --street-graph touchdown_graph.npz        Cost: 2 minutes on one H200
-Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 a hop of the shortest path, with paths within
-1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) a step, from corner to corner, 123 steps.
+Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 a hop of the shortest
+path, with paths within 1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) a step,
+from corner to corner, 123 steps.
 
-The graph of views of Table 2. 200 random pairs a seed among those farther apart than the median pair, and one pair corner to corner:
-the south-west-most view to the north-east-most. Expanded: nodes whose neighbours were asked for; touched: distinct nodes that came
-back; both over the hops of the *shortest* path, plans that fail included. `ratio`: length over the shortest, of plans that arrive. A* with
-l1 sums the absolute differences of true coordinates, along the avenues and across; the map's methods see no position.
-*plan2vec* goes on from the seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle.
+The graph of views of Table 2. 200 random pairs a seed among those farther apart than the median pair, and one pair
+corner to corner: the south-west-most view to the north-east-most. Expanded: nodes whose neighbours were asked for;
+touched: distinct nodes that came back; both over the hops of the *shortest* path, plans that fail included. `ratio`:
+length over the shortest, of plans that arrive. A* with l1 sums the absolute differences of true coordinates, along the
+avenues and across; the map's methods see no position.
+*plan2vec* goes on from the seen node of least D; *no memory* from the neighbours of where it stands only, and fails
+where it would circle.
 """
 
 from collections.abc import Iterator
@@ -43,7 +47,10 @@ SMOKE_PAIRS = 10
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in street_scenes(settings, DOMAINS):
         for block in settings.chosen("blocks", BLOCKS):
-            methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, scene.setting(block=block), m)]
+            methods = [
+                m for m in settings.chosen("methods", METHODS)
+                if scene.lacks(settings, NAME, scene.setting(block=block), m)
+            ]
             tasks = draw_tasks(scene, block) if methods else np.empty((0, 2), np.int64)
             for method in methods:
                 plans, seconds = timed(make_plans, scene, method, tasks)
@@ -74,7 +81,9 @@ def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]
 
 
 def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
-    """Greedy best-first search: always on from the seen node of least D, so that a wrong turn costs some expansions, not the plan."""
+    """Greedy best-first search: always on from the seen node of least D, so that a wrong turn costs some expansions,
+    not the plan.
+    """
     path = best_first(graph, start, goal, lambda nodes: distance(nodes, np.full(len(nodes), goal)), cost_weight=0)
     return plan_of(path, start, goal, "greedy best-first")
 
@@ -94,7 +103,8 @@ def block_distance(site: StreetSite, scene: StreetScene) -> Distance:
 
 
 def rows_of(
-    settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan], seconds: float
+    settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan],
+    seconds: float
 ) -> list[Row]:
     """Counts a hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
     graph = scene.site.graph
@@ -106,7 +116,7 @@ def rows_of(
         "touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
         "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(),
         "found": found.mean(), "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean(),
-    }  # fmt: skip
+    }
     if block == "corners":
         save_picture(settings, scene, method, plans[0])
     return scene.rows(settings, NAME, scene.setting(block=block), method, metrics, seconds)
@@ -121,30 +131,42 @@ def save_picture(settings: Settings, scene: StreetScene, method: str, plan: Plan
     save_arrays(
         settings.arrays, NAME, f"{scene.network} {scene.domain} {method} {scene.seed}",
         position=site.position.astype(np.float32), touched=np.array(touched, np.int32), path=np.array(path, np.int32),
-    )  # fmt: skip
+    )
 
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    shown = (("touched_per_step", "touched", 1, 2), ("expanded_per_step", "expanded", 1, 2), ("path_ratio", "ratio", 1, 4),
-             ("found", "found, %", 100, 1), ("hops", "hops", 1, 0))  # fmt: skip
+    shown = (
+        ("touched_per_step", "touched", 1, 2), ("expanded_per_step", "expanded", 1, 2), ("path_ratio", "ratio", 1, 4),
+        ("found", "found, %", 100, 1), ("hops", "hops", 1, 0)
+    )
     words = {"far": "200 far pairs", "corners": "corner to corner"}
     for network in in_order(rows, "network", NETWORKS):
         for domain in in_order(select(rows, network=network), "domain", DOMAINS):
             for block in in_order(rows, "block", BLOCKS):
                 part = select(rows, network=network, domain=domain, block=block)
-                header = [f"{TITLES[domain]}, {words[block]}, a step", *(name for _, name, _, _ in shown), "paper, touched"]
+                header = [
+                    f"{TITLES[domain]}, {words[block]}, a step", *(name for _, name, _, _ in shown), "paper, touched"
+                ]
                 body = [
-                    [method, *(cell(values(part, method=method, metric=metric), factor, digits) for metric, _, factor, digits in shown),
-                     f"{PAPER[method]}" if method in PAPER and block == "corners" and domain == "street-large" else ""]
-                    for method in in_order(part, "method", METHODS)
-                ]  # fmt: skip
+                    [
+                        method,
+                        *(
+                            cell(values(part, method=method, metric=metric), factor, digits) for metric, _, factor,
+                            digits in shown
+                        ),
+                        f"{PAPER[method]}" if method in PAPER and block == "corners" and domain == "street-large"
+                        else ""
+                    ] for method in in_order(part, "method", METHODS)
+                ]
                 lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)] if body else []
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network and part whose arrays are at hand: the nodes that each method touched, and the bars of touched nodes a step."""
+    """A figure a network and part whose arrays are at hand: the nodes that each method touched, and the bars of touched
+    nodes a step.
+    """
     figures = {}
     for network in in_order(rows, "network", NETWORKS):
         for domain in in_order(select(rows, network=network), "domain", DOMAINS):
@@ -169,10 +191,15 @@ def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | Non
         if picture is not None:
             position, path = picture["position"], picture["path"]
             ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
-            ax.scatter(*position[picture["touched"]].T, s=4, c="0.35" if method != "plan2vec" else ORANGE, linewidths=0, label="touched")
+            ax.scatter(
+                *position[picture["touched"]].T, s=4, c="0.35" if method != "plan2vec" else ORANGE, linewidths=0,
+                label="touched"
+            )
             ax.plot(*position[path].T, color="#0072B2", linewidth=0.8, label="plan")
             if method == methods[0]:
-                ax.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, markerscale=2)
+                ax.legend(
+                    frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, markerscale=2
+                )
     bars_of(axes[-1], rows, methods)
     return figure
 
@@ -183,7 +210,10 @@ def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
         samples = [values(rows, block=block, method=method, metric="touched_per_step") for method in methods]
         middle = np.array([interval(sample)[0] for sample in samples])
         place = np.arange(len(methods)) + 0.4 * shift - 0.2
-        ax.bar(place, middle, 0.38, color=LOOKS[shift][0], label={"far": "200 far pairs", "corners": "corner to corner"}[block])
+        ax.bar(
+            place, middle, 0.38, color=LOOKS[shift][0],
+            label={"far": "200 far pairs", "corners": "corner to corner"}[block]
+        )
         for x, height in zip(place, middle, strict=True):
             ax.annotate(f"{height:.1f}", (x, height), ha="center", va="bottom", fontsize=6)
     ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)

@@ -1,12 +1,14 @@
-"""Claim: tasks between diagonally opposite quarters of the city, never taught, are judged about as well as if they had been.
+"""Claim: tasks between diagonally opposite quarters of the city, never taught, are judged about as well as if they had
+been.
 
 Command: plan2vec reproduce street-generalization --street-graph touchdown_graph.npz        Cost: 23 minutes on one H200
-Expected on Small: the mean relative error of the tasks left out at most 1.5 times the control's, which was taught all tasks. On Large the
-paper finds distances between opposite quarters underestimated.
+Expected on Small: the mean relative error of the tasks left out at most 1.5 times the control's, which was taught all
+tasks. On Large the paper finds distances between opposite quarters underestimated.
 
-The graph of views of Table 2, split at the mean longitude and latitude into four quarters. `restricted` learns from tasks within a
-quarter and between quarters side by side; shortest paths may use the whole graph. `control` learns from all tasks. Error: mean |D - path|
-over path of all pairs of views; bias: the same with its sign (below 0: underestimated). Blocks:
+The graph of views of Table 2, split at the mean longitude and latitude into four quarters. `restricted` learns from
+tasks within a quarter and between quarters side by side; shortest paths may use the whole graph. `control` learns from
+all tasks. Error: mean |D - path| over path of all pairs of views; bias: the same with its sign (below 0:
+underestimated). Blocks:
 `2-d`            the paper's latents, its p by part of the city; led at first by free points fitted to the taught tasks: no folds.
 `as in Table 2`  the latents of Table 2, which have more freedom where nothing was taught.
 """
@@ -57,21 +59,27 @@ def measure(settings: Settings, scene: StreetScene, block: str, method: str) -> 
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
     save_arrays(
-        settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}", position=site.position.astype(np.float32),
-        place=place.astype(np.float32), links=np.empty((0, 2), np.int32), **some_pairs(kinds, path, distance, scene.seed),
-    )  # fmt: skip
+        settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}",
+        position=site.position.astype(np.float32), place=place.astype(np.float32), links=np.empty((0, 2), np.int32),
+        **some_pairs(kinds, path, distance, scene.seed)
+    )
     signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
     errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
     return errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
 
 
-def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+def some_pairs(
+    kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int
+) -> dict[str, np.ndarray]:
     """Path lengths and distances of a few pairs of each kind, for the scatter plots."""
     rng = rng_at(seed, 74)
     dots: dict[str, np.ndarray] = {}
     for kind, chosen in kinds.items():
         drawn = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
-        dots |= {f"{kind}_path": path.ravel()[drawn].astype(np.float32), f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)}
+        dots |= {
+            f"{kind}_path": path.ravel()[drawn].astype(np.float32),
+            f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)
+        }
     return dots
 
 
@@ -82,23 +90,27 @@ def opposite_quarters(position: np.ndarray) -> np.ndarray:
 
 
 def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[Map, np.ndarray]:
-    """A map taught the allowed tasks, and its distances (n, n). A flat one is guided by free points fitted to the same tasks."""
+    """A map taught the allowed tasks, and its distances (n, n). A flat one is guided by free points fitted to the same
+    tasks.
+    """
     site, config, guide = scene.site, scene.config, None
     if block == "2-d":
         config = as_flat(config, 2, PAPER_SETTINGS[scene.domain].norm_order)
-        guide = fit_points(np.where(allowed, path, np.inf), config.norm_order, scene.seed, scene.device, scene.size.is_smoke)
+        guide = fit_points(
+            np.where(allowed, path, np.inf), config.norm_order, scene.seed, scene.device, scene.size.is_smoke
+        )
     embedding = train_embedding(
-        site.frames, site.graph, config.encoder, config.dim, config.head, config.norm_order, config.embedding, config.seed,
-        scene.device, allowed=allowed, guide=guide,
-    )  # fmt: skip
+        site.frames, site.graph, config.encoder, config.dim, config.head, config.norm_order, config.embedding,
+        config.seed, scene.device, allowed=allowed, guide=guide
+    )
     learned = Map(embedding, scene.device)
     first, second = (ends.ravel() for ends in np.indices(path.shape))
     return learned, learned.on(site.frames)(first, second).reshape(path.shape)
 
 
 def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.device, is_smoke: bool) -> np.ndarray:
-    """(n, 2) points of the plane at about these distances; inf: not to be known. Of many random starts the one that errs least on
-    the known ones: where tasks are left out few starts do not fold, and the known tasks tell which."""
+    """(n, 2) points of the plane at about these distances; inf: not to be known. Of many random starts the one that
+    errs least on the known ones: where tasks are left out few starts do not fold, and the known tasks tell which."""
     num_starts, num_updates = (2, 10) if is_smoke else (NUM_STARTS, 400)
     generator = torch.Generator(device).manual_seed(seed)
     known = torch.from_numpy(np.isfinite(path)).to(device)
@@ -109,7 +121,9 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
     for update in range(num_updates):
         optimizer.param_groups[0]["lr"] = 0.05 * (1 - update / num_updates)
         rows = torch.randint(len(path), (128,), generator=generator, device=device)
-        error = (points_apart(points[:, rows], points, norm_order) - target[rows]).square() / target[rows].clamp(min=0.05)
+        error = (
+            points_apart(points[:, rows], points, norm_order) - target[rows]
+        ).square() / target[rows].clamp(min=0.05)
         optimizer.zero_grad()
         (error * known[rows]).sum().backward()
         optimizer.step()
@@ -120,7 +134,9 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
 
 def points_apart(first: torch.Tensor, second: torch.Tensor, norm_order: float) -> torch.Tensor:
     """[..., a, 2], [..., b, 2] -> [..., a, b] the l^p distance; the gradient is finite where points meet."""
-    return (second[..., None, :, :] - first[..., :, None, :]).abs().add(1e-6).pow(norm_order).sum(-1).pow(1 / norm_order)
+    return (
+        second[..., None, :, :] - first[..., :, None, :]
+    ).abs().add(1e-6).pow(norm_order).sum(-1).pow(1 / norm_order)
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -133,9 +149,19 @@ def table(rows: list[Row]) -> list[str]:
         for block in in_order(part, "block", BLOCKS):
             for method in in_order(part, "method", METHODS):
                 some = select(part, block=block, method=method)
-                shown = [(domain, metric) for domain in domains for metric in ("error_opposite", "bias_opposite", "error_other")]
-                body.append([block, method, *(cell(values(some, domain=domain, metric=metric), 100) for domain, metric in shown)])
-            body.append([block, "ratio", *(words for domain in domains for words in (ratio_words(part, block, domain), "", ""))])
+                shown = [
+                    (domain, metric) for domain in domains
+                    for metric in ("error_opposite", "bias_opposite", "error_other")
+                ]
+                body.append(
+                    [
+                        block, method,
+                        *(cell(values(some, domain=domain, metric=metric), 100) for domain, metric in shown)
+                    ]
+                )
+            body.append(
+                [block, "ratio", *(words for domain in domains for words in (ratio_words(part, block, domain), "", ""))]
+            )
         lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
     return lines
 
@@ -143,15 +169,19 @@ def table(rows: list[Row]) -> list[str]:
 def ratio_words(rows: list[Row], block: str, domain: str) -> str:
     """Error of the tasks left out over the control's, seed by seed."""
     samples = [
-        {row["seed"]: row["value"] for row in select(rows, block=block, domain=domain, method=method, metric="error_opposite")}
-        for method in METHODS
+        {
+            row["seed"]: row["value"]
+            for row in select(rows, block=block, domain=domain, method=method, metric="error_opposite")
+        } for method in METHODS
     ]
     seeds = sorted(samples[0].keys() & samples[1].keys())
     return cell(np.array([samples[0][seed] / samples[1][seed] for seed in seeds]), 1, 2)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network, part of the city and block: the quarters, a scatter for each way of teaching, and the two embeddings."""
+    """A figure a network, part of the city and block: the quarters, a scatter for each way of teaching, and the two
+    embeddings.
+    """
     figures = {}
     for network in in_order(rows, "network", NETWORKS):
         for domain in in_order(select(rows, network=network), "domain", DOMAINS):
@@ -161,7 +191,9 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
                 known = {method: part for method, part in zip(METHODS, parts, strict=True) if part is not None}
                 if known:
                     figure = generalization_figure(known)
-                    figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}; latents: {block}, seed {seed}", fontsize=11)
+                    figure.suptitle(
+                        f"{TITLES[domain]}, {NETWORKS[network]}; latents: {block}, seed {seed}", fontsize=11
+                    )
                     figures[f"{NAME}-{network}-{domain}-{block.replace(' ', '-')}"] = figure
     return figures
 
@@ -173,7 +205,9 @@ def generalization_figure(parts: dict[str, dict[str, np.ndarray]]) -> Figure:
     draw_quarters(axes[0], next(iter(parts.values()))["position"])
     for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
         for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
-            ax.plot(part[f"{kind}_path"], part[f"{kind}_distance"], ".", color=color, markersize=2, alpha=0.5, label=label)
+            ax.plot(
+                part[f"{kind}_path"], part[f"{kind}_distance"], ".", color=color, markersize=2, alpha=0.5, label=label
+            )
         longest = float(part["opposite_path"].max())
         ax.plot([0, longest], [0, longest], color="0.6", linewidth=0.8)
         ax.set(xlabel="shortest path (steps)", ylabel="D (steps)", title=method)

@@ -1,13 +1,15 @@
 """Claim: restricted to two dimensions the vectors are a map of the city, drawn from street views alone.
 
 Command: plan2vec reproduce street-maps --street-graph touchdown_graph.npz        Cost: 11 minutes on one H200
-Expected: Spearman of 2-d latent distance with the true way along the streets at least 0.95 on Small and 0.9 on Large, the true GPS
-positions' own beside it (about 0.94); Procrustes residual on Small at most 0.15. The paper shows such maps without numbers.
+Expected: Spearman of 2-d latent distance with the true way along the streets at least 0.95 on Small and 0.9 on Large,
+the true GPS positions' own beside it (about 0.94); Procrustes residual on Small at most 0.15. The paper shows such maps
+without numbers.
 
-The graph of views of Table 2. Latents of 2 and 3 dimensions with l2, and of 3 with l1.2 (the paper's last figure). At first
-the vectors of classical scaling show the way (docs/streets.md): without a guide 2-d maps fold for some seeds. All seeds are shown, turned,
-mirrored, moved and scaled onto the true positions (Procrustes); the residual is the share of the positions' variance that this leaves. A
-view has the same colour in every panel. On Large the 2-d map's Spearman is in Table 2.
+The graph of views of Table 2. Latents of 2 and 3 dimensions with l2, and of 3 with l1.2 (the paper's last figure). At
+first the vectors of classical scaling show the way (docs/streets.md): without a guide 2-d maps fold for some seeds. All
+seeds are shown, turned, mirrored, moved and scaled onto the true positions (Procrustes); the residual is the share of
+the positions' variance that this leaves. A view has the same colour in every panel. On Large the 2-d map's Spearman is
+in Table 2.
 """
 
 from collections.abc import Iterator
@@ -48,13 +50,16 @@ def measure(settings: Settings, scene: StreetScene, method: str) -> dict[str, fl
     number[site.view] = np.arange(len(site.view))
     save_arrays(
         settings.arrays, NAME, part_name(scene.network, scene.domain, method, scene.seed),
-        place=aligned.astype(np.float32), position=site.position.astype(np.float32), links=number[scene.streets.links].astype(np.int32),
-    )  # fmt: skip
+        place=aligned.astype(np.float32), position=site.position.astype(np.float32),
+        links=number[scene.streets.links].astype(np.int32)
+    )
     return {"spearman_true": site.agreement(learned.on(site.frames)), "procrustes": residual}
 
 
 def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]:
-    """Vectors (n, dim) turned, mirrored, moved and scaled onto positions (n, 2), and the share of their variance that is left."""
+    """Vectors (n, dim) turned, mirrored, moved and scaled onto positions (n, 2), and the share of their variance that
+    is left.
+    """
     target = np.pad(position - position.mean(axis=0), ((0, 0), (0, vectors.shape[1] - position.shape[1])))
     source = vectors - vectors.mean(axis=0, dtype=np.float64)
     turn, overlap = orthogonal_procrustes(source, target)
@@ -71,12 +76,14 @@ def table(rows: list[Row]) -> list[str]:
     for network in in_order(rows, "network", NETWORKS):
         part = select(rows, network=network)
         domains = in_order(part, "domain", DOMAINS)
-        header = ["latents"] + [f"{TITLES[domain]}, {words}" for domain in domains for words in ("Spearman", "residual")]
+        header = ["latents"] + [
+            f"{TITLES[domain]}, {words}" for domain in domains for words in ("Spearman", "residual")
+        ]
         body = [
             [method] + [cell(values(part, domain=domain, method=method, metric=metric), 1, 3)
                         for domain in domains for metric in ("spearman_true", "procrustes")]
             for method in in_order(part, "method", METHODS)
-        ]  # fmt: skip
+        ]
         lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
     return lines
 
@@ -91,7 +98,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
                 (method, row["seed"]): (arrays[name], row["value"])
                 for method in LATENTS for row in select(part, method=method)
                 if (name := part_name(network, domain, method, row["seed"])) in arrays
-            }  # fmt: skip
+            }
             if shown:
                 figure = maps_figure(shown)
                 figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)

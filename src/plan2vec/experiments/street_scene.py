@@ -1,8 +1,10 @@
-"""One part of a city and one seed: network, walks, recordings, local metric and graphs, each made once; and walks by Table 2's rules.
+"""One part of a city and one seed: network, walks, recordings, local metric and graphs, each made once; and walks by
+Table 2's rules.
 
-Four passes of short random walks see every view four times. *Clean* recordings show a view by the same image at every visit, as
-StreetLearn does: frames equal to the last pixel are one node, so a node is a view. In *noisy* ones no two visits are alike and each
-is a node of its own. What a node truly shows, and the street network, are read by success rules, agreement and pictures alone.
+Four passes of short random walks see every view four times. *Clean* recordings show a view by the same image at every
+visit, as StreetLearn does: frames equal to the last pixel are one node, so a node is a view. In *noisy* ones no two
+visits are alike and each is a node of its own. What a node truly shows, and the street network, are read by success
+rules, agreement and pictures alone.
 """
 
 from collections.abc import Iterator
@@ -48,8 +50,10 @@ DOMAINS = ("street-tiny", "street-small", "street-medium", "street-large")
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
 NUM_UPDATES = {"street-tiny": 1500, "street-small": 3000, "street-medium": 4000, "street-large": 5500}  # of the map
-METRIC_UPDATES = {"street-tiny": 300, "street-small": 500, "street-medium": 700, "street-large": 1000}  # of the local metric
-BLOCK = {"street-tiny": 128, "street-small": 256, "street-medium": 512, "street-large": 768}  # goals, and nodes, of an update of the map
+# of the local metric
+METRIC_UPDATES = {"street-tiny": 300, "street-small": 500, "street-medium": 700, "street-large": 1000}
+# goals, and nodes, of an update of the map
+BLOCK = {"street-tiny": 128, "street-small": 256, "street-medium": 512, "street-large": 768}
 WALKS = 70  # stage number of the walks' random numbers
 PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
@@ -65,13 +69,16 @@ class Rule:
     radius: float = 2 * STEP  # metres from the goal that count as arrived
 
 
-RULES = {"success": Rule(50, None), "success_near": Rule(15, 20)}  # by metric: PROTOCOL's, and that of the authors' code
+# by metric: PROTOCOL's, and that of the authors' code
+RULES = {"success": Rule(50, None), "success_near": Rule(15, 20)}
 
 
 def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
-    """Settings for streets, found on the real network (docs/streets.md): roots of path lengths fit into l2, path lengths do not.
+    """Settings for streets, found on the real network (docs/streets.md): roots of path lengths fit into l2, path
+    lengths do not.
 
-    What traps a walk is a large error, however few there are: relative errors forgive them, Huber's loss does not (Table 2, `free`).
+    What traps a walk is a large error, however few there are: relative errors forgive them, Huber's loss does not
+    (Table 2, `free`).
     """
     return Config(
         dim=64, head="squared", encoder=encoder, view="moving", seed=seed,
@@ -79,7 +86,7 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
         closures=ClosureConfig(min_degree=8.0, look_alikes=0.0),  # a view's visits and those of its two neighbours
         embedding=EmbeddingConfig(loss="huber", num_updates=NUM_UPDATES[domain], num_rounds=1, goals_per_round=10_000,
                                   goals_per_update=BLOCK[domain], nodes_per_update=BLOCK[domain]),
-    )  # fmt: skip
+    )
 
 
 def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
@@ -155,13 +162,16 @@ class StreetSite:
         position = self.position
         walks = walk_many(
             self.graph, distance, starts, goals, self.allowed_hops(rule, starts, goals), rule.epsilon, False,
-            lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius, rng_at(self.seed, WALKS, rule.reach, 1),
-        )  # fmt: skip
+            lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius,
+            rng_at(self.seed, WALKS, rule.reach, 1)
+        )
         return float(walks.arrived.mean())
 
     def scores(self, distance: Distance) -> dict[str, float | None]:
         """Success by both rules, and agreement."""
-        return {metric: self.success(distance, rule) for metric, rule in RULES.items()} | {"spearman_true": self.agreement(distance)}
+        return {
+            metric: self.success(distance, rule) for metric, rule in RULES.items()
+        } | {"spearman_true": self.agreement(distance)}
 
     def agreement(self, distance: Distance) -> float | None:
         """Rank correlation of a distance with the true way along the streets, over 20,000 random pairs."""
@@ -190,16 +200,20 @@ class StreetSite:
             "num_closures": np.count_nonzero(self.closure) // 2, "num_false": np.count_nonzero(false) // 2,
             "false_edge_share": false.mean() if len(false) else 0.0,
             "missed_link_share": np.mean(~joined[tuple(self.truth.streets.links.T)]),
-        }  # fmt: skip
+        }
 
 
 class StreetScene:
     """One part of a city and one seed. Every product is made when it is first asked for."""
 
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None, encoder: str = "medium"):
+    def __init__(
+        self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None,
+        encoder: str = "medium"
+    ):
         self.domain, self.seed, self.size, self.device, self.network_path = domain, seed, size, device, network_path
         self.network = "generated" if network_path is None else "manhattan"
-        self.streets = street_network(domain, network_path, seed=0)  # the seeds share the city; walks and networks differ
+        # the seeds share the city; walks and networks differ
+        self.streets = street_network(domain, network_path, seed=0)
         self.truth = StreetTruth(self.streets)
         self.config = replace(size.config, seed=seed) if size.is_smoke else street_config(domain, seed, encoder)
         self.noisy_config = self.config if size.is_smoke else as_noisy(self.config)
@@ -240,7 +254,8 @@ class StreetScene:
 
     def train_metric(self, sequences: Sequences, config: Config) -> tuple[LocalMetric, float | None]:
         return train_local_metric(
-            sequences.frames, sequences.sequence, config.encoder, config.max_gap, config.local_metric, config.seed, self.device
+            sequences.frames, sequences.sequence, config.encoder, config.max_gap, config.local_metric, config.seed,
+            self.device
         )
 
     @cached_property
@@ -252,10 +267,14 @@ class StreetScene:
     def true_site(self) -> StreetSite:
         """The street network itself, in steps of its median link: no pictures, no learned graph."""
         graph = street_graph(self.streets)
-        graph = csr_array(((graph.data / np.median(graph.data)).astype(np.float32), graph.indices, graph.indptr), shape=graph.shape)
+        graph = csr_array(
+            ((graph.data / np.median(graph.data)).astype(np.float32), graph.indices, graph.indptr), shape=graph.shape
+        )
         num, edges = self.streets.num_views, graph.nnz
         no_frames = np.zeros((num, 0), np.uint8)
-        return StreetSite(no_frames, np.arange(num), graph, np.zeros(edges, bool), self.truth, 0.0, 0.0, self.seed, self.size.episodes)
+        return StreetSite(
+            no_frames, np.arange(num), graph, np.zeros(edges, bool), self.truth, 0.0, 0.0, self.seed, self.size.episodes
+        )
 
     def join(self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config) -> StreetSite:
         """Stage 2 on some recordings; frames that are equal to the last pixel become one node."""
@@ -263,7 +282,9 @@ class StreetScene:
         view, frames = visited[kept], sequences.frames[kept]
         return StreetSite(frames, view, graph, closure, self.truth, radius, seconds, self.seed, self.size.episodes)
 
-    def _join(self, sequences: Sequences, metric: LocalMetric, config: Config) -> tuple[csr_array, np.ndarray, np.ndarray, float]:
+    def _join(
+        self, sequences: Sequences, metric: LocalMetric, config: Config
+    ) -> tuple[csr_array, np.ndarray, np.ndarray, float]:
         everything = np.ones(sequences.num_frames, bool)
         built = join_frames(sequences.without_truth(), metric, config, self.device, everything)
         kept, place = equal_frames(sequences.frames)
@@ -276,7 +297,9 @@ class StreetScene:
     def train_map(self, site: StreetSite, config: Config, name: str = "") -> Map:
         """Stage 4 on a site; once a name and configuration where it is named."""
         if (name, config) not in self.maps or not name:
-            self.maps[name, config] = Map(train_map(site.frames, site.graph, config, self.device, Journal()), self.device)
+            self.maps[name, config] = Map(
+                train_map(site.frames, site.graph, config, self.device, Journal()), self.device
+            )
         return self.maps[name, config]
 
     def baseline(self, method: str) -> Judge:
@@ -284,12 +307,14 @@ class StreetScene:
         if method not in self.baselines:
             trainers = baseline_trainers(
                 self.recordings, lambda: self.metric, self.config.encoder, self.size, self.seed, self.device
-            )  # fmt: skip
+            )
             self.baselines[method] = trainers[method]()
         return self.baselines[method]
 
     def accuracies(self) -> dict[str, float | None]:
-        """Of the local metric: on sequences held out at first, on all pairs as in the paper, and without truly near "far" pairs."""
+        """Of the local metric: on sequences held out at first, on all pairs as in the paper, and without truly near
+        "far" pairs.
+        """
         frames, sequence, view = self.recordings.frames, self.recordings.sequence, self.visited
         pairs = recorded_pairs(frames, sequence, np.ones(len(view), bool), 1)
         first, second, is_near = draw_judged(pairs, 10 * self.size.episodes, rng_at(self.seed, WALKS, 3))
@@ -298,7 +323,7 @@ class StreetScene:
         return {
             "test_accuracy": self.timed_metric[0][1], "train_accuracy": right.mean(),
             "train_accuracy_cleaned": right[is_near | truly_far].mean(),
-        }  # fmt: skip
+        }
 
     def setting(self, **more: Any) -> dict[str, Any]:
         return {"network": self.network} | more
@@ -306,7 +331,9 @@ class StreetScene:
     def lacks(self, settings: Settings, experiment: str, setting: dict, method: str) -> bool:
         return settings.lacks(Case(experiment, self.domain, setting, method, self.seed))
 
-    def rows(self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float) -> list[Row]:
+    def rows(
+        self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float
+    ) -> list[Row]:
         return make_rows(Case(experiment, self.domain, setting, method, self.seed), metrics, seconds, settings.stamp)
 
 

@@ -1,18 +1,20 @@
-"""Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; of the baselines
-only Isomap does as well. Fitted to other frames, the map walks about as well as the true way around walls does.
+"""Claim: on a graph it was fitted to, a memoryless walker led by the map reaches its goal, around walls too; of the
+baselines only Isomap does as well. Fitted to other frames, the map walks about as well as the true way around walls
+does.
 
 Command: plan2vec reproduce table1        Cost: 75 minutes on one H200 (VAE, contrastive, paper) and 67 on a CPU core
 Expected (success %, Open / Table / C-Maze): plan2vec at least 98 / 97 / 97 in block `fitted`; the paper's
-plan2vec 90.0 / 76.4 / 80.2, SPTM 39.7 / 23.7 / 31.4, VAE 73.9 / 30.2 / 52.7, random 3.2 / 3.5 / 4.7 (all of 1,000 frames);
-exact distance about 100; random scores, one a frame and goal, about the paper's random 3 to 5 where neighbours are those within 0.03 m
-(`oracle`).
+plan2vec 90.0 / 76.4 / 80.2, SPTM 39.7 / 23.7 / 31.4, VAE 73.9 / 30.2 / 52.7, random 3.2 / 3.5 / 4.7 (all of 1,000
+frames); exact distance about 100; random scores, one a frame and goal, about the paper's random 3 to 5 where neighbours
+are those within 0.03 m (`oracle`).
 
-The local metric learns from 1,000 rollouts of 10 frames. 2,000 walks a seed between random frames: hop to the neighbour of least D, with
-probability 0.05 to a random one, no memory, at most 50 hops, success within 0.02 m. Vectors have 8 dimensions where no number is
-given, from the small encoder; VAE 2-d is the paper's, a ResNet18. FVI is fitted value iteration, SPTM the local metric taken as distance.
-VAE and contrastive learn from the 10,000 frames in every block. Isomap sees all distances of the graph at once and no image, so it has no
-answer for an unseen frame. True Euclidean and true geodesic (around walls) read positions; where a graph has holes, even the true way leads
-into dead ends. A method's seconds hold its walks and, where no earlier row had trained it, its training; not the shared graph. Blocks:
+The local metric learns from 1,000 rollouts of 10 frames. 2,000 walks a seed between random frames: hop to the neighbour
+of least D, with probability 0.05 to a random one, no memory, at most 50 hops, success within 0.02 m. Vectors have 8
+dimensions where no number is given, from the small encoder; VAE 2-d is the paper's, a ResNet18. FVI is fitted value
+iteration, SPTM the local metric taken as distance. VAE and contrastive learn from the 10,000 frames in every block.
+Isomap sees all distances of the graph at once and no image, so it has no answer for an unseen frame. True Euclidean and
+true geodesic (around walls) read positions; where a graph has holes, even the true way leads into dead ends. A method's
+seconds hold its walks and, where no earlier row had trained it, its training; not the shared graph. Blocks:
 `fitted`  the graph of 1,000 fresh frames; the map is fitted to it.
 `unseen`  the same graph; the map is fitted to the other 10,000 frames.
 `large`   the graph of these 10,000 frames; the map is fitted to it.
@@ -41,9 +43,9 @@ from plan2vec.results.settings import Settings, timed
 NAME, TITLE = "table1", "Table 1: planning success in the three rooms"
 DOMAINS = ("open", "table", "c-maze")
 PAPER = {
-    "plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7), "random network": (3.2, 3.5, 4.7),
-    "random scores": (3.2, 3.5, 4.7), "paper's networks": (90.0, 76.4, 80.2),
-}  # fmt: skip
+    "plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
+    "random network": (3.2, 3.5, 4.7), "random scores": (3.2, 3.5, 4.7), "paper's networks": (90.0, 76.4, 80.2)
+}
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,25 @@ class Block:
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network", "pixels")
 SANITY = ("random scores", "exact graph distance", "true Euclidean", "true geodesic")
 BLOCKS = {
-    "fitted": Block("1,000 fresh frames, the map fitted to them", "small", "small",
-                    ("plan2vec", "plan2vec 2-d", "plan2vec FVI", *BASELINES, "isomap", *SANITY)),
-    "unseen": Block("the same 1,000 frames, unseen: the map fitted to 10,000 others", "large", "small",
-                    ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)),
-    "large": Block("10,000 frames planned on themselves", "large", "large", ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)),
-    "paper": Block("10,000 frames planned on themselves, the paper's networks", "large", "large", ("paper's networks",)),
-    "oracle": Block("the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them", "oracle", "oracle",
-                    ("plan2vec", "isomap", *SANITY)),
-}  # fmt: skip
+    "fitted": Block(
+        "1,000 fresh frames, the map fitted to them", "small", "small",
+        ("plan2vec", "plan2vec 2-d", "plan2vec FVI", *BASELINES, "isomap", *SANITY)
+    ),
+    "unseen": Block(
+        "the same 1,000 frames, unseen: the map fitted to 10,000 others", "large", "small",
+        ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)
+    ),
+    "large": Block(
+        "10,000 frames planned on themselves", "large", "large", ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)
+    ),
+    "paper": Block(
+        "10,000 frames planned on themselves, the paper's networks", "large", "large", ("paper's networks",)
+    ),
+    "oracle": Block(
+        "the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them", "oracle", "oracle",
+        ("plan2vec", "isomap", *SANITY)
+    )
+}
 METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in block.methods))
 
 
@@ -144,7 +156,9 @@ def measure_paper(scene: MazeScene) -> dict[str, float | None]:
     site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
     distance = scene.train_map(site, config).on(site.frames)
     exact = site.success(site.exact_distance(scene.device))
-    return {"success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact} | site.numbers
+    return {
+        "success": site.success(distance), "spearman_true": site.agreement(distance), "success_exact": exact
+    } | site.numbers
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -155,24 +169,30 @@ def table(rows: list[Row]) -> list[str]:
         rooms = in_order(part, "domain", DOMAINS)
         header = ["method"] + [words for room in rooms for words in (f"{room_title(room)}, success %", "paper")]
         body = [
-            [method]
-            + [words for room in rooms for words in (cell(values(part, method=method, domain=room), 100), paper_words(method, room))]
-            for method in in_order(part, "method", METHODS)
+            [method] + [
+                words for room in rooms
+                for words in (cell(values(part, method=method, domain=room), 100), paper_words(method, room))
+            ] for method in in_order(part, "method", METHODS)
         ]
         lines += [f"**{BLOCKS[name].words}**", "", *markdown(header, body)]
     return lines + graph_table(select(rows, method="graph"))
 
 
 def graph_table(rows: list[Row]) -> list[str]:
-    """What the graphs are like; false edges are closures that truly join places farther apart than three of the longest steps."""
+    """What the graphs are like; false edges are closures that truly join places farther apart than three of the longest
+    steps.
+    """
     if not rows:
         return []
     header = ["graph", "room", "radius, steps", "degree", "parts", "share of the largest", "false edges, share"]
-    metrics = (("radius", 2), ("degree", 1), ("num_components", 1), ("largest_component_share", 3), ("false_edge_share", 5))
+    metrics = (
+        ("radius", 2), ("degree", 1), ("num_components", 1), ("largest_component_share", 3), ("false_edge_share", 5)
+    )
     body = [
-        [block, room_title(room)] + [cell(values(rows, frames=block, domain=room, metric=metric), 1, digits) for metric, digits in metrics]
-        for block in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", DOMAINS)
-    ]  # fmt: skip
+        [block, room_title(room)] + [
+            cell(values(rows, frames=block, domain=room, metric=metric), 1, digits) for metric, digits in metrics
+        ] for block in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", DOMAINS)
+    ]
     return markdown(header, body)
 
 

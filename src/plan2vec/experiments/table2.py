@@ -1,15 +1,16 @@
-"""Claim: on the streets of a city a memoryless walker led by the map reaches its goal; led by true GPS positions it often does not.
+"""Claim: on the streets of a city a memoryless walker led by the map reaches its goal; led by true GPS positions it
+often does not.
 
 Command: plan2vec reproduce table2 --street-graph touchdown_graph.npz        Cost: 110 minutes on one H200
-Expected (success %, Tiny / Small / Medium / Large): plan2vec at least 98 / 95 / 95 / 95 (the paper's: 92.2 / 57.2 / 51.4 / -; exact
-distance: 100), above every baseline and true GPS (on Tiny level with Isomap); accuracy of the local metric without near pairs at least
-99 %; unseen / seen success at least 0.9.
+Expected (success %, Tiny / Small / Medium / Large): plan2vec at least 98 / 95 / 95 / 95 (the paper's: 92.2 / 57.2 /
+51.4 / -; exact distance: 100), above every baseline and true GPS (on Tiny level with Isomap); accuracy of the local
+metric without near pairs at least 99 %; unseen / seen success at least 0.9.
 
-Rendered views on the panorama graph of Manhattan, cut by the paper's boxes, or on a generated city (the titles say which); no imagery
-of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks a seed: hop to the neighbour of least D, with probability
-0.05 to a random one, no memory; success within two steps (20 m) of the goal. Rule `50 hops`: goals within 50 hops, at most twice the
-hops of the shortest path + 10. Rule `15 hops` (the authors' code): goals within 15 hops, at most 20 hops. Random scores are drawn anew
-at every hop: a walk by chance. Blocks:
+Rendered views on the panorama graph of Manhattan, cut by the paper's boxes, or on a generated city (the titles say
+which); no imagery of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks a seed: hop to the
+neighbour of least D, with probability 0.05 to a random one, no memory; success within two steps (20 m) of the goal.
+Rule `50 hops`: goals within 50 hops, at most twice the hops of the shortest path + 10. Rule `15 hops` (the authors'
+code): goals within 15 hops, at most 20 hops. Random scores are drawn anew at every hop: a walk by chance. Blocks:
 `views`   a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
 `visits`  no two visits are alike (noise, exposure, heading); each is a node of its own; frames changed at random in training.
 `unseen`  the map is fitted to three passes of such visits; start and goal are images of the fourth. `seen`: of the first three.
@@ -67,15 +68,17 @@ FREE: dict[str, str] = {"relative errors": "relative", "Sammon's stress": "sammo
 FREE_UPDATES = 500
 METHODS = tuple(dict.fromkeys(method for methods in BLOCKS.values() for method in methods))
 BLOCK_WORDS = {
-    "views": "a node is a view", "visits": "every noisy visit is a node", "unseen": "start and goal of a pass never seen",
-    "small": "a node is a view, both networks small", "paper": "a node is a view, the map by the paper's network and settings",
-    "free": "free vectors of the views on the true network, by loss",
-}  # fmt: skip
+    "views": "a node is a view", "visits": "every noisy visit is a node",
+    "unseen": "start and goal of a pass never seen", "small": "a node is a view, both networks small",
+    "paper": "a node is a view, the map by the paper's network and settings",
+    "free": "free vectors of the views on the true network, by loss"
+}
 PAPER = {
-    "plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None), "paper's settings": (92.2, 57.2, 51.4, None),
-    "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None), "random network": (19.9, 12.0, 12.7, None),
-    "random scores": (19.9, 12.0, 12.7, None), "true GPS": (None, 73.0, 73.0, None),
-}  # fmt: skip
+    "plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
+    "paper's settings": (92.2, 57.2, 51.4, None), "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None),
+    "random network": (19.9, 12.0, 12.7, None), "random scores": (19.9, 12.0, 12.7, None),
+    "true GPS": (None, 73.0, 73.0, None)
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
                 yield from run_block(settings, scene, name, setting, methods)
 
 
-def run_block(settings: Settings, scene: StreetScene, name: str, setting: dict, methods: list[str]) -> Iterator[list[Row]]:
+def run_block(
+    settings: Settings, scene: StreetScene, name: str, setting: dict, methods: list[str]
+) -> Iterator[list[Row]]:
     if name == "unseen":
         metrics, seconds = timed(measure_unseen, scene)
         for method in methods:
@@ -145,7 +150,8 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
     if method == "exact graph distance":
         return site.scores(site.exact_distance(scene.device))
     if method == "isomap":
-        dim = min(scene.config.dim, len(site.view) // 2)  # of so few nodes the other half of the eigenvalues is negative
+        # of so few nodes the other half of the eigenvalues is negative
+        dim = min(scene.config.dim, len(site.view) // 2)
         return site.scores(fit_isomap(site.graph, dim).on(site.frames))
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
@@ -155,7 +161,9 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
 
 
 def measure_free(scene: StreetScene, loss: str) -> dict[str, float | None]:
-    """Vectors that no network has to find in pictures, as many numbers and the head as of our maps, on the true network."""
+    """Vectors that no network has to find in pictures, as many numbers and the head as of our maps, on the true
+    network.
+    """
     site, config = scene.true_site, scene.config
     lengths = distances_from(site.graph, np.arange(len(site.view)))
     head = make_head(config.head, config.norm_order, config.dim)
@@ -179,13 +187,17 @@ def some_frames(sequences: Sequences, numbers: np.ndarray) -> Sequences:
     """A part of the recordings that cuts no sequence."""
     assert sequences.position is not None and sequences.step_length is not None
     return replace(
-        sequences, frames=sequences.frames[numbers], sequence=sequences.sequence[numbers], position=sequences.position[numbers],
-        step_length=sequences.step_length[numbers],
-    )  # fmt: skip
+        sequences, frames=sequences.frames[numbers], sequence=sequences.sequence[numbers],
+        position=sequences.position[numbers], step_length=sequences.step_length[numbers]
+    )
 
 
-def asked_about(scene: StreetScene, site: StreetSite, between: Distance, numbers: np.ndarray) -> dict[str, float | None]:
-    """Success of walks on the site from where an image is found on the map to another image, both among `numbers` of the frames."""
+def asked_about(
+    scene: StreetScene, site: StreetSite, between: Distance, numbers: np.ndarray
+) -> dict[str, float | None]:
+    """Success of walks on the site from where an image is found on the map to another image, both among `numbers` of
+    the frames.
+    """
     rule, view = RULES["success"], scene.visited
     rng = rng_at(scene.seed, 72)
     starts, goals = rng.choice(numbers, size=(2, 100 * site.episodes))
@@ -195,15 +207,16 @@ def asked_about(scene: StreetScene, site: StreetSite, between: Distance, numbers
     entry, target = locate(site, between, starts), locate(site, between, goals)
     xy = scene.streets.xy
     walks = walk_many(
-        site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)), site.allowed_hops(rule, entry, target),
-        rule.epsilon, False, lambda nodes, tasks: np.linalg.norm(xy[view[nodes]] - xy[view[goals[tasks]]], axis=1) < rule.radius, rng,
-    )  # fmt: skip
+        site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
+        site.allowed_hops(rule, entry, target), rule.epsilon, False, lambda nodes,
+        tasks: np.linalg.norm(xy[view[nodes]] - xy[view[goals[tasks]]], axis=1) < rule.radius, rng
+    )
     first, second = rng.choice(numbers, size=(2, 20_000))
     agreement = rank_agreement(between(first, second), scene.truth.metres[view[first], view[second]])
     return {
         "success": walks.arrived.mean(), "spearman_true": agreement,
         "located": np.mean(scene.truth.hops[view[entry], view[starts]] <= 2),
-    }  # fmt: skip
+    }
 
 
 def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarray:
@@ -215,18 +228,25 @@ def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarra
 
 
 def paper_config(scene: StreetScene) -> Config:
-    """The paper's network, latent, norm, scaling and number of epochs; an epoch's 160 pairs are one update of 16 x 16."""
+    """The paper's network, latent, norm, scaling and number of epochs; an epoch's 160 pairs are one update of 16 x 16.
+    """
     paper = PAPER_SETTINGS[scene.domain]
     embedding = EmbeddingConfig(
-        num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4, goals_per_round=paper.batch_size,
-        learning_rate=PAPER_LEARNING_RATE, target_scale=1 / (STEP_DEGREES * paper.scaling),
-    )  # fmt: skip
+        num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
+        goals_per_round=paper.batch_size, learning_rate=PAPER_LEARNING_RATE,
+        target_scale=1 / (STEP_DEGREES * paper.scaling)
+    )
     encoder = "small" if scene.size.is_smoke else "resnet18"
-    return replace(scene.config, dim=2, head="lp", encoder=encoder, norm_order=paper.norm_order, embedding=scene.size.shorten(embedding))
+    return replace(
+        scene.config, dim=2, head="lp", encoder=encoder, norm_order=paper.norm_order,
+        embedding=scene.size.shorten(embedding)
+    )
 
 
 def table(rows: list[Row]) -> list[str]:
-    """For each network and block: success in per cent by both rules beside the paper's; then the graphs and the settings."""
+    """For each network and block: success in per cent by both rules beside the paper's; then the graphs and the
+    settings.
+    """
     lines = []
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):
@@ -244,32 +264,41 @@ def success_table(rows: list[Row], block: str) -> list[str]:
     for domain in domains:
         header += [f"{TITLES[domain]}, {words}" for _, words in shown] + ["paper"]
     body = [
-        [method] + [text for domain in domains for text in (*cells_of(rows, domain, method, metrics), paper_words(method, domain))]
-        for method in in_order(rows, "method", BLOCKS[block]) if method != "graph"
-    ]  # fmt: skip
+        [method] + [
+            text for domain in domains
+            for text in (*cells_of(rows, domain, method, metrics), paper_words(method, domain))
+        ] for method in in_order(rows, "method", BLOCKS[block]) if method != "graph"
+    ]
     return markdown(header, body)
 
 
 def cells_of(rows: list[Row], domain: str, method: str, metrics: list[str]) -> list[str]:
     part = select(rows, domain=domain, method=method)
-    return [cell(values(part, metric=metric), *((1, 3) if metric == "spearman_true" else (100, 1))) for metric in metrics]
+    return [
+        cell(values(part, metric=metric), *((1, 3) if metric == "spearman_true" else (100, 1))) for metric in metrics
+    ]
 
 
 def graph_table(rows: list[Row]) -> list[str]:
-    """Graphs and local metric; `missed` links of the network join no two nodes, false closures join views more than 30 m apart."""
+    """Graphs and local metric; `missed` links of the network join no two nodes, false closures join views more than 30
+    m apart.
+    """
     shown = (
-        ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1), ("num_closures", "closures", 1, 0),
-        ("num_false", "false ones", 1, 1), ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
+        ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1),
+        ("num_closures", "closures", 1, 0), ("num_false", "false ones", 1, 1),
+        ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
         ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
-        ("test_accuracy", "held out", 100, 2),
-    )  # fmt: skip
+        ("test_accuracy", "held out", 100, 2)
+    )
     if not rows:
         return []
     body = [
-        [block, TITLES[domain]]
-        + [cell(values(rows, block=block, domain=domain, metric=metric), factor, digits) for metric, _, factor, digits in shown]
-        for block in in_order(rows, "block", BLOCKS) for domain in in_order(select(rows, block=block), "domain", DOMAINS)
-    ]  # fmt: skip
+        [block, TITLES[domain]] + [
+            cell(values(rows, block=block, domain=domain, metric=metric), factor, digits) for metric, _, factor,
+            digits in shown
+        ] for block in in_order(rows, "block", BLOCKS)
+        for domain in in_order(select(rows, block=block), "domain", DOMAINS)
+    ]
     return markdown(["graph", "part", *(words for _, words, _, _ in shown)], body)
 
 
@@ -279,11 +308,12 @@ def settings_table(domains: list[str]) -> list[str]:
     pairs = [(PAPER_SETTINGS[domain], street_config(domain, 0)) for domain in domains]
     lines = {
         "scaling": [(f"{p.scaling:g} x degrees", "mean path = 1") for p, _ in pairs],
-        "epochs / updates": [(f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {pairs_of(c)} pairs") for p, c in pairs],
-        "searches": [(f"{p.batch_size} an epoch", "all") for p, _ in pairs],
+        "epochs / updates": [
+            (f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {pairs_of(c)} pairs") for p, c in pairs
+        ], "searches": [(f"{p.batch_size} an epoch", "all") for p, _ in pairs],
         "learning rate": [(f"{p.learning_rate:g}", f"{c.embedding.learning_rate:g}") for p, c in pairs],
         "norm, dimensions": [(f"l^{p.norm_order:g}, 2", f"squared l^2, {c.dim}") for p, c in pairs],
-        "network": [("ResNet18", c.encoder) for _, c in pairs],
+        "network": [("ResNet18", c.encoder) for _, c in pairs]
     }
     return markdown(header, [[name, *(words for pair in line for words in pair)] for name, line in lines.items()])
 

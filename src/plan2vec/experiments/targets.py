@@ -1,11 +1,13 @@
-"""Claim: whole plans are all that is needed as targets: short bootstraps from D are worse, longer ones and searches led by D no better.
+"""Claim: whole plans are all that is needed as targets: short bootstraps from D are worse, longer ones and searches led
+by D no better.
 
 Command: plan2vec reproduce targets        Cost: 14 minutes on one H200
 Expected: full at least as good as every other row. The paper argues for long plans as targets, without a table.
 
-The graph of 1,000 fresh frames of Table 1 (block `fitted`). `full`: exact path lengths (equation 6). `bootstrapped h`: the first
-h hops of the shortest path, then D as it was when the round began (equation 7), 12 rounds. `heuristic`: Algorithm 1 to the
-letter, A* led by D itself from a random start to each goal, every node of a found path a target, 12 rounds. `full` needs 2 rounds.
+The graph of 1,000 fresh frames of Table 1 (block `fitted`). `full`: exact path lengths (equation 6). `bootstrapped h`:
+the first h hops of the shortest path, then D as it was when the round began (equation 7), 12 rounds. `heuristic`:
+Algorithm 1 to the letter, A* led by D itself from a random start to each goal, every node of a found path a target, 12
+rounds. `full` needs 2 rounds.
 """
 
 from collections.abc import Iterator
@@ -39,7 +41,9 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 
 def measure(scene: MazeScene, method: str) -> dict:
     site = scene.small
-    distance = scene.train_map(site, replace(scene.config, embedding=stage_of(scene.config.embedding, method))).on(site.frames)
+    distance = scene.train_map(
+        site, replace(scene.config, embedding=stage_of(scene.config.embedding, method))
+    ).on(site.frames)
     error = map_numbers(site.graph, distance, rng_at(scene.seed, 65), site.graph.shape[0])["embedding_error"]
     return {"success": site.success(distance), "embedding_error": error, "spearman_true": site.agreement(distance)}
 

@@ -1,13 +1,15 @@
-"""Claim: fitted value iteration walks as well as amortized search where its targets add up four hops and k is 1 to 3, in about ten times
-the time; with one-hop targets it fails in the C-Maze, and looking farther ahead while it learns does not mend that.
+"""Claim: fitted value iteration walks as well as amortized search where its targets add up four hops and k is 1 to 3,
+in about ten times the time; with one-hop targets it fails in the C-Maze, and looking farther ahead while it learns does
+not mend that.
 
 Command: plan2vec reproduce value-iteration        Cost: 50 minutes on one H200
-Expected: amortized at least 97 % with a narrow range (the paper on value iteration: "unstable", "training stability improves with
-larger k", without numbers; no such improvement is seen here).
+Expected: amortized at least 97 % with a narrow range (the paper on value iteration: "unstable", "training stability
+improves with larger k", without numbers; no such improvement is seen here).
 
-The graph of 1,000 fresh frames of Table 1 (block `fitted`). k: hops that the walker looks ahead *while it learns*; all walk with
-one hop at the end, by Table 1's rule. Targets: hops that are added up before the target network takes over (the default is 4). The
-quartiles over seeds and the worst seed show how stable it is. Seconds: training and walks, on a machine that other runs shared.
+The graph of 1,000 fresh frames of Table 1 (block `fitted`). k: hops that the walker looks ahead *while it learns*; all
+walk with one hop at the end, by Table 1's rule. Targets: hops that are added up before the target network takes over
+(the default is 4). The quartiles over seeds and the worst seed show how stable it is. Seconds: training and walks, on a
+machine that other runs shared.
 """
 
 from collections.abc import Iterator
@@ -32,7 +34,9 @@ AMORTIZED = 0  # its place among the lookaheads
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in maze_scenes(settings, DOMAINS):
         for method in settings.chosen("methods", tuple(METHODS)):
-            depths = [AMORTIZED] if method == "amortized" else [int(block) for block in settings.chosen("blocks", BLOCKS)]
+            depths = [AMORTIZED] if method == "amortized" else [
+                int(block) for block in settings.chosen("blocks", BLOCKS)
+            ]
             for depth in depths:
                 if scene.lacks(settings, NAME, {"lookahead": depth}, method):
                     metrics, seconds = timed(measure, scene, scene.small, depth, METHODS[method])
@@ -51,11 +55,16 @@ def measure(scene: MazeScene, site: Site, depth: int, target_hops: int) -> dict[
 def table(rows: list[Row]) -> list[str]:
     """Success, its quartiles over seeds and the worst of them, and the time a map took."""
     rooms = in_order(rows, "domain", DOMAINS)
-    header = ["variant"] + [words for room in rooms for words in (f"{room_title(room)}, success %", "quartiles", "worst")] + ["seconds"]
+    header = ["variant"] + [
+        words for room in rooms for words in (f"{room_title(room)}, success %", "quartiles", "worst")
+    ] + ["seconds"]
     body = []
     for method, depth in variants(rows):
         samples = [100 * values(rows, domain=room, method=method, lookahead=depth, metric="success") for room in rooms]
-        cells = [words for sample in samples for words in (cell(sample), quartiles(sample), f"{sample.min():.1f}" if len(sample) else "-")]
+        cells = [
+            words for sample in samples
+            for words in (cell(sample), quartiles(sample), f"{sample.min():.1f}" if len(sample) else "-")
+        ]
         body.append([named(method, depth), *cells, f"{mean_seconds(rows, method, depth):.0f}"])
     return [*markdown(header, body), advice(rows), ""]
 
@@ -86,7 +95,10 @@ def advice(rows: list[Row]) -> str:
     means = {one: values(rows, method=one[0], lookahead=one[1], metric="success").mean() for one in variants(rows)}
     good = [one for one in means if means[one] >= max(means.values()) - 0.01]
     chosen = min(good, key=lambda one: mean_seconds(rows, *one))
-    also = f"; within one per cent of it: {', '.join(named(*one) for one in good if one != chosen)}" if len(good) > 1 else ""
+    also = (
+        f"; within one per cent of it: {', '.join(named(*one) for one in good if one != chosen)}" if len(good) > 1
+        else ""
+    )
     return f"Use: {named(*chosen)}, the fastest of the best ({100 * means[chosen]:.1f} %{also})."
 
 
@@ -101,7 +113,9 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
             for depth in depths:
                 seen = 100 * values(part, method=method, lookahead=depth)
                 ax.plot(np.full(len(seen), depth + 0.08 * look), seen, ".", color=LOOKS[look][0], markersize=4)
-            curve(ax, part, "lookahead", depths, look, f"{method} (dots: seeds, band: 95 % interval)", 100, method=method)
+            curve(
+                ax, part, "lookahead", depths, look, f"{method} (dots: seeds, band: 95 % interval)", 100, method=method
+            )
         amortized = values(part, lookahead=AMORTIZED)
         if len(amortized):
             ax.axhline(100 * amortized.mean(), color="#0072B2", label="amortized (band: quartiles)")

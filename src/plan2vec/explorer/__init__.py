@@ -1,4 +1,5 @@
-"""The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore] (Dash, Plotly).
+"""The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore] (Dash,
+Plotly).
 
 session.py     the model and what the page asks of it           page.py        what stands where
 plans.py       the exact shortest path                          callbacks.py   what changes when
@@ -13,7 +14,8 @@ from pathlib import Path
 
 
 def explore(
-    run: Path, host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, device: str = "auto", encoder: str | None = None
+    run: Path, host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, device: str = "auto",
+    encoder: str | None = None
 ) -> None:
     """Serve the page of a run folder, finished or still being fitted, until interrupted; port 0 takes a free one."""
     if find_spec("dash") is None or find_spec("plotly") is None:

@@ -1,4 +1,5 @@
-"""What changes when. The server answers with what is new only; lines over the points are drawn by assets/explorer.js."""
+"""What changes when. The server answers with what is new only; lines over the points are drawn by assets/explorer.js.
+"""
 
 import base64
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from plan2vec.explorer.page import (
     neighbor_list,
     plot_of,
     summary,
-)  # fmt: skip
+)
 from plan2vec.explorer.session import Session
 from plan2vec.explorer.view import from_query
 from plan2vec.planner import METHODS, Plan
@@ -36,14 +37,16 @@ def add_callbacks(app: Dash, session: Session) -> None:
     """Connect the page to the session."""
     answers: tuple[Callable[[Dash, Session], None], ...] = (
         _address, _draw, _draw_room, _plan, _compare, _neighbors, _closures, _judge, _upload,
-    )  # fmt: skip
+    )
     for add in answers:
         add(app, session)
     _add_scripts(app)
 
 
 def _add_scripts(app: Dash) -> None:
-    """What the browser does by itself. A click leads to one request, for the plan: `valued` and `near` pass on what is looked at only."""
+    """What the browser does by itself. A click leads to one request, for the plan: `valued` and `near` pass on what is
+    looked at only.
+    """
     kept = [Input(name, "value") for name in ("start", "goal", "method", "color", "axes")]
     looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
     scripts = {
@@ -56,7 +59,9 @@ def _add_scripts(app: Dash) -> None:
         "near": (Output("near", "data"), [*looked_at, Input("judged", "data")]),
     }
     for name, (output, inputs) in scripts.items():
-        app.clientside_callback(ClientsideFunction("explorer", name), output, inputs, prevent_initial_call=name == "address")
+        app.clientside_callback(
+            ClientsideFunction("explorer", name), output, inputs, prevent_initial_call=name == "address"
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- view
@@ -68,11 +73,14 @@ def _address(app: Dash, session: Session) -> None:
     @app.callback(
         [*(Output(name, "value") for name in names), Output("message", "children", allow_duplicate=True)], Input("address", "search"),
         prevent_initial_call="initial_duplicate",
-    )  # fmt: skip
+    )
     def read_address(search: str | None) -> list[Any]:
         """Only what differs from the view that stands there: every value that is set asks the server again."""
         view, complaint = from_query(search or "", session.default)
-        changed = [value if value != usual else no_update for value, usual in zip(astuple(view), astuple(session.default), strict=True)]
+        changed = [
+            value if value != usual else no_update for value,
+            usual in zip(astuple(view), astuple(session.default), strict=True)
+        ]
         return [*changed, "goal" if view.start and not view.goal else no_update, complaint or no_update]
 
 
@@ -80,7 +88,7 @@ def _draw(app: Dash, session: Session) -> None:
     @app.callback(
         Output("map", "figure"), Output("map-words", "children"), Output("shown", "data"), Input("color", "value"), Input("axes", "value"),
         Input("valued", "data"), Input("judged", "data"), State("goal", "value"), State("shown", "data"), prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def draw(color: str, axes: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
         now = {"color": color, "axes": axes}
         if axes != shown["axes"]:
@@ -99,7 +107,7 @@ def _draw_room(app: Dash, session: Session) -> None:
     @app.callback(
         Output("room-place", "children"), Input("painted", "data"), State("color", "value"), State("goal", "value"),
         prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def place_room(painted: bool, color: str, goal: str) -> Graph:
         """After the map, which a person waits for."""
         return plot_of("room", room_figure(scene, marker_of(session, color, _number_or_none(session, goal))))
@@ -107,7 +115,7 @@ def _draw_room(app: Dash, session: Session) -> None:
     @app.callback(
         Output("room", "figure"), Input("color", "value"), Input("valued", "data"), Input("judged", "data"), State("goal", "value"),
         prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def recolor_room(color: str, valued: object, judged: object, goal: str) -> Patch:
         if "color.value" not in ctx.triggered_prop_ids and not _depends(color):
             raise PreventUpdate
@@ -141,7 +149,7 @@ def _plan(app: Dash, session: Session) -> None:
         Output("plan", "data"), Output("strip", "children"), Output("summary", "children"), Output("message", "children"),
         Output("start-image", "src"), Output("goal-image", "src"),
         Input("start", "value"), Input("goal", "value"), Input("method", "value"), Input("judged", "data"), prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def plan(start: str, goal: str, method: str, judged: dict | None) -> tuple:
         (first, complaint), (last, second_complaint) = _end(session, start, "start"), _end(session, goal, "goal")
         images = [frame_address(number) if number is not None else "" for number in (first, last)]
@@ -176,7 +184,10 @@ def overlay_data(plans: list[Plan], method: str) -> dict[str, Any]:
     """The frames that the chosen method touched, as the bytes of int32, and the ways of the other methods."""
     (chosen,) = (plan for plan in plans if plan.method == method)
     touched = np.fromiter(sorted(chosen.touched), np.int32, len(chosen.touched))
-    others = [{"nodes": plan.nodes, "color": METHOD_COLORS[plan.method]} for plan in plans if plan is not chosen and plan.nodes]
+    others = [
+        {"nodes": plan.nodes, "color": METHOD_COLORS[plan.method]} for plan in plans
+        if plan is not chosen and plan.nodes
+    ]
     task = {"start": chosen.start, "goal": chosen.goal, "method": method}
     return task | {"touched": base64.b64encode(touched.data).decode("ascii"), "others": others}
 
@@ -211,8 +222,9 @@ def _judge(app: Dash, session: Session) -> None:
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
     """Carry out a verdict on a pair "first-second"; the message says what came of it."""
     done = {
-        "strike": "struck. Plans avoid it; the map follows with `plan2vec closures RUN --update`", "keep": "kept", "undo": "forgotten",
-    }  # fmt: skip
+        "strike": "struck. Plans avoid it; the map follows with `plan2vec closures RUN --update`", "keep": "kept",
+        "undo": "forgotten"
+    }
     try:
         first, second = (session.number(text, "frame") for text in pair.split("-", 1))
         if verdict not in done:
@@ -231,7 +243,7 @@ def _upload(app: Dash, session: Session) -> None:
             Output(name, "value", allow_duplicate=True), Output("next", "value", allow_duplicate=True),
             Output("message", "children", allow_duplicate=True), Output(f"upload-{name}", "contents"),
             Input(f"upload-{name}", "contents"), prevent_initial_call=True,
-        )  # fmt: skip
+        )
         def upload(contents: str | None, name: str = name, following: str = following) -> tuple:
             if not contents:
                 raise PreventUpdate

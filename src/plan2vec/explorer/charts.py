@@ -1,4 +1,5 @@
-"""Frames as points: where they lie, their colours, as plain Plotly figures with their numbers in compact binary form."""
+"""Frames as points: where they lie, their colours, as plain Plotly figures with their numbers in compact binary form.
+"""
 
 import base64
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ NUM_CELLS = 12  # colours along each axis of the room
 TITLES = {
     "time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
     "component": "part of the graph (0 is the largest, 7 and smaller)",
-}  # fmt: skip
+}
 Scale = list[list[float | str]]
 
 
@@ -32,7 +33,8 @@ def map_places(vectors: np.ndarray, num_axes: int) -> Places:
     if dim <= num_axes:
         place = np.pad(vectors, ((0, 0), (0, num_axes - dim)))
         return Places(
-            place.astype(np.float32), [f"coordinate {k + 1} (steps)" for k in range(num_axes)], f"the {dim}-d latent itself, no projection"
+            place.astype(np.float32), [f"coordinate {k + 1} (steps)" for k in range(num_axes)],
+            f"the {dim}-d latent itself, no projection"
         )
     centred = vectors.astype(np.float64) - vectors.mean(axis=0)
     variance, axes = np.linalg.eigh(centred.T @ centred)  # ascending
@@ -57,8 +59,10 @@ def map_figure(session: Session, axes: str, marker: dict) -> dict:
 def room_figure(scene: Scene, marker: dict) -> dict:
     """The true positions, with walls where the domain knows them."""
     walls = [
-        {"type": "rect", "x0": x_min, "x1": x_max, "y0": y_min, "y1": y_max, "layer": "below", "fillcolor": "#bbb", "line": {"width": 0}}
-        for x_min, x_max, y_min, y_max in scene.walls
+        {
+            "type": "rect", "x0": x_min, "x1": x_max, "y0": y_min, "y1": y_max, "layer": "below", "fillcolor": "#bbb",
+            "line": {"width": 0}
+        } for x_min, x_max, y_min, y_max in scene.walls
     ]
     layout = _layout("room") | _flat_axes(scene.labels) | {"shapes": walls}
     x_min, x_max, y_min, y_max = scene.extent
@@ -84,8 +88,9 @@ def _spatial_overlays() -> list[dict]:
 def _layout(revision: str) -> dict:
     return {
         "uirevision": revision, "hovermode": "closest", "dragmode": "pan", "showlegend": False, "plot_bgcolor": "#fff",
-        "margin": {"l": 52, "r": 8, "t": 8, "b": 42}, "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#1c1c1c"},
-    }  # fmt: skip
+        "margin": {"l": 52, "r": 8, "t": 8, "b": 42},
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#1c1c1c"}
+    }
 
 
 def _flat_axes(labels: tuple[str, str] | list[str]) -> dict:
@@ -98,7 +103,9 @@ def _flat_axes(labels: tuple[str, str] | list[str]) -> dict:
 def typed(array: np.ndarray) -> dict:
     """An array as Plotly's typed array: its bytes instead of text, about a third of the size and quickly read."""
     kinds = {"float32": "f4", "int32": "i4"}
-    return {"dtype": kinds[array.dtype.name], "bdata": base64.b64encode(np.ascontiguousarray(array).data).decode("ascii")}
+    return {
+        "dtype": kinds[array.dtype.name], "bdata": base64.b64encode(np.ascontiguousarray(array).data).decode("ascii")
+    }
 
 
 # ---------------------------------------------------------------------------------------------------- colours
@@ -112,9 +119,13 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
         values, scale = _place_cells(session.room.place)
         return _marker(values, scale, (0, NUM_CELLS**2 - 1), None)
     if color in ("sequence", "component"):
-        label = np.unique(session.sequences.sequence, return_inverse=True)[1] if color == "sequence" else session.parts()
+        label = np.unique(
+            session.sequences.sequence, return_inverse=True
+        )[1] if color == "sequence" else session.parts()
         shown = label % len(PALETTE) if color == "sequence" else np.minimum(label, len(PALETTE) - 1)
-        return _marker(shown, _steps(PALETTE), (-0.5, len(PALETTE) - 0.5), TITLES[color] if color == "component" else None)
+        return _marker(
+            shown, _steps(PALETTE), (-0.5, len(PALETTE) - 0.5), TITLES[color] if color == "component" else None
+        )
     if color == "distance" and goal is not None:
         values = session.model.distance_between(np.arange(session.num_frames), goal)
     else:
@@ -125,7 +136,9 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
 def _marker(values: np.ndarray, scale: Scale | str, limits: tuple[float, float], title: str | None) -> dict:
     bar = {"title": {"text": title, "side": "right"}, "thickness": 12, "len": 0.9}
     shown = {"showscale": True, "colorbar": bar} if title else {"showscale": False}
-    return {"color": typed(values.astype(np.float32)), "colorscale": scale, "cmin": limits[0], "cmax": limits[1], **shown}
+    return {
+        "color": typed(values.astype(np.float32)), "colorscale": scale, "cmin": limits[0], "cmax": limits[1], **shown
+    }
 
 
 def _steps(colors: tuple[str, ...] | list[str]) -> Scale:
@@ -135,7 +148,8 @@ def _steps(colors: tuple[str, ...] | list[str]) -> Scale:
 
 
 def _place_cells(place: np.ndarray) -> tuple[np.ndarray, Scale]:
-    """(n,) the cell of a grid over the room that a frame lies in, and a colour for each cell, as the report has them."""
+    """(n,) the cell of a grid over the room that a frame lies in, and a colour for each cell, as the report has them.
+    """
     low, high = place.min(axis=0), place.max(axis=0)
     cell = np.minimum((place - low) / np.maximum(high - low, 1e-12) * NUM_CELLS, NUM_CELLS - 1).astype(int)  # (n, 2)
     y, x = np.divmod(np.arange(NUM_CELLS**2), NUM_CELLS)

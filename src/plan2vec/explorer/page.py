@@ -20,8 +20,9 @@ DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other 
 PANELS = ("methods", "neighbours", "closures")
 STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "addressed", "painted", "valued", "near")
 GRAPH: Any = {
-    "plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"],
-}  # fmt: skip
+    "plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d"]
+}
 REFIT = "A struck closure leaves the graph, and so every plan, at once. The map itself follows with `plan2vec closures RUN --update`."
 
 
@@ -30,7 +31,9 @@ def page(session: Session) -> html.Div:
     dim = session.model.vectors.shape[1]
     facts = f"{session.sequences.source}: {session.num_frames:,} frames, {dim}-d map, {session.model.graph.nnz:,} directed edges"
     usual, rooms = session.default, [_plot("room", "True positions", "", None)] if session.room else []
-    figure, words = map_figure(session, usual.axes, marker_of(session, usual.color, None)), map_words(session, usual.axes)
+    figure, words = map_figure(
+        session, usual.axes, marker_of(session, usual.color, None)
+    ), map_words(session, usual.axes)
     message = html.Div(id="message", role="status", **_aria("live", "polite"))
     strip = html.Div(id="strip", tabIndex=0, role="region", **_aria("label", "film strip of the plan"))
     return html.Div([
@@ -43,7 +46,7 @@ def page(session: Session) -> html.Div:
                   className="with-room" if rooms else "without-room"),
         html.Section([html.Div(HELP, id="summary"), strip], className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
-    ], id="page")  # fmt: skip
+    ], id="page")
 
 
 def _aria(name: str, value: str) -> dict[str, Any]:
@@ -53,13 +56,23 @@ def _aria(name: str, value: str) -> dict[str, Any]:
 
 def _end_control(name: str) -> html.Div:
     """Start or goal: its picture, a field to type a frame, a button to upload an image."""
-    upload = dcc.Upload(html.Button("image...", title=f"upload an image as {name}, up to 8 MB"), id=f"upload-{name}", accept="image/*")
-    return html.Div([
-        html.Img(id=f"{name}-image", alt=f"{name} frame", className="thumb"),
-        html.Div([html.Label(name, htmlFor=name),
-                  dcc.Input(id=name, type="text", debounce=True, placeholder="e.g. 25 or 3:7", maxLength=40, autoComplete="off"),
-                  upload]),
-    ], className="end")  # fmt: skip
+    upload = dcc.Upload(
+        html.Button("image...", title=f"upload an image as {name}, up to 8 MB"), id=f"upload-{name}", accept="image/*"
+    )
+    return html.Div(
+        [
+            html.Img(id=f"{name}-image", alt=f"{name} frame", className="thumb"),
+            html.Div(
+                [
+                    html.Label(name, htmlFor=name),
+                    dcc.Input(
+                        id=name, type="text", debounce=True, placeholder="e.g. 25 or 3:7", maxLength=40,
+                        autoComplete="off"
+                    ), upload
+                ]
+            )
+        ], className="end"
+    )
 
 
 def _choices(usual: View) -> list[html.Fieldset]:
@@ -80,7 +93,9 @@ def _radio(name: str, legend: str, options: tuple[str, ...], value: str) -> html
 def _plot(name: str, title: str, words: str, graph: dcc.Graph | None) -> html.Section:
     """Points by Plotly; on the canvas above them lines are drawn without drawing the points again."""
     heading = html.H2([title, html.Span(words, id=f"{name}-words", className="quiet")])
-    return html.Section([heading, html.Div([html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay")], className="plot")])
+    return html.Section(
+        [heading, html.Div([html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay")], className="plot")]
+    )
 
 
 def plot_of(name: str, figure: dict) -> dcc.Graph:
@@ -100,7 +115,9 @@ def _panels() -> html.Section:
         "neighbours": [html.Div([html.Span("of the "), neighbor_of], className="row"), html.Div(id="neighbours")],
         "closures": [dcc.Loading(html.Div(id="closures"), delay_show=300)],
     }
-    return html.Section([chooser, *(html.Div(body, id=f"panel-{name}", className="panel") for name, body in bodies.items())], id="side")
+    return html.Section(
+        [chooser, *(html.Div(body, id=f"panel-{name}", className="panel") for name, body in bodies.items())], id="side"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- pieces
@@ -144,12 +161,15 @@ def method_bars(plans: list[Plan], chosen: str) -> list:
     """Length, hops, touched and expanded of every method, each as bars of one scale."""
     facts: dict[str, list] = {
         "length (steps)": [plan.length for plan in plans], "hops": [plan.hops for plan in plans],
-        "frames touched": [plan.num_touched for plan in plans], "queries (expanded)": [plan.num_expanded for plan in plans],
-    }  # fmt: skip
+        "frames touched": [plan.num_touched for plan in plans],
+        "queries (expanded)": [plan.num_expanded for plan in plans]
+    }
     groups = []
     for title, values in facts.items():
         most = max([value for value in values if value is not None], default=0) or 1
-        rows = [_bar(plan.method, value, most, plan.method == chosen) for plan, value in zip(plans, values, strict=True)]
+        rows = [
+            _bar(plan.method, value, most, plan.method == chosen) for plan, value in zip(plans, values, strict=True)
+        ]
         groups.append(html.Div([html.H3(title), *rows]))
     failed = [html.P(f"{plan.method}: {plan.reason}", className="quiet") for plan in plans if plan.nodes is None]
     return [*groups, *failed]
@@ -159,7 +179,9 @@ def _bar(method: str, value: float | None, most: float, chosen: bool) -> html.Di
     text = "no path" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
     style = {"width": f"{100 * (value or 0) / most:.1f}%", "background": METHOD_COLORS[method]}
     bar = html.Div(html.Div(className="bar", style=style), className="track")
-    return html.Div([html.Span(method), bar, html.Span(text, className="value")], className="bars chosen" if chosen else "bars")
+    return html.Div(
+        [html.Span(method), bar, html.Span(text, className="value")], className="bars chosen" if chosen else "bars"
+    )
 
 
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
@@ -170,7 +192,9 @@ def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
 
 
 def _neighbor_words(one: Neighbor) -> str:
-    return f"{one.distance:.2f} {'step' if one.recorded else 'closure'}" + (f", {one.to_goal:.1f} to go" if one.to_goal is not None else "")
+    return f"{one.distance:.2f} {'step' if one.recorded else 'closure'}" + (
+        f", {one.to_goal:.1f} to go" if one.to_goal is not None else ""
+    )
 
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
@@ -179,7 +203,8 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
     pairs = [_closure(session, closure) for closure in suspicious]
     done = [("struck", pair) for pair in reversed(judged.struck)] + [("kept", pair) for pair in reversed(judged.kept)]
     rows = [
-        html.Div([f"{verdict} {first} - {second} ", _judge("undo", first, second)], className="row") for verdict, (first, second) in done
+        html.Div([f"{verdict} {first} - {second} ", _judge("undo", first, second)], className="row") for verdict,
+        (first, second) in done
     ]
     empty = [] if pairs else [html.P("No closure is left to look at.")]
     return [html.P(words), html.P(REFIT, className="quiet"), *rows, *pairs, *empty]
@@ -188,9 +213,10 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
 def _closure(session: Session, closure: dict) -> html.Div:
     first, second = closure["first"], closure["second"]
     facts = html.Div([f"{closure['distance']:.2f} steps", html.Br(), f"{closure['paths']:.1%} of paths", html.Br(),
-                      _judge("keep", first, second), _judge("strike", first, second)])  # fmt: skip
+                      _judge("keep", first, second), _judge("strike", first, second)])
     return html.Div(
-        [_picture(session, first, session.name(first)), _picture(session, second, session.name(second)), facts], className="pair"
+        [_picture(session, first, session.name(first)), _picture(session, second, session.name(second)), facts],
+        className="pair"
     )
 
 

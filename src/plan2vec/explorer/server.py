@@ -1,4 +1,6 @@
-"""The page as a web server: pictures by frame number, limits, headers. Nothing from outside is loaded, no path leads to a file."""
+"""The page as a web server: pictures by frame number, limits, headers. Nothing from outside is loaded, no path leads to
+a file.
+"""
 
 import ipaddress
 import sys
@@ -24,7 +26,8 @@ POLICY = (
     "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'"
 )
 
-# Plotly, which is large, is asked for before all else. The browser keeps its own trim: Dash brings a slow one, for browsers
+# Plotly, which is large, is asked for before all else. The browser keeps its own trim: Dash brings a slow one, for
+# browsers
 # before 2017, and Plotly calls it for every point.
 INDEX = """<!DOCTYPE html><html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}
 <link rel="preload" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
@@ -75,7 +78,9 @@ def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
     try:
         return make_server(host, port, application, threaded=True, request_handler=QuietHandler)
     except (OSError, SystemExit) as error:  # werkzeug ends the program where a port is taken
-        raise ValueError(f"cannot listen on {host} port {port} ({error}); is it taken? --port 0 finds a free one") from None
+        raise ValueError(
+            f"cannot listen on {host} port {port} ({error}); is it taken? --port 0 finds a free one"
+        ) from None
 
 
 def is_loopback(host: str) -> bool:
@@ -106,7 +111,7 @@ def make_app(session: Session, any_host: bool = False) -> Dash:
     app = Dash(
         "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
         suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"),
-    )  # fmt: skip
+    )
     app.layout = page(session)
     add_callbacks(app, session)
     guard(app.server, any_host)

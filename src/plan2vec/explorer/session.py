@@ -52,7 +52,9 @@ class Session:
         self.sequences = model.sequences
         self.num_frames = model.sequences.num_frames
         self.room = room_scene(model.sequences)
-        self.default = View(color="position" if self.room else "sequence", axes="3-d" if model.vectors.shape[1] == 3 else "2-d")
+        self.default = View(
+            color="position" if self.room else "sequence", axes="3-d" if model.vectors.shape[1] == 3 else "2-d"
+        )
         self._lock = threading.Lock()
         self._suspicious: list[dict] | None = None
         self.revision = -1  # changes of the graph in this session
@@ -62,7 +64,8 @@ class Session:
         """After a change of the graph nothing computed from it counts."""
         self.revision += 1
         self._plan = lru_cache(64)(self._make_plan)
-        self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))  # as scipy wants it, else it converts every time
+        # as scipy wants it, else it converts every time
+        self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))
         self.parts = lru_cache(1)(lambda: connected_parts(self.model.graph)[1])
 
     def get_ready(self) -> None:
@@ -108,8 +111,12 @@ class Session:
         recorded = (np.abs(near - number) == 1) & (sequence[near] == sequence[number])
         order = np.lexsort((distance, ~recorded))[:NUM_NEIGHBORS]
         near, distance, recorded = near[order], distance[order], recorded[order]
-        to_goal = self.model.distance_between(near, goal).tolist() if goal is not None and len(near) else [None] * len(near)
-        return [Neighbor(*facts) for facts in zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True)]
+        to_goal = (
+            self.model.distance_between(near, goal).tolist() if goal is not None and len(near) else [None] * len(near)
+        )
+        return [
+            Neighbor(*facts) for facts in zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True)
+        ]
 
     # ------------------------------------------------------------------------------------------------ closures
 
@@ -121,7 +128,9 @@ class Session:
                 num_sources = 32 if self.model.graph.nnz < MANY_EDGES else 4
                 rng = rng_at(self.model.config.seed, Stream.EXPLORER)
                 wanted = NUM_SUSPICIOUS + len(judged)
-                self._suspicious = suspicious_closures(self.model.graph, self.sequences.sequence, wanted, rng, num_sources)
+                self._suspicious = suspicious_closures(
+                    self.model.graph, self.sequences.sequence, wanted, rng, num_sources
+                )
             return [closure for closure in self._suspicious if _ends(closure) not in judged][:NUM_SUSPICIOUS]
 
     def judged(self) -> Judged:

@@ -1,4 +1,6 @@
-"""A run that `fit` is still writing: a page that says how far it is and what is there already, and becomes the map when all is there."""
+"""A run that `fit` is still writing: a page that says how far it is and what is there already, and becomes the map when
+all is there.
+"""
 
 import threading
 import time
@@ -16,7 +18,8 @@ from plan2vec.explorer.session import frame_png
 from plan2vec.learning.training import Journal
 from plan2vec.runs.folder import PRODUCTS, describe_graph, read_config, read_data
 
-STAGES = {file: name.replace("_", " ") for name, file in PRODUCTS.items()}  # words for each product, in the order of making
+# words for each product, in the order of making
+STAGES = {file: name.replace("_", " ") for name, file in PRODUCTS.items()}
 REFRESH = 3  # seconds
 LONG_QUIET = 120  # seconds without a new file or line after which the page says that the fit may have ended
 NUM_PICTURES = 12  # frames shown
@@ -77,7 +80,9 @@ def page_of(folder: Path) -> str:
     progress = read_progress(folder)
     count = "" if progress.num_updates is None else f", update {progress.update:,} of {progress.num_updates:,}"
     title = f"fit is under way: {progress.stage}{count}"
-    return PAGE.format(refresh=REFRESH, title=escape(title), body="".join([*_stages(progress), *_silence(progress), *_known(folder)]))
+    return PAGE.format(
+        refresh=REFRESH, title=escape(title), body="".join([*_stages(progress), *_silence(progress), *_known(folder)])
+    )
 
 
 def _stages(progress: Progress) -> list[str]:
@@ -100,7 +105,9 @@ def _known(folder: Path) -> list[str]:
         return []
     sequences = read_data(folder)
     numbers = np.linspace(0, sequences.num_frames - 1, min(NUM_PICTURES, sequences.num_frames)).astype(int)
-    images = "".join(f'<img src="/frame/{number}.png" alt="frame {number}" title="frame {number}">' for number in numbers)
+    images = "".join(
+        f'<img src="/frame/{number}.png" alt="frame {number}" title="frame {number}">' for number in numbers
+    )
     facts = f"{sequences.source}: {sequences.num_frames:,} frames in {len(np.unique(sequences.sequence)):,} sequences"
     known = [f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{images}</p>"]
     if (folder / "graph.npz").exists():

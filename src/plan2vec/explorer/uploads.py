@@ -14,7 +14,9 @@ LARGEST_IMAGE = 25_000_000  # pixels
 
 
 def decode_upload(contents: str, sequences: Sequences) -> np.ndarray:
-    """A frame of these recordings from a browser's data address ("data:image/png;base64,..."); ValueError says what is wrong."""
+    """A frame of these recordings from a browser's data address ("data:image/png;base64,..."); ValueError says what is
+    wrong.
+    """
     header, comma, text = contents.partition(",")
     if not comma or not header.endswith(";base64"):
         raise ValueError("the upload is no file")
@@ -22,7 +24,9 @@ def decode_upload(contents: str, sequences: Sequences) -> np.ndarray:
         raise ValueError(f"the image has more than {LARGEST_FILE // 1_000_000} MB; make it smaller")
     try:
         data = base64.b64decode(text, validate=True)
-        return image_frame(io.BytesIO(data), sequences.frame_shape, sequences.options, sequences.source_size, LARGEST_IMAGE)
+        return image_frame(
+            io.BytesIO(data), sequences.frame_shape, sequences.options, sequences.source_size, LARGEST_IMAGE
+        )
     except binascii.Error:
         raise ValueError("the upload is damaged") from None
     except ValueError as error:

@@ -25,12 +25,12 @@ class BuiltGraph:
 def build_graph(
     sequence: np.ndarray, closures: NearPairs, step_length: np.ndarray | None = None, directed: bool = False,
     usable: np.ndarray | None = None, still_since: np.ndarray | None = None,
-) -> csr_array:  # fmt: skip
+) -> csr_array:
     """Transitions of usable frames weigh 1 (or their step length over its median), closures their local distance.
 
     `directed`: transitions lead forward only. A closure says that two frames show (almost) the same place, which has no
-    direction, so it leads both ways. `still_since` (n,): steps between frames in which nothing moved weigh 0, and the first
-    of them also has the step out of there, so that a walk need not pass them all.
+    direction, so it leads both ways. `still_since` (n,): steps between frames in which nothing moved weigh 0, and the
+    first of them also has the step out of there, so that a walk need not pass them all.
     """
     n = len(sequence)
     still_since = np.arange(n) if still_since is None else still_since
@@ -49,11 +49,13 @@ def build_graph(
         np.concatenate((*rows, closures.first, closures.second), dtype=np.int32, casting="same_kind"),
         np.concatenate((*columns, closures.second, closures.first), dtype=np.int32, casting="same_kind"),
         np.concatenate((*values, closures.distance, closures.distance)), n,
-    )  # fmt: skip
+    )
 
 
 def graph_of_edges(row: np.ndarray, column: np.ndarray, value: np.ndarray, n: int) -> csr_array:
-    """The graph of n frames with these entries, the first of a pair given twice. No sum of scipy's, which could lose a zero."""
+    """The graph of n frames with these entries, the first of a pair given twice. No sum of scipy's, which could lose a
+    zero.
+    """
     ends = (row.astype(np.int32, copy=False), column.astype(np.int32, copy=False))
     edges = coo_array((value.astype(np.float32, copy=False), ends), shape=(n, n))
     edges.has_canonical_format = True  # else what is given twice would be added up
@@ -73,7 +75,9 @@ def transition_weights(start: np.ndarray, step_length: np.ndarray | None) -> np.
 
 
 def places(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
-    """(n,) the first of the frames that recorded steps of length 0 join a frame to: one place, however long one stood there."""
+    """(n,) the first of the frames that recorded steps of length 0 join a frame to: one place, however long one stood
+    there.
+    """
     row = edge_rows(graph)
     still = (graph.indices == row + 1) & (graph.data == 0)
     still &= sequence[row] == sequence[graph.indices]

@@ -1,14 +1,18 @@
 """Which loop closures to believe. One false closure (a "worm-hole") shortens thousands of distances.
 
 Without truth at hand, a closure i - j is believed when other recorded evidence supports it:
-- *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none. Two whole regions that
-  the metric half confuses have, but not where the common neighbours must be nearer than the closure is long (`common_reach`).
-- *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N (T + 1) N)_ij > 0.
-  It also finds clusters of false closures, through a wall say, but needs dense recordings. The fewer frames there are, the farther
-  apart two may be to look alike (`look_alikes`): else true closures at the rim lack support, and greedy walks end there.
+- *common neighbours*: at least two frames are near both i and j. A chance resemblance of two frames has none. Two whole
+regions that
+  the metric half confuses have, but not where the common neighbours must be nearer than the closure is long
+  (`common_reach`).
+- *transition support*: some recorded step leads from a frame that looks like i to one that looks like j, (N (T + 1)
+N)_ij > 0.
+  It also finds clusters of false closures, through a wall say, but needs dense recordings. The fewer frames there are,
+  the farther apart two may be to look alike (`look_alikes`): else true closures at the rim lack support, and greedy
+  walks end there.
 - *short detour*, where recordings are too sparse for that: i and j are near each other already by recorded steps and
-  surer closures, or a whole stretch before or after them is. Look-alike corridors give clusters of false closures, which
-  have common neighbours but no detour.
+  surer closures, or a whole stretch before or after them is. Look-alike corridors give clusters of false closures,
+  which have common neighbours but no detour.
 The radius within which closures are looked for comes from the recorded steps.
 """
 
@@ -30,9 +34,12 @@ CPU = torch.device("cpu")
 DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
 MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SHORT_DETOUR = "short detour"
-SAME, ALIKE = 0.5, 1.0  # frames nearer than this many steps look alike (N in N T N) in dense recordings, and in sparse ones at most
-SURE, LIKELY = 0.3, 0.9  # quantiles of the recorded steps: up to there a closure needs no support, or only a stretch beside it
-RETURNS = 0.5  # share of frames that equal another to the last pixel beyond which a place that one comes back to looks just as before
+# frames nearer than this many steps look alike (N in N T N) in dense recordings, and in sparse ones at most
+SAME, ALIKE = 0.5, 1.0
+# quantiles of the recorded steps: up to there a closure needs no support, or only a stretch beside it
+SURE, LIKELY = 0.3, 0.9
+# share of frames that equal another to the last pixel beyond which a place that one comes back to looks just as before
+RETURNS = 0.5
 MAX_RADIUS = 1.7  # `max_gap`s beyond which the radius never grows
 MAX_UNSUPPORTED = 0.1  # share of the candidates that may fail their tests; where more do, the radius stops growing
 CLOSE_COMMON = 0.7  # share of the radius within which "close-common" looks for common neighbours
@@ -49,19 +56,23 @@ class Closures:
 
 
 def choose_closures(
-    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, first_duplicate: np.ndarray, config: Config, device: torch.device = CPU
+    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, first_duplicate: np.ndarray, config: Config,
+    device: torch.device = CPU
 ) -> Closures:
     """Believed closures among the candidates.
 
-    `steps` are the local distances of recorded one-frame steps that moved. `first_duplicate` (n,) is the first frame that
-    a frame equals to the last pixel, its own number where it differs from all before, and -1 where it is not to be joined. How
-    dense a recording is is counted over frames that differ: a camera that shows the same image twice is not denser for it.
+    `steps` are the local distances of recorded one-frame steps that moved. `first_duplicate` (n,) is the first frame
+    that a frame equals to the last pixel, its own number where it differs from all before, and -1 where it is not to be
+    joined. How dense a recording is is counted over frames that differ: a camera that shows the same image twice is not
+    denser for it.
     """
     settings, radius = config.closures, config.radius
     is_step = (sequence[candidates.first] == sequence[candidates.second]) & (candidates.second - candidates.first < 2)
     candidates = candidates.select(~is_step)
     is_new = first_duplicate == np.arange(len(first_duplicate))
-    distinct, num_frames = candidates.distance[is_new[candidates.first] & is_new[candidates.second]], int(np.count_nonzero(is_new))
+    distinct, num_frames = candidates.distance[
+        is_new[candidates.first] & is_new[candidates.second]
+    ], int(np.count_nonzero(is_new))
     start = float(np.quantile(steps, 0.95)) if radius is None else radius
     limit = max(start, MAX_RADIUS * config.max_gap) if radius is None else radius
     grown, reason = _grow(distinct, num_frames, start, limit, settings.min_degree)
@@ -86,11 +97,13 @@ def choose_closures(
         believed, grown,
         f"radius {grown:.2f} steps ({reason}); {len(believed):,} closures, {degree:.1f} per frame; "
         f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), {share:.2%} of the candidates failed{found}",
-    )  # fmt: skip
+    )
 
 
 def _grow(distance: np.ndarray, num_frames: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
-    """The smallest radius from `start` up to `limit` at which frames have `min_degree` neighbours on average; of candidates' distances."""
+    """The smallest radius from `start` up to `limit` at which frames have `min_degree` neighbours on average; of
+    candidates' distances.
+    """
     reached = _distance_of_degree(distance, num_frames, min_degree)
     if reached <= start or limit <= start:
         return start, "95th percentile of recorded steps"
@@ -98,7 +111,9 @@ def _grow(distance: np.ndarray, num_frames: int, start: float, limit: float, min
 
 
 def _distance_of_degree(distance: np.ndarray, num_frames: int, degree: float) -> float:
-    """The least distance within which frames have so many neighbours on average, by the distances of pairs; inf: they never have."""
+    """The least distance within which frames have so many neighbours on average, by the distances of pairs; inf: they
+    never have.
+    """
     wanted = int(degree * num_frames / 2)  # a pair is two neighbours
     if not wanted:
         return 0.0
@@ -108,9 +123,9 @@ def _distance_of_degree(distance: np.ndarray, num_frames: int, degree: float) ->
 def choose_tests(distance: np.ndarray, num_frames: int, support: str) -> tuple[tuple[str, ...], str]:
     """Which support tests this recording is dense enough for, by the distances of its candidates, and why."""
     named = {
-        "both": ("common neighbours", "transition support"), "common": ("common neighbours",), "close-common": ("common neighbours",),
-        "detour": (SHORT_DETOUR,), "none": (),
-    }  # fmt: skip
+        "both": ("common neighbours", "transition support"), "common": ("common neighbours",),
+        "close-common": ("common neighbours",), "detour": (SHORT_DETOUR,), "none": ()
+    }
     if support != "auto":
         return named[support], "as given"
     alike = 2 * np.count_nonzero(distance <= SAME) / num_frames
@@ -122,14 +137,15 @@ def choose_tests(distance: np.ndarray, num_frames: int, support: str) -> tuple[t
 
 
 def alike_reach(distance: np.ndarray, num_frames: int, look_alikes: float) -> float:
-    """Steps within which frames look alike: half a step, or what gives them `look_alikes` on average, but at most one."""
+    """Steps within which frames look alike: half a step, or what gives them `look_alikes` on average, but at most one.
+    """
     return float(np.clip(_distance_of_degree(distance, num_frames, look_alikes), SAME, ALIKE))
 
 
 def _believe(
-    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], common_reach: float, alike: float,
-    device: torch.device,
-) -> tuple[NearPairs, float]:  # fmt: skip
+    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], common_reach: float,
+    alike: float, device: torch.device
+) -> tuple[NearPairs, float]:
     """Candidates within the radius that pass the tests of support by neighbours, and the share that fails."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
@@ -140,14 +156,22 @@ def _believe(
     return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0
 
 
-def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU, reach: float = np.inf) -> np.ndarray:
-    """(m,) bool: at least `num` frames are near both frames of a pair (by a candidate within `reach` or by a recorded step)."""
+def has_common_neighbors(
+    pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU, reach: float = np.inf
+) -> np.ndarray:
+    """(m,) bool: at least `num` frames are near both frames of a pair (by a candidate within `reach` or by a recorded
+    step).
+    """
     near = _pattern(pairs, reach, len(sequence)) + _transition_pattern(sequence)
     return share_columns(near, near, pairs.first, pairs.second, num, device)
 
 
-def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU, reach: float = SAME) -> np.ndarray:
-    """(m,) bool: a recorded step joins the look-alikes of the two frames, (N (T + 1) N)_ij > 0, where N joins frames within `reach`."""
+def has_transition_support(
+    pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU, reach: float = SAME
+) -> np.ndarray:
+    """(m,) bool: a recorded step joins the look-alikes of the two frames, (N (T + 1) N)_ij > 0, where N joins frames
+    within `reach`.
+    """
     n = len(sequence)
     alike = _pattern(pairs, reach, n) + eye_array(n, format="csr", dtype=np.int8)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)
@@ -155,22 +179,26 @@ def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch
 
 
 def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.ndarray:
-    """(m,) bool: false where each frame of a pair has come back to the last pixel, as most frames do, but not as the other."""
+    """(m,) bool: false where each frame of a pair has come back to the last pixel, as most frames do, but not as the
+    other.
+    """
     joined = first_duplicate >= 0
     has_twin = np.zeros(len(joined), bool)
     has_twin[joined] = (np.bincount(first_duplicate[joined]) > 1)[first_duplicate[joined]]
     if has_twin[joined].mean() <= RETURNS:
         return np.ones(len(pairs), bool)
-    return ~(has_twin[pairs.first] & has_twin[pairs.second]) | (first_duplicate[pairs.first] == first_duplicate[pairs.second])
+    return ~(has_twin[pairs.first] & has_twin[pairs.second]) | (
+        first_duplicate[pairs.first] == first_duplicate[pairs.second]
+    )
 
 
 def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, max_detour: float) -> np.ndarray:
     """(m,) bool: the ends are near each other already by recorded steps and surer closures, or lie in different parts.
 
-    Closures that are shorter than most recorded `steps` need no support, those shorter than all but a few only a stretch
-    beside them. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is believed
-    and helps the next ones, so whole stretches that were seen twice close, while a lone look-alike far away, which nothing
-    beside it supports, never does.
+    Closures that are shorter than most recorded `steps` need no support, those shorter than all but a few only a
+    stretch beside them. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is
+    believed and helps the next ones, so whole stretches that were seen twice close, while a lone look-alike far away,
+    which nothing beside it supports, never does.
     """
     sure, likely = np.quantile(steps, (SURE, LIKELY))
     believed = (pairs.distance <= sure) | ((pairs.distance <= likely) & runs_alongside(pairs, sequence))
@@ -186,7 +214,9 @@ def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, 
 
 
 def runs_alongside(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
-    """(m,) bool: the `ALONGSIDE` frames before or after one end lie near those before or after the other, frame by frame, both ways round."""
+    """(m,) bool: the `ALONGSIDE` frames before or after one end lie near those before or after the other, frame by
+    frame, both ways round.
+    """
     known = np.sort(_codes(pairs.first, pairs.second, len(sequence)))
     found = np.zeros(len(pairs), bool)
     for first_way, second_way in ((1, 1), (-1, -1), (1, -1), (-1, 1)):
@@ -223,11 +253,15 @@ def _pattern(pairs: NearPairs, radius: float, n: int) -> csr_array:
     """Symmetric pattern of the pairs within the radius; what is stored counts, not its value."""
     keep = pairs.distance <= radius
     i, j = pairs.first[keep].astype(np.int32), pairs.second[keep].astype(np.int32)
-    upper = csr_array((np.ones(len(i), np.int8), j, np.searchsorted(i, np.arange(n + 1)).astype(np.int32)), shape=(n, n))
+    upper = csr_array(
+        (np.ones(len(i), np.int8), j, np.searchsorted(i, np.arange(n + 1)).astype(np.int32)), shape=(n, n)
+    )
     return upper + upper.T.tocsr()
 
 
 def _transition_pattern(sequence: np.ndarray) -> csr_array:
     start = transitions(sequence)
     ones = np.ones(2 * len(start), np.int8)
-    return csr_array((ones, (np.concatenate((start, start + 1)), np.concatenate((start + 1, start)))), shape=(len(sequence),) * 2)
+    return csr_array(
+        (ones, (np.concatenate((start, start + 1)), np.concatenate((start + 1, start)))), shape=(len(sequence),) * 2
+    )

@@ -1,7 +1,8 @@
 """Whether rows of two sparse patterns have columns in common, asked at many pairs of rows; on a GPU where there is one.
 
-That is left @ right.T >= num at the pairs. But most pairs are settled by a few entries of `right`, and what the product has elsewhere,
-ten times as much, is never formed: the columns of some rows of `left` are marked, and each pair looks a few of its marks up at a time.
+That is left @ right.T >= num at the pairs. But most pairs are settled by a few entries of `right`, and what the product
+has elsewhere, ten times as much, is never formed: the columns of some rows of `left` are marked, and each pair looks a
+few of its marks up at a time.
 """
 
 from collections.abc import Iterator
@@ -15,13 +16,21 @@ MARKS_AT_ONCE = {"cuda": 2**31, "cpu": 2**26}  # bytes that mark the columns of 
 FIRST_ASKED = 4  # columns of a row of `right` that are looked up first; where they do not settle a pair, twice as many
 
 
-def share_columns(left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int, device: torch.device) -> np.ndarray:
-    """(m,) bool: row `first` (m,), ascending, of left and row `second` (m,) of right have at least `num` columns in common."""
-    return _looked_up_on(device, left, right, first, second, num) if device.type == "cuda" else _looked_up(left, right, first, second, num)
+def share_columns(
+    left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int, device: torch.device
+) -> np.ndarray:
+    """(m,) bool: row `first` (m,), ascending, of left and row `second` (m,) of right have at least `num` columns in
+    common.
+    """
+    return _looked_up_on(
+        device, left, right, first, second, num
+    ) if device.type == "cuda" else _looked_up(left, right, first, second, num)
 
 
 def _row_blocks(num_rows: int, first: np.ndarray, marks: int) -> Iterator[tuple[int, int, slice]]:
-    """(from row, to row, the pairs whose first is one of these rows), for as many rows at a time as there are marks for."""
+    """(from row, to row, the pairs whose first is one of these rows), for as many rows at a time as there are marks
+    for.
+    """
     size = max(1, marks // num_rows)
     for begin in range(0, num_rows, size):
         end = min(num_rows, begin + size)
@@ -53,10 +62,14 @@ def _enough_marked(marks: np.ndarray, offset: np.ndarray, right: csr_array, row:
     return count >= num
 
 
-def _looked_up_on(device: torch.device, left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int) -> np.ndarray:
+def _looked_up_on(
+    device: torch.device, left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int
+) -> np.ndarray:
     """As `_looked_up`, line by line: on one CPU core torch takes three times as long."""
     n, passed = left.shape[0], np.zeros(len(first), bool)
-    marks = torch.zeros(min(n, max(1, MARKS_AT_ONCE.get(device.type, MARKS_AT_ONCE["cpu"]) // n)) * n, dtype=torch.bool, device=device)
+    marks = torch.zeros(
+        min(n, max(1, MARKS_AT_ONCE.get(device.type, MARKS_AT_ONCE["cpu"]) // n)) * n, dtype=torch.bool, device=device
+    )
     columns, *rows = (torch.from_numpy(numbers).to(device) for numbers in (left.indices, right.indices, right.indptr))
     for begin, end, here in _row_blocks(n, first, len(marks)):
         degree = torch.from_numpy(np.diff(left.indptr[begin : end + 1])).to(device)

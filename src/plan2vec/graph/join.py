@@ -25,8 +25,10 @@ ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
 def join_frames(
     recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
     journal: Journal = Journal(),
-) -> BuiltGraph:  # fmt: skip
-    """The graph of the usable frames (all, where none are named). Where one stood still only the first frame gets closures."""
+) -> BuiltGraph:
+    """The graph of the usable frames (all, where none are named). Where one stood still only the first frame gets
+    closures.
+    """
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     sequence, still_since = recorded.sequence, recorded.still_since
     joinable = usable & (still_since == np.arange(len(still_since)))
@@ -34,7 +36,9 @@ def join_frames(
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
     candidates = candidate_pairs(metric, images, np.flatnonzero(joinable), reach, config)
-    chosen = choose_closures(candidates, steps, sequence, first_duplicates(recorded.frames, joinable), config, images.device)
+    chosen = choose_closures(
+        candidates, steps, sequence, first_duplicates(recorded.frames, joinable), config, images.device
+    )
     graph = build_graph(sequence, chosen.pairs, recorded.step_length, config.directed, usable, still_since)
     built = BuiltGraph(graph, chosen.radius, chosen.reason)
     journal.say(built.report)
@@ -51,8 +55,12 @@ def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:
     return duplicate
 
 
-def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, config: Config) -> NearPairs:
-    """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores the nearest by its Siamese companion."""
+def candidate_pairs(
+    metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, config: Config
+) -> NearPairs:
+    """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores the nearest by its Siamese
+    companion.
+    """
     vectors, closures = local_vectors(metric, images)[numbers], config.closures
     stacked = isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach

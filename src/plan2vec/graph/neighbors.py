@@ -1,10 +1,10 @@
 """Stage 2a: all pairs of frames within a distance of each other, without an n x n array.
 
-Exact, by tiles, on a GPU and for recordings of moderate size; beyond that approximately, by a graph of small worlds (HNSW, of the
-package usearch), whose recall is measured on frames drawn at random. Memory is O(n k) either way: of a frame with too many near frames
-some count, its nearest or its *hubs*. In a dense recording the nearest are all but equal to the frame, and a path of such short hops is
-long. Hubs are the first of the near frames in one random order of all frames; they lie anywhere within the distance, and frames that
-are near each other have many in common.
+Exact, by tiles, on a GPU and for recordings of moderate size; beyond that approximately, by a graph of small worlds
+(HNSW, of the package usearch), whose recall is measured on frames drawn at random. Memory is O(n k) either way: of a
+frame with too many near frames some count, its nearest or its *hubs*. In a dense recording the nearest are all but
+equal to the frame, and a path of such short hops is long. Hubs are the first of the near frames in one random order of
+all frames; they lie anywhere within the distance, and frames that are near each other have many in common.
 """
 
 import importlib.util
@@ -22,7 +22,8 @@ NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 
 FIRST_HUBS = 2**13  # frames that a frame is compared with first, in the order of hubs; then twice as many
 PACKED = 16  # times as many near frames as count: there the nearest are found before all are listed
 FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
-PAIRS_AT_ONCE = {"cuda": 2**23, "cpu": 2048}  # whose distances are taken together; on a CPU their vectors fit into a core's cache
+# whose distances are taken together; on a CPU their vectors fit into a core's cache
+PAIRS_AT_ONCE = {"cuda": 2**23, "cpu": 2048}
 NUM_CHECKED = 500  # frames that the recall is measured on
 
 
@@ -33,7 +34,8 @@ class NearPairs:
     first: np.ndarray  # (m,) int64
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32, steps
-    recall: float | None = None  # share of the near pairs that an approximate search found, as measured; None: it was exact
+    # share of the near pairs that an approximate search found, as measured; None: it was exact
+    recall: float | None = None
 
     def __len__(self) -> int:
         return len(self.first)
@@ -45,12 +47,16 @@ class NearPairs:
 def near_pairs(
     vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Neighbors = "exact"
 ) -> NearPairs:
-    """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, or its hubs."""
+    """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, or its
+    hubs.
+    """
     if search != "approximate":
         keys = (_hub_keys if search == "hubs" else _exact_keys)(vectors, max_distance, max_neighbors, device)
         return _unique_pairs(keys, vectors, device)
     if not usearch_installed():
-        raise ValueError("approximate neighbours need usearch; install the extra: pip install 'plan2vec[large]', or search exactly")
+        raise ValueError(
+            "approximate neighbours need usearch; install the extra: pip install 'plan2vec[large]', or search exactly"
+        )
     found = _approximate_pairs(vectors, max_distance, max_neighbors)
     keys = found.min(axis=0) * len(vectors) + found.max(axis=0)
     recall = _measured_recall(found, vectors, max_distance, max_neighbors, device)
@@ -69,14 +75,18 @@ def _exact_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, de
 
     def search(first: int) -> np.ndarray:
         rows = slice(first, first + size)
-        row, column = _least_within(points.squares_to(rows, slice(None)), max_distance**2 - points.squares[rows], num_nearest)
+        row, column = _least_within(
+            points.squares_to(rows, slice(None)), max_distance**2 - points.squares[rows], num_nearest
+        )
         return pair_keys(row + first, column, len(vectors)).cpu().numpy()
 
     return concatenated(range(0, len(vectors), size), search)
 
 
 def _hub_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
-    """As `_exact_keys`, but of a frame with more near frames than count, its hubs: few of a dense recording's frames are compared."""
+    """As `_exact_keys`, but of a frame with more near frames than count, its hubs: few of a dense recording's frames
+    are compared.
+    """
     order = np.random.default_rng(0).permutation(len(vectors))
     points, number = Points.of(vectors[order], device), torch.from_numpy(order).to(device)
 
@@ -85,7 +95,9 @@ def _hub_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, devi
         missing = torch.full_like(asked, max_neighbors + 1)  # a frame is near itself
         begin, width, found = 0, FIRST_HUBS, [number[:0]]
         while len(asked) and begin < len(vectors):
-            within = points.squares_to(asked, slice(begin, begin + width)) <= (max_distance**2 - points.squares[asked])[:, None]
+            within = points.squares_to(asked, slice(begin, begin + width)) <= (
+                max_distance**2 - points.squares[asked]
+            )[:, None]
             row, column = torch.nonzero(within, as_tuple=True)  # by row, and in it in the order of all frames
             in_row = torch.bincount(row, minlength=len(asked))
             rank = torch.arange(len(row), device=device) - (in_row.cumsum(0) - in_row)[row]
@@ -126,7 +138,8 @@ def pair_keys(first: Tensor, second: Tensor, num_frames: int) -> Tensor:
 
 
 def _least_within(values: Tensor, limit: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """Row and column of the values [r, n] within the limit [r] of their row; of a row with more than `num` the least."""
+    """Row and column of the values [r, n] within the limit [r] of their row; of a row with more than `num` the least.
+    """
     within = values <= limit[:, None]
     packed = within.sum(1) > PACKED * num
     if packed.any():  # to list all of them would take much memory; ties are left for below
@@ -165,7 +178,9 @@ def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: 
     return np.concatenate(found, axis=1)
 
 
-def _measured_recall(found: np.ndarray, vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> float:
+def _measured_recall(
+    found: np.ndarray, vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device
+) -> float:
     """Share of the near frames of some frames, drawn at random, that were found."""
     drawn = np.unique(np.random.default_rng(0).integers(len(vectors), size=NUM_CHECKED))
     numbers, distances = nearest(vectors, vectors[drawn], max_neighbors + 1, device)

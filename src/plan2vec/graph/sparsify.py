@@ -1,10 +1,10 @@
 """A million frames carried by a few thousand nodes.
 
-Frames whose local distance to a node is at most `radius` steps lie in its *ball*. A node is one of the recorded frames, every frame
-lies in some ball and belongs to the nearest node, and no two nodes lie in each other's. Recorded passages from ball to ball are the
-edges. An edge weighs what the passage takes from node to node: the steps recorded, and those from the nodes to the frames at
-its two ends. So every edge is a path of the full graph (that of all frames with all closures up to `radius`), and a path found here
-is never shorter than the shortest there.
+Frames whose local distance to a node is at most `radius` steps lie in its *ball*. A node is one of the recorded frames,
+every frame lies in some ball and belongs to the nearest node, and no two nodes lie in each other's. Recorded passages
+from ball to ball are the edges. An edge weighs what the passage takes from node to node: the steps recorded, and those
+from the nodes to the frames at its two ends. So every edge is a path of the full graph (that of all frames with all
+closures up to `radius`), and a path found here is never shorter than the shortest there.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,9 @@ class Cover:
 
 
 def cover_frames(vectors: np.ndarray, radius: float) -> Cover:
-    """Balls of `radius` around some of the vectors (n, d), whose l2 distances are steps, in the order in which frames need them."""
+    """Balls of `radius` around some of the vectors (n, d), whose l2 distances are steps, in the order in which frames
+    need them.
+    """
     if not radius > 0:
         raise ValueError(f"radius must be a positive number of steps, but is {radius}")
     points = torch.from_numpy(vectors - vectors.mean(axis=0))  # small numbers keep the matrix product exact
@@ -49,25 +51,32 @@ def cover_frames(vectors: np.ndarray, radius: float) -> Cover:
 
 
 def _nearest_node(points: torch.Tensor, nodes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """[b] places of the nearest nodes, and the distances to them, anew by subtraction, which is exact where the product is not."""
+    """[b] places of the nearest nodes, and the distances to them, anew by subtraction, which is exact where the product
+    is not.
+    """
     which = torch.addmm(nodes.square().sum(1), points, nodes.T, alpha=-2).argmin(1)
     return which, torch.linalg.vector_norm(points - nodes[which], dim=1)
 
 
 def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int, directed: bool) -> csr_array:
-    """(m, m) the graph of the nodes: passages of at most `max_steps` recorded steps, the shortest between every two nodes."""
+    """(m, m) the graph of the nodes: passages of at most `max_steps` recorded steps, the shortest between every two
+    nodes.
+    """
     if max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, but is {max_steps}")
     passages = [_passages(cover, frames_ahead(sequence, steps), steps) for steps in range(1, max_steps + 1)]
     row, column, length = (np.concatenate(part) for part in zip(*passages, strict=True))
     if not directed:
-        row, column, length = np.concatenate((row, column)), np.concatenate((column, row)), np.concatenate((length, length))
+        row, column, length = np.concatenate((row, column)), np.concatenate((column, row)), np.concatenate(
+            (length, length)
+        )
     order = np.argsort(length, kind="stable")
     return graph_of_edges(row[order], column[order], length[order], len(cover.nodes))
 
 
 def _passages(cover: Cover, start: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(node, node, steps from the one to the other): the shortest of the recorded passages between two different balls."""
+    """(node, node, steps from the one to the other): the shortest of the recorded passages between two different balls.
+    """
     row, column = cover.node_of[start], cover.node_of[start + steps]
     length = cover.offset[start] + cover.offset[start + steps] + np.float32(steps)
     key = row * len(cover.nodes) + column

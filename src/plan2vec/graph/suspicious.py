@@ -12,7 +12,9 @@ from plan2vec.search.shortest_paths import distances_from
 SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
 
 
-def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32) -> list[dict]:
+def suspicious_closures(
+    graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32
+) -> list[dict]:
     """The closures that most shortest paths run through: [{first, second, distance, paths}], the most used first.
 
     `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A false closure is a
@@ -32,7 +34,7 @@ def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: n
         {"first": int(key[k] // graph.shape[0]), "second": int(key[k] % graph.shape[0]),
          "distance": round(float(distance[k]), 3), "paths": round(float(total[k] / num_paths), 5)}
         for k in np.argsort(-total, kind="stable")[:num] if total[k] > 0
-    ]  # fmt: skip
+    ]
 
 
 def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:

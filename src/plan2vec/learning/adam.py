@@ -1,7 +1,8 @@
-"""Adam, as torch has it, with what a GPU needs: all in one kernel, a rate that a captured update can read, and work for all of the GPU.
+"""Adam, as torch has it, with what a GPU needs: all in one kernel, a rate that a captured update can read, and work for
+all of the GPU.
 
-Torch's fused kernel gives 65,536 numbers to one multiprocessor, so that a small network keeps two or three of a hundred busy. Cut into
-pieces, the same parameters keep many busy and take less time. A checkpoint knows nothing of pieces.
+Torch's fused kernel gives 65,536 numbers to one multiprocessor, so that a small network keeps two or three of a hundred
+busy. Cut into pieces, the same parameters keep many busy and take less time. A checkpoint knows nothing of pieces.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,9 @@ State = dict[int, dict[str, Tensor]]  # by the parameter's number and the name o
 
 
 class Adam:
-    """Adam over these parameters; on a GPU its updates can be captured. `piece`: numbers of a piece; 0: parameters stay whole."""
+    """Adam over these parameters; on a GPU its updates can be captured. `piece`: numbers of a piece; 0: parameters stay
+    whole.
+    """
 
     def __init__(self, parameters: Iterable[Tensor], rate: float, piece: int | None = None):
         self.parameters = list(parameters)
@@ -24,7 +27,9 @@ class Adam:
         self.piece = (PIECE if is_cuda and num <= MOST_NUMBERS else 0) if piece is None else piece
         self.pieces = [self._cut(parameter) for parameter in self.parameters]
         first_rate = torch.tensor(rate, device=self.parameters[0].device) if is_cuda else rate
-        self.inner = torch.optim.Adam([part for parts in self.pieces for part in parts], first_rate, fused=is_cuda, capturable=is_cuda)
+        self.inner = torch.optim.Adam(
+            [part for parts in self.pieces for part in parts], first_rate, fused=is_cuda, capturable=is_cuda
+        )
 
     def _cut(self, parameter: Tensor) -> list[Tensor]:
         """The parameter itself, or its numbers in pieces that share its memory."""
@@ -56,16 +61,22 @@ class Adam:
         return {
             number: {name: _joined([part[name] for part in parts], self.parameters[number]) for name in parts[0]}
             for number, parts in known.items() if parts[0]
-        }  # fmt: skip
+        }
 
     def load_state(self, state: State) -> None:
-        of_parts = [part for number, parts in enumerate(self.pieces) for part in self._cut_state(state.get(number, {}), len(parts))]
+        of_parts = [
+            part for number,
+            parts in enumerate(self.pieces) for part in self._cut_state(state.get(number, {}), len(parts))
+        ]
         loaded = {number: part for number, part in enumerate(of_parts) if part}
         self.inner.load_state_dict({"state": loaded, "param_groups": self.inner.state_dict()["param_groups"]})
 
     def _cut_state(self, remembered: dict[str, Tensor], num: int) -> list[dict[str, Tensor]]:
         """What is remembered of each of the parts, as tensors of their own."""
-        cut = {name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num for name, value in remembered.items()}
+        cut = {
+            name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num for name,
+            value in remembered.items()
+        }
         return [{name: parts[i].clone() for name, parts in cut.items()} for i in range(num)]
 
 

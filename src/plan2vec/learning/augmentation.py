@@ -22,7 +22,9 @@ class Augmentation:
 
 
 def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.random.Generator) -> tuple[Array, ...]:
-    """What `augment` does to `num` images, drawn at random: an array (num, ...) per kind of change that the settings ask for."""
+    """What `augment` does to `num` images, drawn at random: an array (num, ...) per kind of change that the settings
+    ask for.
+    """
     if images.frames.ndim != 4:
         return ()
     drawn: list[Array] = []
@@ -59,7 +61,8 @@ def _shifted(images: Tensor, moves: Tensor) -> Tensor:
     """Images [b, c, h, w] moved by [b, 2] rows and columns; what is moved in repeats the edge."""
     height, width = images.shape[2:]
     rows, columns = (
-        (torch.arange(size, device=images.device) + moves[:, axis, None]).clamp(0, size - 1) for axis, size in enumerate((height, width))
+        (torch.arange(size, device=images.device) + moves[:, axis, None]).clamp(0, size - 1) for axis,
+        size in enumerate((height, width))
     )
     which = torch.arange(len(images), device=images.device)[:, None, None]
     return images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

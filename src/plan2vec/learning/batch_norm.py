@@ -11,7 +11,8 @@ from plan2vec.learning import processes
 
 
 class SharedBatchNorm(_BatchNorm):
-    """[b, channels, ...] -> the same shape; in training mean and variance are taken over the shares of all processes."""
+    """[b, channels, ...] -> the same shape; in training mean and variance are taken over the shares of all processes.
+    """
 
     def __init__(self, layer: _BatchNorm):
         super().__init__(layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats)

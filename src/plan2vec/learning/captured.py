@@ -1,7 +1,8 @@
 """An update recorded once and replayed: on a GPU a small network computes faster than Python can tell it what to do.
 
-A loss that is written in two halves, what the host draws (`Step.draw`) and what the device makes of it (`Step.loss`), becomes one CUDA
-graph with its gradient and Adam's step. What was drawn is copied to where the graph reads it; nothing waits for anything.
+A loss that is written in two halves, what the host draws (`Step.draw`) and what the device makes of it (`Step.loss`),
+becomes one CUDA graph with its gradient and Adam's step. What was drawn is copied to where the graph reads it; nothing
+waits for anything.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,9 @@ class Step:
 
 
 class CapturedUpdate:
-    """Makes updates of the parameters that an optimizer holds; from the fourth on by replaying that one, captured before it is made."""
+    """Makes updates of the parameters that an optimizer holds; from the fourth on by replaying that one, captured
+    before it is made.
+    """
 
     def __init__(self, step: Step, optimizer: Adam):
         self.step, self.optimizer = step, optimizer

@@ -15,7 +15,8 @@ from plan2vec.learning.frame_tensors import as_images
 
 ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
 FOURIER = "fourier"
-WIDE = ("maze-global",)  # they stay out of bfloat16, in which cuDNN is slow to find the gradient of convolutions 7 pixels wide
+# they stay out of bfloat16, in which cuDNN is slow to find the gradient of convolutions 7 pixels wide
+WIDE = ("maze-global",)
 
 
 class Encoder(nn.Module):
@@ -33,18 +34,24 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         images = (images - self.mean) / self.deviation
-        with torch.autocast("cuda", torch.bfloat16, enabled=images.is_cuda and self.training and self.narrow, cache_enabled=False):
+        with torch.autocast(
+            "cuda", torch.bfloat16, enabled=images.is_cuda and self.training and self.narrow, cache_enabled=False
+        ):
             return self.network(images).float()
 
 
 def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
-    """The encoder called `name` for frames of this shape; `module:factory` calls a user's factory(frame_shape, dim) -> nn.Module."""
+    """The encoder called `name` for frames of this shape; `module:factory` calls a user's factory(frame_shape, dim) ->
+    nn.Module.
+    """
     network = make_network(name, tuple(frames.shape[1:]), dim)
     return Encoder(network, *standardization(frames), narrow=name not in WIDE)
 
 
 def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation a channel (images, [c, 1, 1]) or a coordinate (vectors, [d]), from at most 4,000 frames."""
+    """Mean and standard deviation a channel (images, [c, 1, 1]) or a coordinate (vectors, [d]), from at most 4,000
+    frames.
+    """
     sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)])))
     axes = (0, 2, 3) if sample.ndim == 4 else (0,)
     mean = sample.mean(dim=axes, keepdim=True)[0]
@@ -60,7 +67,9 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     if len(frame_shape) == 1:
         return fourier(frame_shape[0], dim) if name == FOURIER else mlp(frame_shape[0], dim)
     if name == FOURIER:
-        raise ValueError(f"encoder {FOURIER!r} is for vectors of few numbers, but frames have shape {frame_shape}; use small")
+        raise ValueError(
+            f"encoder {FOURIER!r} is for vectors of few numbers, but frames have shape {frame_shape}; use small"
+        )
     height, width, channels = frame_shape
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
@@ -73,7 +82,9 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
 
 
 def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
-    """The network of a user's module:factory, after a check that it fits. Call it only with a name that the user gave just now."""
+    """The network of a user's module:factory, after a check that it fits. Call it only with a name that the user gave
+    just now.
+    """
     module, _, factory = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), factory)):
         raise ValueError(f"encoder {name!r} must be module:factory, two names of Python's, such as networks:make")
@@ -87,7 +98,9 @@ def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.
         try:
             network = make(frame_shape, dim)
         except TypeError as error:
-            raise ValueError(f"encoder {name!r} must be callable as {factory}(frame_shape, dim), but that gives: {error}") from None
+            raise ValueError(
+                f"encoder {name!r} must be callable as {factory}(frame_shape, dim), but that gives: {error}"
+            ) from None
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder {name!r} must return an nn.Module, but returns {type(network).__name__}")
     if not any(parameter.requires_grad for parameter in network.parameters()):
@@ -98,7 +111,9 @@ def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.
 
 @contextmanager
 def _modules_found_in(folder: Path) -> Iterator[None]:
-    """Modules in the folder can be imported for a while; it stands last, so that no file there hides an installed package."""
+    """Modules in the folder can be imported for a while; it stands last, so that no file there hides an installed
+    package.
+    """
     sys.path.append(str(folder))
     try:
         yield
@@ -121,11 +136,15 @@ def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], di
     network.train(was_training)
     if not isinstance(vectors, Tensor) or vectors.shape != (2, dim):
         came = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
-        raise ValueError(f"encoder {name!r} must turn frames {list(frames.shape)} into vectors [2, {dim}], but gives {came}")
+        raise ValueError(
+            f"encoder {name!r} must turn frames {list(frames.shape)} into vectors [2, {dim}], but gives {came}"
+        )
 
 
 def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
-    return nn.Sequential(nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim))
+    return nn.Sequential(
+        nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim)
+    )
 
 
 class _Waves(nn.Module):
@@ -143,14 +162,17 @@ class _Waves(nn.Module):
 
 
 def fourier(num_inputs: int, dim: int, num: int = 64, frequency: float = 3.0) -> nn.Module:
-    """Random Fourier features (Tancik et al., 2020) before the MLP, which by itself is too smooth: places beside each other, with a wall
-    between them and a long way around, would get almost the same vector. `frequency` is in radians a standard deviation of the input.
+    """Random Fourier features (Tancik et al., 2020) before the MLP, which by itself is too smooth: places beside each
+    other, with a wall between them and a long way around, would get almost the same vector. `frequency` is in radians a
+    standard deviation of the input.
     """
     return nn.Sequential(_Waves(num_inputs, num, frequency), mlp(num_inputs + 2 * num, dim))
 
 
 def small_trunk(channels: int, height: int, width: int) -> nn.Module:
-    """Default: a strided first layer keeps it cheap; halved until 4 pixels of the longer or 1 of the shorter side are left."""
+    """Default: a strided first layer keeps it cheap; halved until 4 pixels of the longer or 1 of the shorter side are
+    left.
+    """
     layers: list[nn.Module] = [nn.Conv2d(channels, 16, 8, stride=4, padding=3), nn.ReLU()]
     wide, long, short = 16, max(height, width) // 4, min(height, width) // 4
     while long > 4 and short > 1:
@@ -164,11 +186,15 @@ class _GroupNorm(nn.GroupNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         with torch.autocast("cuda", enabled=False):  # nothing else is ever cast
-            return F.group_norm(input, self.num_groups, self.weight.to(input.dtype), self.bias.to(input.dtype), self.eps)
+            return F.group_norm(
+                input, self.num_groups, self.weight.to(input.dtype), self.bias.to(input.dtype), self.eps
+            )
 
 
 def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
-    """For a moving camera: ten times the work of `small`, and normalized, because it must tell thousands of views apart."""
+    """For a moving camera: ten times the work of `small`, and normalized, because it must tell thousands of views
+    apart.
+    """
     layers: list[nn.Module] = []
     wide, out, short = channels, 32, min(height, width)
     for kernel in (5, 3, 3, 3):
@@ -219,14 +245,17 @@ def make_stacked(name: str, frame_shape: tuple[int, ...]) -> nn.Module:
     if name not in STACKED:
         raise ValueError(f"a stacked local metric needs the network {' or '.join(STACKED)}, but got {name!r}")
     if len(frame_shape) != 3:
-        raise ValueError(f"a stacked local metric needs images, but frames have shape {frame_shape}; use the siamese architecture")
+        raise ValueError(
+            f"a stacked local metric needs images, but frames have shape {frame_shape}; use the siamese architecture"
+        )
     height, width, channels = frame_shape
     trunk = STACKED[name](2 * channels)
     return _with_linear_end(trunk, (height, width, 2 * channels), (128, 100, 1), name)
 
 
 def _with_linear_end(trunk: nn.Module, frame_shape: tuple[int, ...], sizes: tuple[int, ...], name: str) -> nn.Module:
-    """The trunk and linear layers of the given sizes with ReLU between; the trunk's output size is found by trying it."""
+    """The trunk and linear layers of the given sizes with ReLU between; the trunk's output size is found by trying it.
+    """
     height, width, channels = frame_shape
     try:
         with torch.no_grad():
@@ -250,7 +279,7 @@ class _Residual(nn.Module):
         self.body = nn.Sequential(
             nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
             nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out),
-        )  # fmt: skip
+        )
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != out:
             self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
@@ -261,7 +290,9 @@ class _Residual(nn.Module):
 
 def resnet18(channels: int, dim: int) -> nn.Module:
     """ResNet-18 (He et al., 2016), the paper's trunk for rope and streets, with `dim` outputs."""
-    layers: list[nn.Module] = [nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [
+        nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+    ]
     wide = 64
     for out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
         layers += [_Residual(wide, out, stride), _Residual(out, out, 1)]

@@ -14,7 +14,8 @@ Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have
 
 
 class FrameTensors:
-    """Frames by number, as float tensors on a device: images [b, channels, height, width] in 0..1, or vectors [b, d]."""
+    """Frames by number, as float tensors on a device: images [b, channels, height, width] in 0..1, or vectors [b, d].
+    """
 
     def __init__(self, frames: np.ndarray, device: torch.device, keep: bool = True):
         self.frames = frames
@@ -47,7 +48,9 @@ def on_device(numbers: Array, device: torch.device) -> Tensor:
 
 
 def copy_to(device: torch.device, frames: np.ndarray) -> Tensor:
-    """All frames on the device, read in order and copied a part at a time: main memory never holds a second copy of them."""
+    """All frames on the device, read in order and copied a part at a time: main memory never holds a second copy of
+    them.
+    """
     copied = torch.empty(frames.shape, dtype=torch.from_numpy(np.array(frames[:1])).dtype, device=device)
     for part in chunks(frames, len(frames)):
         copied[part] = torch.from_numpy(np.array(frames[part])).to(device)
@@ -69,11 +72,17 @@ def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` takes a GPU where there is one. Of several GPUs only the current one: kernels and captured updates run there."""
+    """`auto` takes a GPU where there is one. Of several GPUs only the current one: kernels and captured updates run
+    there.
+    """
     if name not in DEVICES:
-        raise ValueError(f"device must be one of {', '.join(DEVICES)}, but is {name!r}; choose among GPUs by CUDA_VISIBLE_DEVICES")
+        raise ValueError(
+            f"device must be one of {', '.join(DEVICES)}, but is {name!r}; choose among GPUs by CUDA_VISIBLE_DEVICES"
+        )
     if name != "auto":
-        if (name == "cuda" and not torch.cuda.is_available()) or (name == "mps" and not torch.backends.mps.is_available()):
+        if (name == "cuda" and not torch.cuda.is_available()) or (
+            name == "mps" and not torch.backends.mps.is_available()
+        ):
             raise ValueError(f"device {name} was asked for but this machine has none; use --device auto")
         return torch.device(name)
     if torch.cuda.is_available():

@@ -8,7 +8,9 @@ from torch import Tensor
 
 
 def far_distance_loss(distance: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:
-    """Far pairs lie at 2 x max_gap (regression, the paper's) or beyond it (hinge, which the authors found better later)."""
+    """Far pairs lie at 2 x max_gap (regression, the paper's) or beyond it (hinge, which the authors found better
+    later).
+    """
     missing = 2.0 * max_gap - distance
     if loss == "hinge":
         missing = missing.clamp(min=0)
@@ -17,8 +19,8 @@ def far_distance_loss(distance: Tensor, far: Tensor, max_gap: int, loss: str) ->
 
 
 class AllFarPairs(torch.autograd.Function):
-    """`far_distance_loss` of all distances between vectors [n, d], where far [n, n] is symmetric: as torch would find it, in half as many
-    passes over n x n numbers, as loss and gradient are found together."""
+    """`far_distance_loss` of all distances between vectors [n, d], where far [n, n] is symmetric: as torch would find
+    it, in half as many passes over n x n numbers, as loss and gradient are found together."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:

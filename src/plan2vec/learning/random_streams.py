@@ -1,6 +1,7 @@
 """Every stream of random numbers has a name. What is drawn is a function of (seed, stream, number of the draw) alone.
 
-Then a killed run needs no stored random state to continue with the same numbers. Streams that share a number never meet in one program.
+Then a killed run needs no stored random state to continue with the same numbers. Streams that share a number never meet
+in one program.
 """
 
 from enum import IntEnum

@@ -58,7 +58,9 @@ def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def spaced_times(pairs: Pairs) -> np.ndarray:
-    """(n,) frame numbers with a pause between sequences: two frames are far (`is_far`) if these differ by more than 2 x max_gap."""
+    """(n,) frame numbers with a pause between sequences: two frames are far (`is_far`) if these differ by more than 2 x
+    max_gap.
+    """
     begins = np.diff(pairs.sequence, prepend=pairs.sequence[:1]) != 0
     return np.arange(len(begins)) + 2 * pairs.max_gap * np.cumsum(begins)
 

@@ -1,8 +1,9 @@
 """The only gradient loop: schedule, progress, log, checkpoints.
 
 The batch of an update must be a function of the update's number alone (`rng_at`). Then a checkpoint needs no random
-state, and a killed run that continues gives the same bytes as one that was never killed. Several processes (`processes.py`)
-cut the same batch into shares (`in_shares` in the losses), so their number changes the result by rounding only, and may change too.
+state, and a killed run that continues gives the same bytes as one that was never killed. Several processes
+(`processes.py`) cut the same batch into shares (`in_shares` in the losses), so their number changes the result by
+rounding only, and may change too.
 """
 
 import copy
@@ -78,9 +79,11 @@ class Journal:
 
 
 def train(
-    module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str, journal: Journal
+    module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str,
+    journal: Journal
 ) -> None:
-    """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there is one.
+    """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there
+    is one.
 
     Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
     """
@@ -93,7 +96,9 @@ def train(
     last_saved = time.monotonic()
     log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
-    make_update = CapturedUpdate(loss_at, optimizer) if _is_captured(loss_at) else partial(_make_update, module, loss_at, optimizer)
+    make_update = CapturedUpdate(loss_at, optimizer) if _is_captured(loss_at) else partial(
+        _make_update, module, loss_at, optimizer
+    )
     losses = LossLog(stage, journal)
     with journal.bar(stage.replace("_", " "), num_updates) as advance:
         for update in range(first, num_updates):
@@ -113,7 +118,9 @@ def train(
 
 
 class LossLog:
-    """Lines of metrics.jsonl. A loss on a GPU is written down when the next one comes: to wait for it would stop the updates behind it."""
+    """Lines of metrics.jsonl. A loss on a GPU is written down when the next one comes: to wait for it would stop the
+    updates behind it.
+    """
 
     def __init__(self, stage: str, journal: Journal):
         self.stage, self.journal = stage, journal
@@ -164,7 +171,8 @@ def frozen_copy(module: M) -> M:
 
 @torch.no_grad()
 def move_towards(target: nn.Module, module: nn.Module, share: float) -> None:
-    """Polyak averaging: the target's weights go this share of the way to the module's; its statistics are taken over."""
+    """Polyak averaging: the target's weights go this share of the way to the module's; its statistics are taken over.
+    """
     target.eval()  # what trains it as a part sets its mode too
     for slow, fast in zip(target.parameters(), module.parameters(), strict=True):
         slow.lerp_(fast, share)
@@ -199,7 +207,9 @@ def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, opti
     if not tensors:
         return update
     device = next(module.parameters()).device
-    module.load_state_dict({name.removeprefix("module."): t.to(device) for name, t in tensors.items() if name.startswith("module.")})
+    module.load_state_dict(
+        {name.removeprefix("module."): t.to(device) for name, t in tensors.items() if name.startswith("module.")}
+    )
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):

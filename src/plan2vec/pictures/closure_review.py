@@ -36,10 +36,14 @@ def draw_suspects(model: Model, closures: list[dict], path: Path) -> Path | None
 
 
 def judge_by_name(model: Model, struck: Iterable[str], kept: Iterable[str]) -> Judged:
-    """Strike and keep closures given as "12-480" or "3:4-7:2"; the model's graph follows at once. One bad name, and nothing is changed."""
+    """Strike and keep closures given as "12-480" or "3:4-7:2"; the model's graph follows at once. One bad name, and
+    nothing is changed.
+    """
     assert model.folder is not None
     graph = load_graph(model.folder / "graph.npz").graph  # as it was found: a struck closure can be kept again
-    false, true = ({pair_of(model, text, flag) for text in texts} for flag, texts in (("--strike", struck), ("--keep", kept)))
+    false, true = (
+        {pair_of(model, text, flag) for text in texts} for flag, texts in (("--strike", struck), ("--keep", kept))
+    )
     if both := false & true:
         first, second = min(both)
         raise ValueError(f"closure {first}-{second} is to be struck and kept at once; say one of the two")

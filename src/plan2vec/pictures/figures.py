@@ -1,4 +1,5 @@
-"""A fitted model as pictures: one function a picture, each returning a matplotlib Figure. No pyplot, so nothing is global.
+"""A fitted model as pictures: one function a picture, each returning a matplotlib Figure. No pyplot, so nothing is
+global.
 
 A `Scene` says where a picture puts the frames: in the room where true positions are known, else on the metric map.
 All lengths are in steps; random choices come from the model's seed, so the same model gives the same pictures.
@@ -28,7 +29,8 @@ from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 WIDTH, DOTS_PER_INCH = 8.0, 150  # inches; readable when shown 800 pixels wide
 BLUE, ORANGE, BLACK, GRAY = "#0072B2", "#D55E00", "#000000", "#B8B8B8"  # Okabe and Ito: told apart by the colour-blind
-CORNERS = np.array([[(0.0, 0.22, 0.5), (0.55, 0.17, 0.0)], [(0.34, 0.71, 0.91), (0.96, 0.8, 0.0)]])  # [y, x]: blue to orange, dark to light
+# [y, x]: blue to orange, dark to light
+CORNERS = np.array([[(0.0, 0.22, 0.5), (0.55, 0.17, 0.0)], [(0.34, 0.71, 0.91), (0.96, 0.8, 0.0)]])
 MAX_POINTS = 50_000  # frames drawn
 MAX_LINES = 3000  # edges drawn a panel
 NUM_LONGEST = 40  # edges drawn on top of them, because a false one is long
@@ -45,7 +47,8 @@ class Scene:
     walls: tuple[Box, ...] = ()
 
 
-# ---------------------------------------------------------------------------------------------------- where frames are drawn
+# ---------------------------------------------------------------------------------------------------- where frames are
+# drawn
 
 
 def scene_of(model: Model) -> Scene:
@@ -61,7 +64,9 @@ def room_scene(sequences: Sequences) -> Scene | None:
         labels = ("position, first coordinate", "position, second coordinate")
         return Scene(position[:, :2], _extent(position[:, :2]), labels, "at true positions")
     extent = domain.extent or _extent(position[:, :2])
-    return Scene(position[:, :2], extent, (f"x ({domain.unit})", f"y ({domain.unit})"), "at true positions", domain.walls)
+    return Scene(
+        position[:, :2], extent, (f"x ({domain.unit})", f"y ({domain.unit})"), "at true positions", domain.walls
+    )
 
 
 def map_scene(vectors: np.ndarray) -> Scene:
@@ -74,7 +79,10 @@ def map_scene(vectors: np.ndarray) -> Scene:
     centred = vectors.astype(np.float64) - vectors.mean(axis=0)
     variance, axes = np.linalg.eigh(centred.T @ centred)  # ascending
     share = variance[::-1] / max(variance.sum(), 1e-12)
-    labels = [f"{nth} principal component (steps)\n{part:.0%} of variance" for nth, part in zip(("1st", "2nd"), share[:2], strict=True)]
+    labels = [
+        f"{nth} principal component (steps)\n{part:.0%} of variance" for nth,
+        part in zip(("1st", "2nd"), share[:2], strict=True)
+    ]
     place = centred @ axes[:, :-3:-1]
     return Scene(place, _extent(place), (labels[0], labels[1]), "on the metric map")
 
@@ -102,7 +110,9 @@ def _prepare(ax: Axes, scene: Scene) -> None:
     """Axes with labels, equal scales and walls."""
     ax.set(xlabel=scene.labels[0], ylabel=scene.labels[1])
     for x_min, x_max, y_min, y_max in scene.walls:
-        ax.add_patch(Rectangle((x_min, y_min), x_max - x_min, y_max - y_min, facecolor="0.75", edgecolor="0.4", zorder=0))
+        ax.add_patch(
+            Rectangle((x_min, y_min), x_max - x_min, y_max - y_min, facecolor="0.75", edgecolor="0.4", zorder=0)
+        )
     ax.set_aspect("equal")
     ax.axis(scene.extent)
     ax.locator_params(nbins=5)
@@ -209,7 +219,9 @@ def value_figure(model: Model, goal: int) -> Figure:
     scene = scene_of(model)
     figure = _canvas(5.6)
     ax = figure.subplots()
-    points = _draw_points(ax, scene, model.distance_between(np.arange(model.sequences.num_frames), goal), cmap="viridis")
+    points = _draw_points(
+        ax, scene, model.distance_between(np.arange(model.sequences.num_frames), goal), cmap="viridis"
+    )
     figure.colorbar(points, ax=ax, label="learned distance to the goal (steps)")
     ax.plot(*scene.place[goal], "*", color=ORANGE, markeredgecolor="white", markersize=20)
     _prepare(ax, scene)
@@ -227,7 +239,10 @@ def distance_figure(model: Model) -> Figure:
     cells.set_norm(LogNorm(1, max(10, len(exact) // 50)))
     figure.colorbar(cells, ax=ax, label="pairs of frames in a cell")
     ax.plot((0, high), (0, high), color=ORANGE, linewidth=1.5, label="equal")
-    ax.set(xlabel="shortest path on the graph (steps)", ylabel="learned distance (steps)", aspect="equal", xlim=(0, high), ylim=(0, high))
+    ax.set(
+        xlabel="shortest path on the graph (steps)", ylabel="learned distance (steps)", aspect="equal", xlim=(0, high),
+        ylim=(0, high)
+    )
     ax.set_title(f"learned distance against shortest path, {len(exact):,} random pairs")
     ax.legend(loc="upper left", frameon=False)
     return figure
@@ -249,7 +264,8 @@ def training_figure(records: list[dict]) -> Figure:
     losses: dict[str, dict[int, float]] = {}
     for line in records:
         if "loss" in line:
-            losses.setdefault(line["stage"], {})[line["update"]] = line["loss"]  # a resumed stage repeats updates: the last counts
+            # a resumed stage repeats updates: the last counts
+            losses.setdefault(line["stage"], {})[line["update"]] = line["loss"]
     figure = Figure((WIDTH, 3.6), layout="constrained")
     panels = figure.subplots(1, len(losses), squeeze=False)[0]
     for ax, (stage, curve) in zip(panels, losses.items(), strict=True):
@@ -265,10 +281,14 @@ def training_figure(records: list[dict]) -> Figure:
 
 
 def far_task(model: Model, num: int = 16) -> tuple[int, int]:
-    """A start and a goal far apart: of num x num random pairs inside the largest part, the one with the longest shortest path."""
+    """A start and a goal far apart: of num x num random pairs inside the largest part, the one with the longest
+    shortest path.
+    """
     rng = rng_at(model.config.seed, Stream.PICTURES)
     part = np.flatnonzero(connected_parts(model.graph)[1] == 0)
-    starts, goals = rng.choice(part, min(num, len(part)), replace=False), rng.choice(part, min(num, len(part)), replace=False)
+    starts, goals = rng.choice(
+        part, min(num, len(part)), replace=False
+    ), rng.choice(part, min(num, len(part)), replace=False)
     length = distances_from(model.graph, starts)[:, goals]
     start, goal = np.unravel_index(np.argmax(np.where(np.isfinite(length), length, -1)), length.shape)
     return int(starts[start]), int(goals[goal])
@@ -283,12 +303,15 @@ def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     looks = ((ORANGE, "-", 2.2), (BLUE, "--", 1.8), (BLACK, ":", 1.8), ("#009E73", "-.", 1.8))
     for plan, (color, dashes, width) in zip(plans, looks, strict=False):
         place = scene.place[plan.nodes or []]
-        ax.plot(place[:, 0], place[:, 1], dashes, color=color, linewidth=width, marker="o", markersize=4, label=plan_words(plan))
+        ax.plot(
+            place[:, 0], place[:, 1], dashes, color=color, linewidth=width, marker="o", markersize=4,
+            label=plan_words(plan)
+        )
     for number, marker, words in ((plans[0].start, "s", "start"), (plans[0].goal, "*", "goal")):
         if number >= 0:
             label = f"{words}: frame {frame_name(model.sequences, number)}"
             ax.plot(*scene.place[number], marker, color=BLACK, markeredgecolor="white", linestyle="", zorder=5,
-                    markersize=10 if marker == "s" else 17, label=label)  # fmt: skip
+                    markersize=10 if marker == "s" else 17, label=label)
     _prepare(ax, scene)
     ax.set_title(f"a plan, drawn {scene.words}")
     figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)

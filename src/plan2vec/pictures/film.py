@@ -18,10 +18,12 @@ SHEET_ROWS, SHEET_COLUMNS = 4, 8  # sequences and frames of each on the contact 
 
 
 def film_strip(model: Model, plan: Plan) -> Figure:
-    """The frames along a plan, an even choice of at most MAX_STRIP; for vectors, which cannot be looked at, the path instead."""
+    """The frames along a plan, an even choice of at most MAX_STRIP; for vectors, which cannot be looked at, the path
+    instead.
+    """
     if not is_image(model.sequences):
         return path_figure(model, [plan])
-    names = lambda numbers: ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]  # noqa: E731
+    names = lambda numbers: ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
     if plan.nodes is None:
         ends = [plan.start, plan.goal]
         return frame_grid(model.sequences, ends, names(ends), ["start", "goal"], STRIP_WIDTHS, plan_words(plan))
@@ -29,11 +31,15 @@ def film_strip(model: Model, plan: Plan) -> Figure:
     numbers = [plan.nodes[k] for k in shown]
     note = f", {len(shown)} of {len(plan.nodes)} frames shown" if len(shown) < len(plan.nodes) else ""
     title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
-    return frame_grid(model.sequences, numbers, names(numbers), [*_hop_words(model, plan.nodes, shown), "goal"], STRIP_WIDTHS, title)
+    return frame_grid(
+        model.sequences, numbers, names(numbers), [*_hop_words(model, plan.nodes, shown), "goal"], STRIP_WIDTHS, title
+    )
 
 
 def _hop_words(model: Model, nodes: list[int], shown: np.ndarray) -> list[str]:
-    """What lies between each frame shown and the next: steps, and the hops where there are several; they add up to the plan's length."""
+    """What lies between each frame shown and the next: steps, and the hops where there are several; they add up to the
+    plan's length.
+    """
     if len(nodes) < 2:
         return []
     lengths = hop_lengths(model.graph, nodes)
@@ -49,9 +55,12 @@ def is_image(sequences: Sequences) -> bool:
 
 
 def frame_grid(
-    sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str], widths: Sequence[float], title: str
+    sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str], widths: Sequence[float],
+    title: str
 ) -> Figure:
-    """Frames in rows of len(widths), with words above and below each; the number -1 is a gray frame, without words nothing."""
+    """Frames in rows of len(widths), with words above and below each; the number -1 is a gray frame, without words
+    nothing.
+    """
     pixels = sequences.frame_shape[:2]
     cell = WIDTH / sum(widths)  # all lengths in inches, y down
     image_width, text = 0.93 * cell, 0.2

@@ -22,7 +22,9 @@ def save_video(model: Model, plan: Plan, path: Path) -> None:
     """Write the frames along a plan as .gif or .mp4."""
     write = writer_of(path)
     if len(model.sequences.frame_shape) != 3:
-        raise ValueError(f"--video needs frames that are images, but these are vectors of shape {model.sequences.frame_shape}")
+        raise ValueError(
+            f"--video needs frames that are images, but these are vectors of shape {model.sequences.frame_shape}"
+        )
     if plan.nodes is None:
         raise ValueError(f"there is no plan to show: {plan.reason}")
     pictures = [captioned(model.sequences, plan.nodes, place) for place in range(len(plan.nodes))]
@@ -39,12 +41,16 @@ def writer_of(path: Path) -> Callable[[Path, list[Image.Image]], None]:
     try:
         import av  # noqa: F401
     except ModuleNotFoundError:
-        raise ValueError("writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)") from None
+        raise ValueError(
+            "writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)"
+        ) from None
     return write_mp4
 
 
 def frame_picture(sequences: Sequences, number: int) -> Image.Image:
-    """A recorded frame as an image: RGB as it is, of any other number of channels the first; a vector as a row of gray cells."""
+    """A recorded frame as an image: RGB as it is, of any other number of channels the first; a vector as a row of gray
+    cells.
+    """
     frame = sequences.frames[number]
     if frame.ndim == 3:
         return Image.fromarray(np.ascontiguousarray(frame if frame.shape[2] == 3 else frame[:, :, 0]))
@@ -61,7 +67,8 @@ def enlarged(image: Image.Image, smallest: int = SMALLEST) -> Image.Image:
 def captioned(sequences: Sequences, nodes: list[int], place: int) -> Image.Image:
     """A frame of the plan with its name and its place in the plan below."""
     image = enlarged(frame_picture(sequences, nodes[place])).convert("RGB")
-    canvas = Image.new("RGB", (image.width + image.width % 2, image.height + CAPTION + image.height % 2), "white")  # H.264: even sides
+    # H.264: even sides
+    canvas = Image.new("RGB", (image.width + image.width % 2, image.height + CAPTION + image.height % 2), "white")
     canvas.paste(image)
     ends = {0: "start, ", len(nodes) - 1: "goal, "}
     text = f"{ends.get(place, '')}frame {frame_name(sequences, nodes[place])} ({place + 1} of {len(nodes)})"

@@ -13,7 +13,9 @@ NUM_DRAWN = 4  # sequences of vectors on the sheet
 
 
 def describe(sequences: Sequences, format_name: str, warnings: list[str]) -> dict[str, Any]:
-    """What was read: sizes in pixels, lengths in frames, rate in frames a second; names stay as they are, programs read them."""
+    """What was read: sizes in pixels, lengths in frames, rate in frames a second; names stay as they are, programs read
+    them.
+    """
     lengths = np.unique(sequences.sequence, return_counts=True)[1]
     shape = sequences.frame_shape
     size = sequences.source_size

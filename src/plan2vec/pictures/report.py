@@ -1,4 +1,6 @@
-"""A fitted model as one HTML page that needs nothing else: numbers in plain words, verdicts with remedies, and the pictures."""
+"""A fitted model as one HTML page that needs nothing else: numbers in plain words, verdicts with remedies, and the
+pictures.
+"""
 
 import base64
 import json
@@ -40,48 +42,46 @@ LINES = {
     "num_edges": Line("Pairs of frames that one hop joins.", "edges"),
     "num_components": Line(
         "Parts of the graph that no path joins; plans exist inside each only.", "", lambda value: value == 1, RADIUS
-    ),
-    "largest_component_share": Line("Frames in the largest part.", "share", lambda value: value >= 0.95, RADIUS),
+    ), "largest_component_share": Line("Frames in the largest part.", "share", lambda value: value >= 0.95, RADIUS),
     "local_accuracy": Line(
         "How often the local metric tells neighbours from frames far apart, in sequences it never saw.", "share",
-        lambda value: value >= 0.95, "Train the local metric longer (--local-metric.num-updates), or record more sequences.",
+        lambda value: value >= 0.95,
+        "Train the local metric longer (--local-metric.num-updates), or record more sequences."
     ),
     "embedding_error": Line(
-        "Mean error of the learned distance, relative to the shortest path.", "share", lambda value: value <= 0.15, LONGER
+        "Mean error of the learned distance, relative to the shortest path.", "share", lambda value: value <= 0.15,
+        LONGER
     ),
     "spearman_graph": Line(
         "Rank agreement of learned distance and shortest path; 1 is perfect.", "", lambda value: value >= 0.95, LONGER
     ),
     "success_graph": Line(
         "Greedy walks, without memory, that reach a neighbour of the goal.", "share", lambda value: value >= 0.9,
-        "Plan with --method lookahead or astar. " + LONGER,
+        "Plan with --method lookahead or astar. " + LONGER
     ),
     "path_ratio": Line(
-        "Length of greedy plans that arrive, over the shortest path; 1 is perfect.", "times", lambda value: value <= 1.25,
-        "Plan with --method astar where length matters. " + LONGER,
+        "Length of greedy plans that arrive, over the shortest path; 1 is perfect.", "times",
+        lambda value: value <= 1.25, "Plan with --method astar where length matters. " + LONGER
+    ), "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames a hop"),
+    "expanded_per_step": Line(
+        "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times a hop"
     ),
-    "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames a hop"),
-    "expanded_per_step": Line("How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times a hop"),
     "success": Line(
         "Walks that truly arrive, by the rule of the domain.", "share", lambda value: value >= 0.9,
-        "Look at the longest closures in the picture of the graph: false ones lead walks astray. " + LONGER,
-    ),
-    "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
+        "Look at the longest closures in the picture of the graph: false ones lead walks astray. " + LONGER
+    ), "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
     "spearman_true": Line(
         "Rank agreement of learned and true distance; 1 is perfect.", "", lambda value: value >= 0.9,
-        "Look at the longest closures in the picture of the graph: one false closure shortens thousands of distances.",
+        "Look at the longest closures in the picture of the graph: one false closure shortens thousands of distances."
     ),
     "false_edge_share": Line(
         "Closures whose two frames are truly far apart.", "share", lambda value: value <= 1e-4,
-        "Lower --radius, or ask for more evidence (--closures.support both).",
-    ),
-    "loop_closures": Line("Pairs of frames joined because they look alike, beside the recorded steps.", "closures"),
+        "Lower --radius, or ask for more evidence (--closures.support both)."
+    ), "loop_closures": Line("Pairs of frames joined because they look alike, beside the recorded steps.", "closures"),
     "false_beyond": Line("True distance beyond which a closure counts as false.", POSITION),
-    "radius": Line("Local distance up to which frames are joined.", "steps"),
-    "device": Line("Where it was computed."),
-    "seed": Line("Of all random choices."),
-    "version": Line("Of plan2vec when it was evaluated."),
-}  # fmt: skip
+    "radius": Line("Local distance up to which frames are joined.", "steps"), "device": Line("Where it was computed."),
+    "seed": Line("Of all random choices."), "version": Line("Of plan2vec when it was evaluated.")
+}
 
 STYLE = """
 body{max-width:64rem;margin:0 auto;padding:1rem 1.2rem 4rem;font:16px/1.5 system-ui,sans-serif;color:#1c1c1c;background:#fff}
@@ -148,15 +148,18 @@ def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
 
 def verdicts(scorecard: dict) -> dict[str, bool]:
     """Name of every number that allows a verdict, and whether it is good."""
-    judged = {name: line.is_good for name, line in LINES.items() if line.is_good and isinstance(scorecard.get(name), int | float)}
+    judged = {
+        name: line.is_good for name,
+        line in LINES.items() if line.is_good and isinstance(scorecard.get(name), int | float)
+    }
     return {name: is_good(scorecard[name]) for name, is_good in judged.items()}
 
 
 def versions() -> dict[str, str]:
     return {
-        "plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__,
-        "torch": str(torch.__version__),
-    }  # fmt: skip
+        "plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
+        "scipy": scipy.__version__, "torch": str(torch.__version__)
+    }
 
 
 def number_text(value: object, unit: str) -> str:
@@ -212,7 +215,10 @@ def _score_row(name: str, value: object, position_unit: str) -> str:
     verdict = ""
     if line.is_good and isinstance(value, int | float):
         remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
-        verdict = '<span class="good">good</span>' if line.is_good(value) else f'<span class="look">look at this</span>: {remedy}'
+        verdict = (
+            '<span class="good">good</span>' if line.is_good(value)
+            else f'<span class="look">look at this</span>: {remedy}'
+        )
     number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
     return f'<tr><th scope="row">{escape(name)}</th><td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td></tr>'
 

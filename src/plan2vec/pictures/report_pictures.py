@@ -22,7 +22,7 @@ from plan2vec.pictures.figures import (
     save_figure,
     training_figure,
     value_figure,
-)  # fmt: skip
+)
 from plan2vec.pictures.film import closure_figure, contact_sheet, film_strip, is_image
 from plan2vec.search.shortest_paths import connected_parts
 
@@ -75,7 +75,9 @@ def _map_caption(model: Model) -> str:
     words += "Neighbouring colours should stay together." if known else "Frames of one sequence should lie along a curve."
     usable = training_frames(model.sequences.sequence, model.config.holdout, rng_at(model.config.seed, Stream.HOLDOUT))
     num_parts, _ = connected_parts(model.graph[usable][:, usable])
-    return words + (f" The graph has {num_parts} parts: how far one part lies from another has no meaning." if num_parts > 1 else "")
+    return words + (
+        f" The graph has {num_parts} parts: how far one part lies from another has no meaning." if num_parts > 1 else ""
+    )
 
 
 def _plan_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
@@ -87,13 +89,17 @@ def _plan_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     yield "path", "A plan", words, path_figure(model, [greedy, exact])
     if is_image(model.sequences):
         words = "Each frame should follow from the one before it by a small movement."
-        yield "strip", "The plan as a film strip", words, film_strip(model, greedy if greedy.nodes is not None else exact)
+        yield "strip", "The plan as a film strip", words, film_strip(
+            model, greedy if greedy.nodes is not None else exact
+        )
 
 
 def _closure_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     if not is_image(model.sequences):
         return
-    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng_at(model.config.seed, Stream.PICTURES))
+    suspicious = suspicious_closures(
+        model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng_at(model.config.seed, Stream.PICTURES)
+    )
     words = (
         "A false closure is a short cut, so many shortest paths run through it (a true one in a narrow place is used as often). "
         "If the two frames of a pair show places far apart, it is false: ask for stricter --closures.support or a smaller --radius."

@@ -49,11 +49,15 @@ def find_format(path: str | Path) -> Format:
         problem = "does not exist"
     except (OSError, ValueError) as error:
         problem = f"cannot be looked at ({(getattr(error, 'strerror', None) or first_line(error)).lower()})"
-    raise ValueError(f"{shown(path)} {problem}; expected {', '.join(dict.fromkeys(known.EXPECTED for known in FORMATS))}")
+    raise ValueError(
+        f"{shown(path)} {problem}; expected {', '.join(dict.fromkeys(known.EXPECTED for known in FORMATS))}"
+    )
 
 
 def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: bool = False) -> Sequences:
-    """Recordings from a path; a ValueError says what was expected where they cannot be read, a ReadWarning what was left out."""
+    """Recordings from a path; a ValueError says what was expected where they cannot be read, a ReadWarning what was
+    left out.
+    """
     reading = Reading(options, Journal(show_progress=show_progress))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries, about single files; what matters is in the notes

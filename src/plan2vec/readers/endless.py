@@ -1,7 +1,7 @@
 """A guard against HDF5 files whose rows of variable length never end, or claim gigabytes.
 
-libhdf5 walks a damaged heap of such rows for ever, and nothing in the same process can stop it. So a small process of its own
-reads them first, under an alarm that is set anew for every few rows.
+libhdf5 walks a damaged heap of such rows for ever, and nothing in the same process can stop it. So a small process of
+its own reads them first, under an alarm that is set anew for every few rows.
 """
 
 import os
@@ -64,7 +64,8 @@ if grown() > 1_000_000:
 
 @lru_cache(8)
 def require_sound(path: Path, changed: int) -> None:
-    """Reads all rows of variable length in another process; a ValueError if that never ends, crashes or floods the memory.
+    """Reads all rows of variable length in another process; a ValueError if that never ends, crashes or floods the
+    memory.
 
     A file found sound is not read again until it is changed (a time, in nanoseconds).
     """

@@ -1,4 +1,6 @@
-"""Recordings that come as episodes of named arrays (HDF5, Minari, LeRobot): which array is the frame, and what goes along."""
+"""Recordings that come as episodes of named arrays (HDF5, Minari, LeRobot): which array is the frame, and what goes
+along.
+"""
 
 import io
 from collections.abc import Iterator
@@ -50,7 +52,9 @@ class Rows:
         if isinstance(self.data, EncodedColumn):
             return True
         if self.data.dtype.kind == "O":
-            return len(self.data.shape) == 1 and len(self) > 0 and isinstance(self.data[self.first], (bytes, np.ndarray))
+            return len(self.data.shape) == 1 and len(self) > 0 and isinstance(
+                self.data[self.first], (bytes, np.ndarray)
+            )
         flat = self.data.dtype == np.uint8 and len(self.data.shape) == 2 and len(self) > 0
         return flat and np.asarray(self.data[self.first])[:3].tobytes() == JPEG_START
 
@@ -88,7 +92,9 @@ def choose_entries(entries: dict[str, Rows], camera: str | None, source: str, ve
         raise ValueError(f"{source} has {len(pictures)} cameras; choose one with --camera from {', '.join(pictures)}")
     if not pictures:
         found = ", ".join(entries) or "nothing"
-        raise ValueError(f"{source} holds no observations: expected uint8 pictures or vectors of numbers, but an episode has {found}")
+        raise ValueError(
+            f"{source} holds no observations: expected uint8 pictures or vectors of numbers, but an episode has {found}"
+        )
     return pictures
 
 
@@ -106,7 +112,9 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
         for number, episode in enumerate(episodes):
             try:
                 kept = _kept(reading, episode, keys)
-                along = {name: _padded(rows, len(episode.entries[keys[0]]))[kept] for name, rows in episode.beside.items()}
+                along = {
+                    name: _padded(rows, len(episode.entries[keys[0]]))[kept] for name, rows in episode.beside.items()
+                }
                 collect.add([episode.entries[key] for key in keys], kept)
                 labels.append(np.full(len(kept), episode.label))
                 beside.append(along)
@@ -118,7 +126,9 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
             f"{source}: {len(problems)} of {len(episodes)} episodes cannot be read: {name_some(problems)}; repair or remove them"
         )
     reading.note_skipped(problems, len(episodes), "episodes")
-    return build(reading, source, collect.finish(), np.concatenate(labels).astype(np.int64), collect.size, **_joined(beside))
+    return build(
+        reading, source, collect.finish(), np.concatenate(labels).astype(np.int64), collect.size, **_joined(beside)
+    )
 
 
 def _kept(reading: Reading, episode: Episode, keys: list[str]) -> np.ndarray:
@@ -171,7 +181,10 @@ class Vectors:
             raise ValueError(f"its observations have {columns} numbers a frame, not {self.width}")
         require_memory(self.source, self.num_bytes + 16 * columns * len(kept))  # read, and once more joined
         with np.errstate(over="ignore"):
-            parts = [np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)]) for rows in entries]
+            parts = [
+                np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)])
+                for rows in entries
+            ]
         self.width, self.num_bytes = columns, self.num_bytes + 8 * columns * len(kept)
         self.parts.append(np.concatenate(parts, axis=1))
 
@@ -215,11 +228,14 @@ def pictures_of(rows: Rows, kept: np.ndarray) -> Iterator[np.ndarray]:
     for batch in rows.take(kept):
         for row in batch:
             if encoded:
-                row = np.asarray(open_picture(io.BytesIO(row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()))[0])
+                row = np.asarray(
+                    open_picture(io.BytesIO(row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()))[0]
+                )
             yield _channels_last(row)
 
 
 def _channels_last(picture: np.ndarray) -> np.ndarray:
     if picture.ndim == 2:
         return picture[..., None]
-    return picture.transpose(1, 2, 0) if picture.shape[0] < picture.shape[2] else picture  # the smaller axis is the channels
+    # the smaller axis is the channels
+    return picture.transpose(1, 2, 0) if picture.shape[0] < picture.shape[2] else picture

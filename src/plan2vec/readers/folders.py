@@ -13,11 +13,15 @@ DIGITS = "0123456789"
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sorts frame2 before frame10."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [(0, int(part), part) if part[0] in DIGITS and len(part) < 1000 else (1, 0, part.casefold()) for part in parts]
+    return [
+        (0, int(part), part) if part[0] in DIGITS and len(part) < 1000 else (1, 0, part.casefold()) for part in parts
+    ]
 
 
 def list_files(folder: Path) -> list[tuple[Path, list[Path]]]:
-    """(folder, its files) for the folder and all below it, naturally sorted; hidden names are left out, a loop of links is entered once."""
+    """(folder, its files) for the folder and all below it, naturally sorted; hidden names are left out, a loop of links
+    is entered once.
+    """
     found, seen = [], set()
     for root, folders, names in os.walk(folder, followlinks=True, onerror=_refuse):
         identity = os.path.realpath(root)
@@ -32,7 +36,9 @@ def list_files(folder: Path) -> list[tuple[Path, list[Path]]]:
 
 
 def _refuse(error: OSError) -> None:
-    raise ValueError(f"{shown(error.filename)} cannot be listed ({error.strerror}); give yourself permission to read it")
+    raise ValueError(
+        f"{shown(error.filename)} cannot be listed ({error.strerror}); give yourself permission to read it"
+    )
 
 
 def why_not_a_file(path: Path) -> str | None:

@@ -23,7 +23,9 @@ from plan2vec.readers.reading import Reading, first_line, require_memory, shown
 NAME = "HDF5"
 EXPECTED = "an .hdf5 file (D4RL, robomimic)"
 SUFFIXES = (".hdf5", ".h5", ".hdf")
-UNREADABLE = (OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError, NotImplementedError)
+UNREADABLE = (
+    OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError, NotImplementedError
+)
 LARGEST_RATIO = 1100  # a compressed array holds at most about this many times its bytes in the file
 DEEPEST = 6  # groups inside groups; a file can hold loops
 
@@ -83,23 +85,29 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
         )
     num_frames = len(observed)
     beside = recorded_beside(file, {"action": "actions"}, source)
-    if file.get("infos/goal") is not None and (qpos := require_array(file, "infos/qpos", source)) is not None and qpos.ndim == 2:
+    if file.get("infos/goal") is not None and (
+        qpos := require_array(file, "infos/qpos", source)
+    ) is not None and qpos.ndim == 2:
         beside["position"] = qpos[:, :2]  # D4RL's mazes: the body's place comes first
     for name, values in beside.items():
         if len(values) != num_frames:
-            raise ValueError(f"{source}: {name} has {len(values)} rows for {num_frames} observations; is the file complete?")
+            raise ValueError(
+                f"{source}: {name} has {len(values)} rows for {num_frames} observations; is the file complete?"
+            )
     ends = np.zeros(num_frames, bool)
     for name in ("terminals", "timeouts"):
         flags = require_array(file, name, source)
         if flags is not None and flags.shape != (num_frames,):
-            raise ValueError(f"{source}: {name} has shape {flags.shape} for {num_frames} observations; is the file complete?")
+            raise ValueError(
+                f"{source}: {name} has shape {flags.shape} for {num_frames} observations; is the file complete?"
+            )
         ends |= np.asarray(flags, bool) if flags is not None else False
     bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,))))
     return [
         Episode(number, f"episode {number}", {"observations": Rows(observed, first, last)},
                 {name: values[first:last] for name, values in beside.items()})
         for number, (first, last) in enumerate(pairwise(bounds.tolist()))
-    ]  # fmt: skip
+    ]
 
 
 def recorded_beside(group: Any, names: dict[str, str], source: str) -> dict[str, np.ndarray]:
@@ -135,7 +143,9 @@ def member(group: Any, name: str, source: str) -> Any:
 
 
 def require_array(group: Any, name: str, source: str) -> Any:
-    """An array of the file, None if it is not there; refuses one that claims more than it holds, or that lies in other files."""
+    """An array of the file, None if it is not there; refuses one that claims more than it holds, or that lies in other
+    files.
+    """
     array = member(group, name, source)
     if not isinstance(array, import_h5py().Dataset) or array.ndim == 0:
         return None
@@ -147,5 +157,7 @@ def require_array(group: Any, name: str, source: str) -> Any:
     chunk = int(np.prod(array.chunks, dtype=object)) * max(1, array.dtype.itemsize) if array.chunks else 0
     require_memory(f"{source}: a block of {shown(name)}", chunk)
     if claimed > LARGEST_RATIO * array.id.get_storage_size() + 1_000_000:
-        raise ValueError(f"{source}: {shown(name)} claims {claimed / 1e6:,.0f} MB, far more than is in the file; is it complete?")
+        raise ValueError(
+            f"{source}: {shown(name)} claims {claimed / 1e6:,.0f} MB, far more than is in the file; is it complete?"
+        )
     return array

@@ -39,7 +39,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     groups, others = _image_files(path)
     files = [file for group in groups for file in group]
     if not files:
-        raise ValueError(f"{source} holds no images ({_words(SUFFIXES)}) and no videos; found {_names(others) or 'nothing'}")
+        raise ValueError(
+            f"{source} holds no images ({_words(SUFFIXES)}) and no videos; found {_names(others) or 'nothing'}"
+        )
     kept = [[group[k] for k in kept_frames(reading.options, len(group))] for group in groups]
     files = [file for group in kept for file in group]
     label = np.repeat(np.arange(len(kept)), [len(group) for group in kept])
@@ -132,7 +134,9 @@ def _prepare(file: Path, at_least: tuple[int, int] | None, shape: tuple[int, int
 
 
 def in_all_processes(function, items: list) -> Iterator[tuple]:
-    """`in_parallel` of every process that waits for this one, each with a part; the function must be one that can be pickled."""
+    """`in_parallel` of every process that waits for this one, each with a part; the function must be one that can be
+    pickled.
+    """
     at_once = BATCH * num_helpers()
     if at_once == BATCH:
         yield from in_parallel(function, items)
@@ -146,7 +150,9 @@ def _listed(function, items: list) -> list[tuple]:
 
 
 def in_parallel(function, items: list) -> Iterator[tuple]:
-    """Results in order; a batch at a time, so that finished ones never pile up. Pillow decodes without the GIL, so threads do."""
+    """Results in order; a batch at a time, so that finished ones never pile up. Pillow decodes without the GIL, so
+    threads do.
+    """
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for first in range(0, len(items), BATCH):
             yield from pool.map(function, items[first : first + BATCH])

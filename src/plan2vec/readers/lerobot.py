@@ -48,7 +48,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     kind = info["features"][key]["dtype"]
     listed = _list_episodes(path, info, key if kind == "video" else None, source)
     columns = ["action"] if "action" in info["features"] else []
-    episodes, problems = _read_data(path, listed, columns, None if kind == "video" else key, kind == "image", reading, source)
+    episodes, problems = _read_data(
+        path, listed, columns, None if kind == "video" else key, kind == "image", reading, source
+    )
     if kind != "video":
         _refuse_or_note(reading, source, problems, len(listed))
         return read_episodes(reading, source, episodes)
@@ -62,21 +64,27 @@ def _read_info(file: Path) -> dict[str, Any]:
         info = json.loads(file.read_text(encoding="utf-8"))
         features = {str(key): value for key, value in info["features"].items() if isinstance(value.get("dtype"), str)}
         return {"version": str(info["codebase_version"]), "fps": float(info["fps"]), "features": features,
-                "chunks_size": max(1, int(info.get("chunks_size", 1000)))}  # fmt: skip
+                "chunks_size": max(1, int(info.get("chunks_size", 1000)))}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise ValueError(f"{shown(file)} is no info.json of a LeRobot folder ({first_line(error)}); download the folder again") from None
+        raise ValueError(
+            f"{shown(file)} is no info.json of a LeRobot folder ({first_line(error)}); download the folder again"
+        ) from None
 
 
 def _choose_key(features: dict[str, dict], camera: str | None, source: str) -> str:
     cameras = sorted(key for key, value in features.items() if value["dtype"] in ("video", "image"))
     if camera is not None:
         if camera not in cameras and not (camera in features and camera.startswith("observation")):
-            raise ValueError(f"{source} has no camera {shown(camera)}; choose with --camera from {', '.join(cameras) or STATE}")
+            raise ValueError(
+                f"{source} has no camera {shown(camera)}; choose with --camera from {', '.join(cameras) or STATE}"
+            )
         return camera
     if len(cameras) > 1:
         raise ValueError(f"{source} has {len(cameras)} cameras; choose one with --camera from {', '.join(cameras)}")
     if not cameras and STATE not in features:
-        raise ValueError(f"{source} has no camera and no {STATE}; its features are {', '.join(map(shown, features)) or 'missing'}")
+        raise ValueError(
+            f"{source} has no camera and no {STATE}; its features are {', '.join(map(shown, features)) or 'missing'}"
+        )
     return cameras[0] if cameras else STATE
 
 
@@ -108,11 +116,15 @@ def _listed_in_v3(path: Path, info: dict[str, Any], camera: str | None) -> Itera
         table = read_columns(file, ["episode_index", *places])
         for row, index in enumerate(table["episode_index"]):
             chunk, number, begins = (table[name][row] for name in places) if camera else (0, 0, 0.0)
-            video = path / "videos" / camera / f"chunk-{int(chunk):03d}" / f"file-{int(number):03d}.mp4" if camera else None
+            video = (
+                path / "videos" / camera / f"chunk-{int(chunk):03d}" / f"file-{int(number):03d}.mp4" if camera else None
+            )
             yield Listed(int(index), video, float(begins))
 
 
-def _read_data(path: Path, listed: list[Listed], columns: list[str], key: str | None, encoded: bool, reading: Reading, source: str):
+def _read_data(
+    path: Path, listed: list[Listed], columns: list[str], key: str | None, encoded: bool, reading: Reading, source: str
+):
     """Episodes with what the parquet files say of each, and (name, problem) of those that cannot be had."""
     files = sorted((path / "data").glob("chunk-*/*.parquet"))
     wanted, found, broken = {one.index for one in listed}, {}, []
@@ -138,12 +150,15 @@ def _episodes_of(file: Path, columns: list[str], key: str | None, encoded: bool)
     starts = np.flatnonzero(np.diff(index, prepend=index[:1] - 1))
     for first, last in zip(starts.tolist(), [*starts[1:].tolist(), len(index)], strict=True):
         beside = {"time": table["timestamp"][first:last]} | {name: table[name][first:last] for name in columns}
-        entries = {key: Rows(pictures, first, last) if pictures is not None else whole(table[key][first:last])} if key else {}
+        entries = {
+            key: Rows(pictures, first, last) if pictures is not None else whole(table[key][first:last])
+        } if key else {}
         yield Episode(int(index[first]), f"episode {index[first]}", entries, beside)
 
 
 def _read_videos(
-    source: str, listed: list[Listed], episodes: list[Episode], problems: list[tuple[str, str]], rate: float, reading: Reading
+    source: str, listed: list[Listed], episodes: list[Episode], problems: list[tuple[str, str]], rate: float,
+    reading: Reading
 ) -> Sequences:
     """The frames of the listed episodes at the times of their rows; every file is decoded once."""
     import_av()
@@ -154,10 +169,15 @@ def _read_videos(
     with reading.journal.bar("video", sum(map(len, kept.values()))) as advance:
         film = Film(reading, advance)
         for file, group in groupby(ordered, key=lambda one: one.video):
-            wanted = [(one.begins + float(rows[one.index]["time"][row]), one.index, int(row)) for one in group for row in kept[one.index]]
+            wanted = [
+                (one.begins + float(rows[one.index]["time"][row]), one.index, int(row)) for one in group
+                for row in kept[one.index]
+            ]
             why = _take_frames(film, file, wanted, rows, rate, taken)
             got = {index for index, _ in taken}
-            problems = problems + [(f"episode {index}", why) for index in sorted({index for _, index, _ in wanted} - got)]
+            problems = problems + [
+                (f"episode {index}", why) for index in sorted({index for _, index, _ in wanted} - got)
+            ]
             advance(len(taken))
     _refuse_or_note(reading, source, problems, len(problems) + len({index for index, _ in taken}))
     if num_lost := sum(len(kept[index]) for index in {index for index, _ in taken}) - len(taken):
@@ -176,7 +196,9 @@ def _refuse_or_note(reading: Reading, source: str, problems: list[tuple[str, str
 
 
 def _take_frames(film: Film, file: Path, wanted: list, rows: dict, rate: float, taken: list[tuple[int, int]]) -> str:
-    """Adds the frame nearest to each wanted (time, episode, row), within half a frame; returns why frames may be missing."""
+    """Adds the frame nearest to each wanted (time, episode, row), within half a frame; returns why frames may be
+    missing.
+    """
     near, place = 0.5 / max(rate, 1e-3) + 1e-3, 0
     try:
         for time, frame in decode(file):

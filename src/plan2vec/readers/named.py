@@ -24,7 +24,9 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Seque
     if given[0] != "frames":
         _numbers(source, given[0], frames)
     domain = str(arrays["domain"]) if "domain" in arrays else None
-    recorded: dict[str, Any] = {name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays}
+    recorded: dict[str, Any] = {
+        name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays
+    }
     made = build(reading, source, frames, arrays.get("sequence"), domain=domain, **recorded)
     return prepared(thinned(made, reading.options), reading, largest=None)
 
@@ -49,7 +51,9 @@ def name_arrays(source: str, content: Any) -> dict[str, Any]:
         return {str(name): value for name, value in content.items() if isinstance(value, np.ndarray)}
     if not isinstance(content, list) or not content or not all(_is_sequence(part) for part in content):
         came = type(content).__name__
-        raise ValueError(f"{source}: expected a dict of arrays, a list of such dicts or of arrays, or one array, but came {came}")
+        raise ValueError(
+            f"{source}: expected a dict of arrays, a list of such dicts or of arrays, or one array, but came {came}"
+        )
     return _joined(source, [name_arrays(source, part) for part in content])
 
 
@@ -58,9 +62,13 @@ def _is_sequence(part: Any) -> bool:
 
 
 def _joined(source: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    names = [name for name in parts[0] if all(name in part and np.ndim(part[name]) for part in parts) and name != "sequence"]
+    names = [
+        name for name in parts[0] if all(name in part and np.ndim(part[name]) for part in parts) and name != "sequence"
+    ]
     if not names:
-        raise ValueError(f"{source}: the sequences of the list have no array in common; expected `frames` or `observations` in each")
+        raise ValueError(
+            f"{source}: the sequences of the list have no array in common; expected `frames` or `observations` in each"
+        )
     try:
         joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
     except (ValueError, TypeError) as error:

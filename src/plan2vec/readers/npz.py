@@ -27,7 +27,8 @@ from plan2vec.readers.reading import Reading, first_line, require_memory, shown
 
 NAME = ".npz or .npy arrays"
 EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or one of OGBench, or an .npy file"
-UNREADABLE = (*BROKEN_PICKLE, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)  # what damaged zips and arrays can raise
+# what damaged zips and arrays can raise
+UNREADABLE = (*BROKEN_PICKLE, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
 def recognizes(path: Path) -> bool:
@@ -36,10 +37,14 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> Sequences:
     """Recordings of one file; nothing pickled is opened unless the user trusts it."""
-    return to_sequences(reading, shown(path), load_plainly(path, reading, _load_npy if path.suffix.lower() == ".npy" else _load_npz))
+    return to_sequences(
+        reading, shown(path), load_plainly(path, reading, _load_npy if path.suffix.lower() == ".npy" else _load_npz)
+    )
 
 
-def load_plainly(path: Path, reading: Reading, load: Callable[[Path, Reading], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def load_plainly(
+    path: Path, reading: Reading, load: Callable[[Path, Reading], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
     """What `load` reads from a file of arrays; whatever a damaged file makes it raise becomes one clear ValueError."""
     source = shown(path)
     if problem := why_not_a_file(path):
@@ -50,7 +55,9 @@ def load_plainly(path: Path, reading: Reading, load: Callable[[Path, Reading], d
         if str(error).startswith(source):
             raise
         what = f"{path.suffix.lower()} ({first_line(error)})"
-        raise ValueError(f"{source} cannot be read as {what}; is the file complete, and does it hold plain arrays only?") from None
+        raise ValueError(
+            f"{source} cannot be read as {what}; is the file complete, and does it hold plain arrays only?"
+        ) from None
 
 
 def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
@@ -112,7 +119,9 @@ def load_array(file: IO[bytes], name: str, reading: Reading) -> Any:
             return np.lib.format.read_array(file, allow_pickle=False)
         except ValueError as error:
             if "allow_pickle" in str(error):
-                raise ValueError(f"{name} is a pickle, which can run any program; plain arrays only, or --trust-pickle") from None
+                raise ValueError(
+                    f"{name} is a pickle, which can run any program; plain arrays only, or --trust-pickle"
+                ) from None
             raise
     start = file.tell()
     dtype, _ = _read_header(file)

@@ -1,10 +1,11 @@
-"""OGBench's data sets: one .npz file with `observations`, `actions` and `terminals` (and qpos, qvel, ..., which are ignored).
+"""OGBench's data sets: one .npz file with `observations`, `actions` and `terminals` (and qpos, qvel, ..., which are
+ignored).
 
     frame number   0 1 2 3 4 | 5 6 7 8 9
     terminals      0 0 0 0 1 | 0 0 0 0 1      the last frame of every episode; the action there led nowhere that is recorded
 
-Observations are vectors (n, d), or images (n, h, w, c) of the visual environments. The state of the simulator is left alone: no
-part of an observation is taken for the truth.
+Observations are vectors (n, d), or images (n, h, w, c) of the visual environments. The state of the simulator is left
+alone: no part of an observation is taken for the truth.
 """
 
 import zipfile
@@ -45,7 +46,9 @@ def read(path: Path, reading: Reading) -> Sequences:
 
 def _sequence_of(source: str, terminals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """(n,) number of the episode of each frame."""
-    if not shape or terminals.shape != shape or terminals.dtype.kind not in "biuf" or not np.isin(terminals, (0, 1)).all():
+    if not shape or terminals.shape != shape or terminals.dtype.kind not in "biuf" or not np.isin(
+        terminals, (0, 1)
+    ).all():
         raise ValueError(
             f"{source}: terminals must hold a zero or one for each observation, one at the last of an episode, but came as "
             f"{terminals.dtype} {terminals.shape} with {shape[0] if shape else 'no'} observations"

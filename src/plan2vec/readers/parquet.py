@@ -1,4 +1,6 @@
-"""Columns of parquet files as arrays: numbers a row, vectors a row, or encoded pictures that are read when they are asked for."""
+"""Columns of parquet files as arrays: numbers a row, vectors a row, or encoded pictures that are read when they are
+asked for.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,9 @@ import numpy as np
 from plan2vec.readers.folders import why_not_a_file
 from plan2vec.readers.reading import first_line, require_memory, shown
 
-UNREADABLE = (OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError, NotImplementedError)
+UNREADABLE = (
+    OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError, NotImplementedError
+)
 
 
 def import_pyarrow() -> ModuleType:

@@ -21,9 +21,9 @@ ADMITTED = {
     for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
 } | {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}
 BROKEN_PICKLE = (
-    pickle.UnpicklingError, OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError, EOFError,
-    RuntimeError, MemoryError, AssertionError, SystemError,
-)  # fmt: skip
+    pickle.UnpicklingError, OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError,
+    EOFError, RuntimeError, MemoryError, AssertionError, SystemError
+)
 
 
 def latin1(text: str, encoding: str) -> bytes:
@@ -59,5 +59,7 @@ def read(path: Path, reading: Reading) -> Sequences:
         with open(path, "rb") as file:
             content = admit_arrays(file)
     except BROKEN_PICKLE as error:
-        raise ValueError(f"{source} cannot be read as a pickle of arrays ({first_line(error)}); convert it to .npz") from None
+        raise ValueError(
+            f"{source} cannot be read as a pickle of arrays ({first_line(error)}); convert it to .npz"
+        ) from None
     return to_sequences(reading, source, name_arrays(source, content))

@@ -93,7 +93,9 @@ class FrameStore:
         try:
             self._file.write(np.ascontiguousarray(frame).data)
         except OSError as error:
-            raise ValueError(f"no room for prepared frames in {tempfile.gettempdir()} ({error}); set TMPDIR to a larger disk") from None
+            raise ValueError(
+                f"no room for prepared frames in {tempfile.gettempdir()} ({error}); set TMPDIR to a larger disk"
+            ) from None
         self.num_frames += 1
 
     def drop_after(self, num_frames: int) -> None:
@@ -111,12 +113,14 @@ class FrameStore:
 
 
 def build(
-    reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarray | None, source_size: tuple[int, int] | None = None,
-    **recorded: Any,
-) -> Sequences:  # fmt: skip
+    reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarray | None,
+    source_size: tuple[int, int] | None = None, **recorded: Any
+) -> Sequences:
     """Sequences that name their source in every complaint, and remember how they were read."""
     try:
-        made = make_sequences(frames, sequence, source=source, options=reading.options, source_size=source_size, **recorded)
+        made = make_sequences(
+            frames, sequence, source=source, options=reading.options, source_size=source_size, **recorded
+        )
     except ValueError as error:
         text = str(error)
         raise ValueError(text if text.startswith(source) else f"{source}: {text}") from None
@@ -127,7 +131,9 @@ def build(
 
 
 def thinned(sequences: Sequences, options: ReadOptions) -> Sequences:
-    """Recordings in memory, each sequence reduced to the frames that `options` keep; step lengths add up over what was left out."""
+    """Recordings in memory, each sequence reduced to the frames that `options` keep; step lengths add up over what was
+    left out.
+    """
     if options.every == 1 and options.rate is None:
         return sequences
     if options.rate is not None and sequences.time is None:
@@ -141,8 +147,8 @@ def thinned(sequences: Sequences, options: ReadOptions) -> Sequences:
     recorded = {name: None if value is None else value[numbers] for name, value in recorded.items()}
     return Sequences(
         taken(sequences.frames, numbers), sequences.sequence[numbers], step_length=_summed_steps(sequences, numbers),
-        domain=sequences.domain, source=sequences.source, options=options, source_size=sequences.source_size, **recorded,
-    )  # fmt: skip
+        domain=sequences.domain, source=sequences.source, options=options, source_size=sequences.source_size, **recorded
+    )
 
 
 def taken(frames: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -181,9 +187,9 @@ def prepared(sequences: Sequences, reading: Reading, largest: int | None) -> Seq
         return sequences
     frames = store_arrays(reading, sequences.source, sequences.frames, shape)
     return Sequences(
-        frames, sequences.sequence, sequences.position, sequences.action, sequences.step_length, sequences.time, sequences.domain,
-        sequences.source, reading.options, (width, height),
-    )  # fmt: skip
+        frames, sequences.sequence, sequences.position, sequences.action, sequences.step_length, sequences.time,
+        sequences.domain, sequences.source, reading.options, (width, height)
+    )
 
 
 def store_arrays(reading: Reading, source: str, arrays: Iterable[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

@@ -4,8 +4,9 @@ coords.npy                                object array of {"lat": , "lng": } dic
 trajs.npy                                 object array of lists of view numbers, one a walk (or whole numbers (k, length))
 view_512/chunk_0000.npy chunk_0001.npy    fixed-width byte strings, one JPEG each: views in order, continued from chunk to chunk
 
-Object arrays are pickles, so they are opened only where the user trusts them. Frames are gray unless colour is asked for, as in the
-paper. Positions are metres east and north of the mean view, for evaluation; steps are as long as the way over the ground.
+Object arrays are pickles, so they are opened only where the user trusts them. Frames are gray unless colour is asked
+for, as in the paper. Positions are metres east and north of the mean view, for evaluation; steps are as long as the way
+over the ground.
 """
 
 import io
@@ -78,15 +79,21 @@ def _coordinates(content: Any, source: str) -> np.ndarray:
     if isinstance(content, np.ndarray) and content.dtype.hasobject:
         content = content.ravel().tolist()
         for view, one in enumerate(content):
-            if not isinstance(one, dict) or not all(isinstance(one.get(key), (float, int, np.number)) for key in ("lat", "lng")):
+            if not isinstance(one, dict) or not all(
+                isinstance(one.get(key), (float, int, np.number)) for key in ("lat", "lng")
+            ):
                 raise ValueError(f"{source}: expected a dict with the numbers `lat` and `lng` for every view, but view {view} has none")
         content = np.array([(one["lat"], one["lng"]) for one in content], np.float64)
     content = np.asarray(content)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
-        raise ValueError(f"{source}: expected {{lat, lng}} dicts or numbers (n, 2), but came as {content.dtype} {content.shape}")
+        raise ValueError(
+            f"{source}: expected {{lat, lng}} dicts or numbers (n, 2), but came as {content.dtype} {content.shape}"
+        )
     wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
     if len(wrong):
-        raise ValueError(f"{source}: view {wrong[0]} is at no latitude within 90 and longitude within 180 degrees; repair it")
+        raise ValueError(
+            f"{source}: view {wrong[0]} is at no latitude within 90 and longitude within 180 degrees; repair it"
+        )
     return content.astype(np.float64)
 
 
@@ -95,11 +102,17 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
     rows = list(content) if isinstance(content, np.ndarray) and content.ndim else []
     walks = []
     for number, row in enumerate(rows):
-        if not isinstance(row, (list, tuple, np.ndarray)) or not all(isinstance(view, (int, np.integer)) for view in row):
-            raise ValueError(f"{source}: expected a list of view numbers for every walk, but walk {number} is something else")
+        if not isinstance(row, (list, tuple, np.ndarray)) or not all(
+            isinstance(view, (int, np.integer)) for view in row
+        ):
+            raise ValueError(
+                f"{source}: expected a list of view numbers for every walk, but walk {number} is something else"
+            )
         outside = [view for view in row if not 0 <= view < num_views]
         if outside:
-            raise ValueError(f"{source}: walk {number} names view {outside[0]}, but there are views 0 to {num_views - 1} only")
+            raise ValueError(
+                f"{source}: walk {number} names view {outside[0]}, but there are views 0 to {num_views - 1} only"
+            )
         walks.append(np.array(row, np.int64))
     if not any(len(walk) for walk in walks):
         raise ValueError(f"{source}: expected an array of lists of view numbers, one a walk, but it holds no walk")
@@ -119,7 +132,9 @@ def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
     chunks = [_open_chunk(folder / name) for name in names]
     num_images = sum(map(len, chunks))
     if num_images != num_views:
-        raise ValueError(f"{source}: the chunks hold {num_images} images, but coords.npy has {num_views} views; is a chunk missing?")
+        raise ValueError(
+            f"{source}: the chunks hold {num_images} images, but coords.npy has {num_views} views; is a chunk missing?"
+        )
     return chunks
 
 
@@ -130,7 +145,9 @@ def _open_chunk(file: Path) -> np.ndarray:
     try:
         chunk = np.load(file, mmap_mode="r", allow_pickle=False)
     except UNREADABLE as error:
-        raise ValueError(f"{source} cannot be read as .npy ({first_line(error)}); is the file complete, and does it hold bytes?") from None
+        raise ValueError(
+            f"{source} cannot be read as .npy ({first_line(error)}); is the file complete, and does it hold bytes?"
+        ) from None
     if not isinstance(chunk, np.ndarray) or chunk.dtype.kind != "S" or chunk.ndim != 1:
         words = f"{chunk.dtype} {chunk.shape}" if isinstance(chunk, np.ndarray) else "an archive"
         raise ValueError(f"{source}: expected byte strings (n,), one JPEG each, but came as {words}")
@@ -148,7 +165,9 @@ def _open_view(chunks: list[np.ndarray], view: int) -> Image.Image:
 def _decode(
     open_view: Callable[[int], Image.Image], views: list[int], num_views: int, size: tuple[int, int], reading: Reading
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
-    """Frames of the views that can be read, (num_views,) each view's row in them (-1: none), and (name, problem) of the others."""
+    """Frames of the views that can be read, (num_views,) each view's row in them (-1: none), and (name, problem) of the
+    others.
+    """
     store, box = FrameStore(frame_shape(size, 1, reading.options)), parse_crop(reading.options.crop)
     number, problems = np.full(num_views, -1), []
 

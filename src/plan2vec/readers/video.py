@@ -19,7 +19,8 @@ from plan2vec.readers.reading import FrameStore, Picker, Reading, build, first_l
 NAME = "video"
 EXPECTED = "a video or a folder of videos"
 SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".ts", ".ogv", ".wmv", ".flv", ".3gp")
-UNREADABLE = (OSError, RuntimeError, MemoryError, ArithmeticError, LookupError, TypeError, AttributeError)  # beside PyAV's own errors
+# beside PyAV's own errors
+UNREADABLE = (OSError, RuntimeError, MemoryError, ArithmeticError, LookupError, TypeError, AttributeError)
 GRAY_SPREAD = 24  # levels of 255 by which the channels of a gray pixel may differ after a codec
 COLOURED_SHARE = 0.001  # of the pixels beyond that: a small coloured object makes a picture coloured
 COMPLETE = 0.9  # share of the promised frames below which a video counts as cut off
@@ -56,7 +57,10 @@ def read(path: Path, reading: Reading) -> Sequences:
                 problems.append((shown(file.name), str(error)))
         advance(film.num_decoded)
     if 2 * len(problems) > len(videos):
-        tried = f"{len(problems)} of {len(videos)} videos cannot be read: {name_some(problems)}" if len(videos) > 1 else problems[0][1]
+        tried = (
+            f"{len(problems)} of {len(videos)} videos cannot be read: {name_some(problems)}" if len(videos) > 1
+            else problems[0][1]
+        )
         raise ValueError(f"{source}: {tried}; repair or remove what is damaged, or convert it to .mp4")
     reading.note_skipped([*problems, *skipped], len(files), "files")
     return film.finish(source)
@@ -90,7 +94,9 @@ class Film:
             num_read = len(self.labels) - num_before
             if not num_read:
                 raise
-            self.reading.notes.append(f"{shown(file.name)} breaks off after {num_read} frames ({error}); those are used")
+            self.reading.notes.append(
+                f"{shown(file.name)} breaks off after {num_read} frames ({error}); those are used"
+            )
         if len(self.labels) == num_before:
             raise ValueError("it holds no frame that can be decoded")
 
@@ -105,7 +111,10 @@ class Film:
 
     def finish(self, source: str, **recorded: np.ndarray | None) -> Sequences:
         frames = self.store.finish() if self.store else np.empty((0, 1, 1, 1), np.uint8)
-        return build(self.reading, source, frames, np.array(self.labels, np.int64), self.size, time=np.array(self.times), **recorded)
+        return build(
+            self.reading, source, frames, np.array(self.labels, np.int64), self.size, time=np.array(self.times),
+            **recorded
+        )
 
 
 def decode(file: Path) -> Iterator[tuple[float, Any]]:
@@ -133,7 +142,8 @@ def decode(file: Path) -> Iterator[tuple[float, Any]]:
 
 
 def shows_gray(file: Path) -> bool:
-    """Whether a video shows gray pictures only, judged at five places; most codecs store them as colour all the same."""
+    """Whether a video shows gray pictures only, judged at five places; most codecs store them as colour all the same.
+    """
     av = import_av()
     if why_not_a_file(file):
         return False

@@ -1,4 +1,6 @@
-"""What the experiments' figures share: one colour a method, curves and bars with 95 % intervals over seeds, two file formats."""
+"""What the experiments' figures share: one colour a method, curves and bars with 95 % intervals over seeds, two file
+formats.
+"""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -34,7 +36,10 @@ def panels(num: int, width: float = 9.0, height: float = 3.2) -> tuple[Figure, l
     return figure, list(figure.subplots(1, num, squeeze=False)[0])
 
 
-def curve(ax: Axes, rows: list[Row], name: str, places: Sequence[float], look: int, label: str, factor: float = 1.0, **wanted: Any) -> None:
+def curve(
+    ax: Axes, rows: list[Row], name: str, places: Sequence[float], look: int, label: str, factor: float = 1.0,
+    **wanted: Any
+) -> None:
     """Mean and 95 % interval of the selected rows against one entry of `setting`."""
     samples = [factor * values(rows, **wanted, **{name: place}) for place in places]
     known = [k for k, sample in enumerate(samples) if len(sample)]
@@ -58,7 +63,8 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
     places = np.arange(len(names))[::-1]
     middle, half = np.array([interval(sample) for sample in samples]).T
     ax.barh(
-        places, np.nan_to_num(middle), 0.7, xerr=np.nan_to_num(half), color=SKY, edgecolor=BLUE, error_kw={"elinewidth": 1, "capsize": 2}
+        places, np.nan_to_num(middle), 0.7, xerr=np.nan_to_num(half), color=SKY, edgecolor=BLUE,
+        error_kw={"elinewidth": 1, "capsize": 2}
     )
     _name_rows(ax, names, places, middle, paper)
 
@@ -72,16 +78,20 @@ def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
     ax.grid(axis="x", color="0.9")
 
 
-def _name_rows(ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray, paper: Sequence[float | None]) -> None:
+def _name_rows(
+    ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray, paper: Sequence[float | None]
+) -> None:
     """Names at the places of the rows, the paper's numbers, and words where there is no number of ours."""
     for place in places[np.isnan(middle)]:
         ax.annotate(
-            "not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7, color="0.5",
-            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}, zorder=5,
-        )  # fmt: skip
+            "not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7,
+            color="0.5", bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}, zorder=5
+        )
     known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
     if known:
-        ax.plot(*np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper")
+        ax.plot(
+            *np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper"
+        )
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.6, len(names) - 0.4)
 

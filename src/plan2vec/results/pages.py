@@ -33,7 +33,10 @@ def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
         if rows:
             sections.append(section(docs, experiment, rows))
     return "\n".join(
-        [*sections, "## Not run at full size yet", "", "Domains, blocks and methods without rows:", "", *gaps(docs, experiments), ""]
+        [
+            *sections, "## Not run at full size yet", "", "Domains, blocks and methods without rows:", "",
+            *gaps(docs, experiments), ""
+        ]
     )
 
 
@@ -44,7 +47,9 @@ def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         named = {str(value) for row in rows for value in (row["domain"], row["method"], *row["setting"].values())}
         named.add(getattr(experiment, "STAND_IN", ""))  # which has no full size
-        lacking = [f"`{part}`" for part in (*experiment.DOMAINS, *experiment.BLOCKS, *experiment.METHODS) if part not in named]
+        lacking = [
+            f"`{part}`" for part in (*experiment.DOMAINS, *experiment.BLOCKS, *experiment.METHODS) if part not in named
+        ]
         if lacking:
             lines.append(f"- `plan2vec reproduce {name}`: {', '.join(lacking) if rows else 'nothing yet'}")
     return lines
@@ -67,7 +72,10 @@ def section(docs: Path, experiment: ModuleType, rows: list[Row]) -> str:
         f"![{caption(experiment, path)}]({PICTURES.as_posix()}/{path.name})\n"
         for path in sorted((docs / PICTURES).glob(f"{experiment.NAME}*.png"), key=lambda path: by_number(path.stem))
     ]
-    text = [f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), "", *experiment.table(rows), *pictures]
+    text = [
+        f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), "", *experiment.table(rows),
+        *pictures
+    ]
     return "\n".join(text)
 
 

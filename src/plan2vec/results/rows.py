@@ -1,7 +1,7 @@
 """Result rows: one number each, as JSON lines, and how many of them become a cell of a table.
 
-Files are appended to, so that processes side by side can share one and a killed run loses nothing. Where two rows are about
-the same thing (`KEY`) the later one counts.
+Files are appended to, so that processes side by side can share one and a killed run loses nothing. Where two rows are
+about the same thing (`KEY`) the later one counts.
 """
 
 import json
@@ -90,7 +90,9 @@ def write_rows(path: Path, rows: list[Row]) -> None:
 
 def select(rows: list[Row], **wanted: Any) -> list[Row]:
     """Rows whose fields, or entries of `setting`, have the wanted values."""
-    return [row for row in rows if all(row.get(name, row["setting"].get(name)) == value for name, value in wanted.items())]
+    return [
+        row for row in rows if all(row.get(name, row["setting"].get(name)) == value for name, value in wanted.items())
+    ]
 
 
 def values(rows: list[Row], **wanted: Any) -> np.ndarray:

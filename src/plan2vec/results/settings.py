@@ -23,7 +23,8 @@ class Size:
 
     num_rollouts: int = 1000  # of 10 frames, in the large set
     graph_rollouts: int = 100  # in the small set
-    stacked_rollouts: int = 1000  # of the large set, joined where the local metric is a stacked one, which scores every pair anew
+    # of the large set, joined where the local metric is a stacked one, which scores every pair anew
+    stacked_rollouts: int = 1000
     rope_sequences: int = 18  # of the rope
     rope_drags: int = 785  # each, one frame more
     episodes: int = 2000  # walks a seed
@@ -39,17 +40,19 @@ class Size:
         """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
         limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
         known = {name: limit for name, limit in limits.items() if limit is not None and hasattr(stage, name)}
-        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in known.items()})  # type: ignore[type-var]
+        # type: ignore[type-var]
+        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in known.items()})
 
 
 SMOKE = Size(
-    num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50, max_updates=6, max_batch=8,
+    num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50, max_updates=6,
+    max_batch=8,
     config=Config(
         local_metric=LocalMetricConfig(num_updates=30, batch_size=24),
         embedding=EmbeddingConfig(num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32),
-        value_iteration=ValueIterationConfig(num_updates=8),
-    ),
-)  # fmt: skip
+        value_iteration=ValueIterationConfig(num_updates=8)
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,9 @@ class Settings:
         return ((domain, seed) for seed in self.seeds for domain in self.chosen("domains", known))
 
 
-def timed(make: Callable[Arguments, Product], *args: Arguments.args, **kwargs: Arguments.kwargs) -> tuple[Product, float]:
+def timed(
+    make: Callable[Arguments, Product], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> tuple[Product, float]:
     """What a function gives, and the seconds it took."""
     began = perf_counter()
     product = make(*args, **kwargs)

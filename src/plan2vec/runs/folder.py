@@ -40,7 +40,8 @@ from plan2vec.runs.struck import Pair, drop_struck, read_judged
 
 PRODUCTS = {  # files, in the order in which they are made
     "local_metric": "local_metric.safetensors", "graph": "graph.npz", "embedding": "embedding.safetensors", "vectors": "vectors.npy",
-}  # fmt: skip
+}
+CPU = torch.device("cpu")
 MARKER = "plan2vec-run.txt"  # the first file of a run folder: where it is not, this program touches nothing
 MARKER_TEXT = "This folder is a run of plan2vec, which reads, replaces and removes files of it. Keep your own files elsewhere.\n"
 INDEX_FIELDS = ("sequence", "position", "action", "step_length", "time")
@@ -54,7 +55,7 @@ class Run:
     sequences: Sequences
     config: Config
     journal: Journal
-    device: torch.device = torch.device("cpu")
+    device: torch.device = CPU
     given: Mapping[str, Any] = field(default_factory=dict)  # products that the user brought, by name
     struck: tuple[Pair, ...] = ()  # closures that a person has struck: the graph that is read has them no more
     times: dict[str, float] = field(default_factory=dict)  # wall time of the stages made by this process, seconds
@@ -69,7 +70,8 @@ class Run:
         product = self.given.get(name)
         product = stage(*arguments, journal=self.journal) if product is None else product
         processes.first_does(lambda: self._keep(name, product, began))
-        return product if path is None or processes.is_first() else self.read(name)  # one file for all, however machines round
+        # one file for all, however machines round
+        return product if path is None or processes.is_first() else self.read(name)
 
     def _keep(self, name: str, product: Any, began: float) -> None:
         if self.folder:
@@ -121,7 +123,9 @@ class Run:
         return {line["stage"]: line["seconds"] for line in self.journal.records() if line.get("finished")} | self.times
 
 
-def open_run(folder: Path | None, sequences: Sequences, config: Config, journal: Journal, given: Mapping[str, Any]) -> Run:
+def open_run(
+    folder: Path | None, sequences: Sequences, config: Config, journal: Journal, given: Mapping[str, Any]
+) -> Run:
     """Make or continue a run folder; refuses one made from other data or with another configuration.
 
     The sequences that come back read their frames from the folder's memory map.
@@ -181,7 +185,9 @@ def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> Non
             f"use it as it is, `plan2vec add` more to it, or choose another --out"
         )
     if data["fingerprint"] != fingerprint(sequences):
-        raise ValueError(f"{folder} holds a run on other data ({data['source']}); choose another --out or delete that folder")
+        raise ValueError(
+            f"{folder} holds a run on other data ({data['source']}); choose another --out or delete that folder"
+        )
 
 
 def fingerprint(sequences: Sequences) -> str:
@@ -210,7 +216,7 @@ def describe(sequences: Sequences) -> dict[str, object]:
         "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
         "num_sequences": len(np.unique(sequences.sequence)),
         "options": dataclasses.asdict(sequences.options), "source_size": sequences.source_size,
-    }  # fmt: skip
+    }
 
 
 def write_index(folder: Path, sequences: Sequences) -> None:
@@ -236,14 +242,18 @@ def read_data(folder: Path) -> Sequences:
         recorded = {name: index[name] for name in index.files}
     frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
     size = described.get("source_size")
-    read_as: dict[str, Any] = {"options": ReadOptions(**described.get("options", {})), "source_size": tuple(size) if size else None}
+    read_as: dict[str, Any] = {
+        "options": ReadOptions(**described.get("options", {})), "source_size": tuple(size) if size else None
+    }
     return Sequences(frames, domain=described["domain"], source=described["source"], **read_as, **recorded)
 
 
 def require_finished(folder: Path) -> Config:
     """The configuration of a finished run folder, or a clear refusal."""
     if not is_run(folder):
-        raise ValueError(f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote")
+        raise ValueError(
+            f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote"
+        )
     settle(folder)
     missing = [name for name in ("config.json", *PRODUCTS.values()) if not (folder / name).exists()]
     if missing:
@@ -283,7 +293,9 @@ def load_module(path: Path, module: nn.Module) -> dict[str, str]:
             module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
-            raise ValueError(f"{path} does not fit its network any more ({reason}); was the --encoder's code changed?") from None
+            raise ValueError(
+                f"{path} does not fit its network any more ({reason}); was the --encoder's code changed?"
+            ) from None
         return file.metadata() or {}
 
 
@@ -299,7 +311,7 @@ def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
         np.savez(
             file, data=graph.data, indices=graph.indices, indptr=graph.indptr, shape=np.array(graph.shape),
             closure=closure_entries(graph, sequence), radius=np.array(built.radius), report=np.array(built.report),
-        )  # fmt: skip
+        )
 
 
 def load_graph(path: Path) -> BuiltGraph:

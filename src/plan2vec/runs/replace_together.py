@@ -1,10 +1,10 @@
 """Several files of a run folder replaced together: all of them or none, wherever the process is killed.
 
-The new files are written into a folder of their own, `.plan2vec-replacing-...`, inside the run folder. When all of them are there
-it is renamed to `.plan2vec-replacement`: this one rename is the moment the change happens. Then the files are moved to their places.
-A kill before the rename leaves the old files, and a `.plan2vec-replacing-...` that the next replacement removes. A kill after it
-leaves some files unmoved: whoever opens the run calls `settle` first, which moves the rest. Only the names in `REPLACED` are moved,
-and nothing is moved or removed through a link.
+The new files are written into a folder of their own, `.plan2vec-replacing-...`, inside the run folder. When all of them
+are there it is renamed to `.plan2vec-replacement`: this one rename is the moment the change happens. Then the files are
+moved to their places. A kill before the rename leaves the old files, and a `.plan2vec-replacing-...` that the next
+replacement removes. A kill after it leaves some files unmoved: whoever opens the run calls `settle` first, which moves
+the rest. Only the names in `REPLACED` are moved, and nothing is moved or removed through a link.
 """
 
 import os
@@ -17,7 +17,9 @@ from pathlib import Path
 from plan2vec.files import own_folder
 
 UNFINISHED, FINISHED, DISCARDED = ".plan2vec-replacing-", ".plan2vec-replacement", ".plan2vec-discarded-"
-REPLACED = ("data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy", "metrics.jsonl")
+REPLACED = (
+    "data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy", "metrics.jsonl"
+)
 OUTDATED = ("scorecard.json", "report.html")  # they describe the old files
 
 
@@ -51,7 +53,9 @@ def settle(folder: Path) -> None:
 
 
 def _discard_unfinished(folder: Path) -> None:
-    """Remove what killed processes left. Renamed first: a process that still lives fails at its rename, and never half succeeds."""
+    """Remove what killed processes left. Renamed first: a process that still lives fails at its rename, and never half
+    succeeds.
+    """
     for leftover in folder.glob(f"{UNFINISHED}*"):
         with suppress(FileNotFoundError):
             os.rename(leftover, folder / f"{DISCARDED}{leftover.name.removeprefix(UNFINISHED)}")

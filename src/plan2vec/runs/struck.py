@@ -1,8 +1,8 @@
 """What a person said about loop closures: struck ones leave the graph, kept ones are not asked about again.
 
 `struck.json` of a run folder: {"struck": [[12, 480]], "kept": [[3, 907]]}, frame numbers, the smaller one first.
-`graph.npz` stays as it was found; loading and fitting drop the struck closures from what they read. The embedding's file
-says which closures were struck when it was fitted; `plan2vec closures RUN --update` fits it to what is struck now.
+`graph.npz` stays as it was found; loading and fitting drop the struck closures from what they read. The embedding's
+file says which closures were struck when it was fitted; `plan2vec closures RUN --update` fits it to what is struck now.
 """
 
 import json
@@ -42,7 +42,9 @@ def read_judged(folder: Path | None) -> Judged:
         return Judged(*(tuple(_pair(*pair) for pair in values.get(name, [])) for name in ("struck", "kept")))
     except (ValueError, TypeError, AttributeError) as error:
         expected = '{"struck": [[first, second], ...], "kept": [...]}'
-        raise ValueError(f"{path} must hold {expected} with frame numbers, but does not ({error}); repair or delete it") from None
+        raise ValueError(
+            f"{path} must hold {expected} with frame numbers, but does not ({error}); repair or delete it"
+        ) from None
 
 
 def strike(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
@@ -55,7 +57,9 @@ def keep(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, secon
     return judge(folder, graph, sequence, kept=((first, second),))
 
 
-def judge(folder: Path, graph: csr_array, sequence: np.ndarray, struck: Iterable[Pair] = (), kept: Iterable[Pair] = ()) -> Judged:
+def judge(
+    folder: Path, graph: csr_array, sequence: np.ndarray, struck: Iterable[Pair] = (), kept: Iterable[Pair] = ()
+) -> Judged:
     """Remember closures of the graph as false and true; if one of them is no closure, none is remembered."""
     false, true = ([_closure(graph, sequence, *pair) for pair in pairs] for pairs in (struck, kept))
     judged = read_judged(folder)
@@ -102,7 +106,9 @@ def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) ->
 
 def _refuse_transition(sequence: np.ndarray, first: int, second: int) -> None:
     if second - first == 1 and second < len(sequence) and sequence[first] == sequence[second]:
-        raise ValueError(f"frames {first} and {second} are a recorded transition; only loop closures can be struck or kept")
+        raise ValueError(
+            f"frames {first} and {second} are a recorded transition; only loop closures can be struck or kept"
+        )
 
 
 def _pair(first: int, second: int) -> Pair:

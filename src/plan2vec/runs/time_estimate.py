@@ -39,7 +39,9 @@ def estimate_fit(sequences: Sequences, config: Config, device: torch.device) -> 
     num_local = local.num_updates + last_updates(local).num_updates
     seconds = num_local * _time_update(lambda x: metric.embed(x), images, 2 * local.batch_size)
     if local.architecture == "stacked":
-        seconds += num_local * _time_update(lambda x: metric(x, x), images, round((2 + local.far_weight) * local.batch_size))
+        seconds += num_local * _time_update(
+            lambda x: metric(x, x), images, round((2 + local.far_weight) * local.batch_size)
+        )
     num_edges = n * min(config.closures.max_neighbors, n)
     seconds += _time_tiles(n, local.dim, device)
     if config.variant == "value-iteration":
@@ -57,7 +59,9 @@ def search_seconds(block: EmbeddingConfig, num_edges: int, device: torch.device)
 
 
 def _time_walks(num_updates: int, walks: Walks, embedding: nn.Module, images: FrameTensors) -> float:
-    """Seconds of value iteration: its updates, and the encoding of all frames a round; a third of an update is its forward pass."""
+    """Seconds of value iteration: its updates, and the encoding of all frames a round; a third of an update is its
+    forward pass.
+    """
     size = walks.rollouts_per_update * (walks.hops + 2)
     update = _time_update(embedding, images, size)
     return num_updates * update * 4 / 3 + walks.num_rounds * len(images) / size * update / 3

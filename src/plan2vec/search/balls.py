@@ -1,4 +1,6 @@
-"""Neighbours of many frames at once, and everything within a few hops of them, by arrays: what planners look at before they choose."""
+"""Neighbours of many frames at once, and everything within a few hops of them, by arrays: what planners look at before
+they choose.
+"""
 
 from dataclasses import dataclass
 
@@ -8,16 +10,21 @@ from scipy.sparse import csr_array
 
 @dataclass(frozen=True)
 class Balls:
-    """The nodes within some hops of each of m starts: k in all, ball after ball, each in the order breadth-first search finds them."""
+    """The nodes within some hops of each of m starts: k in all, ball after ball, each in the order breadth-first search
+    finds them.
+    """
 
     owner: np.ndarray  # (k,) which start, ascending
     nodes: np.ndarray  # (k,) int64 node numbers; the first of a ball is its start
     parents: np.ndarray  # (k,) places in these arrays: where each was reached from; -1 for starts
     num_expanded: np.ndarray  # (m,) nodes whose neighbours were asked for
-    start_touched: np.ndarray  # (m,) bool: one of these queries returned the start itself; it always returned all others
+    # (m,) bool: one of these queries returned the start itself; it always returned all others
+    start_touched: np.ndarray
 
     def hops_to(self, places: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The ways by the fewest hops to `nodes[places]`, hop after hop: (which of the places, the nodes entered); starts are left out."""
+        """The ways by the fewest hops to `nodes[places]`, hop after hop: (which of the places, the nodes entered);
+        starts are left out.
+        """
         hops, which = [], np.arange(len(places))
         while len(places):
             ahead = self.parents[places] >= 0
@@ -28,7 +35,9 @@ class Balls:
 
 
 def neighbor_entries(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The stored edges that leave the nodes, end to end: (owner, entry), where owner is the place in `nodes`, entry that in graph.data."""
+    """The stored edges that leave the nodes, end to end: (owner, entry), where owner is the place in `nodes`, entry
+    that in graph.data.
+    """
     begin = graph.indptr[nodes].astype(np.int64)
     counts = graph.indptr[nodes + 1] - begin
     owner = np.repeat(np.arange(len(nodes)), counts)
@@ -69,7 +78,9 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
         num_before += len(nodes[-1])
         owners.append(owner[found])
         nodes.append(neighbor[found])
-    return _by_owner(np.concatenate(owners), np.concatenate(nodes), np.concatenate(parents), num_expanded, start_touched)
+    return _by_owner(
+        np.concatenate(owners), np.concatenate(nodes), np.concatenate(parents), num_expanded, start_touched
+    )
 
 
 def _first_occurrences(known: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +96,9 @@ def _first_occurrences(known: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray,
     return in_order[is_first], np.sort(place[place >= len(known)]) - len(known)
 
 
-def _by_owner(owner: np.ndarray, nodes: np.ndarray, parents: np.ndarray, num_expanded: np.ndarray, start_touched: np.ndarray) -> Balls:
+def _by_owner(
+    owner: np.ndarray, nodes: np.ndarray, parents: np.ndarray, num_expanded: np.ndarray, start_touched: np.ndarray
+) -> Balls:
     """Level after level becomes ball after ball."""
     order = np.argsort(owner, kind="stable")
     place = np.empty(len(order), np.int64)

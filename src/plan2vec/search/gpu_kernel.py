@@ -5,13 +5,15 @@ Sources are taken in tiles of a few that lie near each other, so that a row of d
     distance  [tiles, nodes, tile]   steps from each source, as the bits of a float32: bits of numbers >= 0 are ordered as they are
     pending   [tiles, nodes]         the least distance of a node that improved since it last told its neighbours; inf: none did
 
-`_select` lists the nodes (of a tile) whose pending distance is at most a little above the least one of the tile; `_relax` has each of
-them offer its row to its neighbours. Far ones wait (delta-stepping, Meyer and Sanders, 2003): a node then tells its neighbours a few
-times for all sources of a tile, not in each of hundreds of sweeps, and one that has nothing to tell costs a look at 4 bytes.
+`_select` lists the nodes (of a tile) whose pending distance is at most a little above the least one of the tile;
+`_relax` has each of them offer its row to its neighbours. Far ones wait (delta-stepping, Meyer and Sanders, 2003): a
+node then tells its neighbours a few times for all sources of a tile, not in each of hundreds of sweeps, and one that
+has nothing to tell costs a look at 4 bytes.
 
-Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next `_select`. What is
-left in the end is the least sum over all paths, each summed from its source on, so it is the same bytes whatever the order was. The host
-looks only every few sweeps whether anything is pending, so that the device need not wait for it.
+Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next
+`_select`. What is left in the end is the least sum over all paths, each summed from its source on, so it is the same
+bytes whatever the order was. The host looks only every few sweeps whether anything is pending, so that the device need
+not wait for it.
 """
 
 from dataclasses import dataclass
@@ -59,8 +61,9 @@ def _select(pending, least, queue, count, reach, num_nodes, sweep, block: tl.con
 
 @triton.jit(do_not_specialize=["sweep"])
 def _relax(
-    distance, pending, queue, count, indptr, indices, weights, num_nodes, sweep, tile_size: tl.constexpr, edges_at_once: tl.constexpr
-):  # fmt: skip
+    distance, pending, queue, count, indptr, indices, weights, num_nodes, sweep, tile_size: tl.constexpr,
+    edges_at_once: tl.constexpr
+):
     """Every node of the queue offers (its distance + edge) to its neighbours; those that take it become pending."""
     source = tl.arange(0, tile_size)
     turn, num_turns = tl.program_id(0), tl.load(count + sweep)
@@ -101,8 +104,10 @@ def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning(
 def _sweep_until_done(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
     num_tiles, num_nodes = pending.shape
     queue = torch.empty(pending.numel(), dtype=torch.int32, device=graph.device)
-    least = torch.zeros(tuning.sweeps_at_once + 1, num_tiles, dtype=torch.int32, device=graph.device)  # before each sweep
-    count = torch.empty(tuning.sweeps_at_once, dtype=torch.int32, device=graph.device)  # of nodes in the queue of each sweep
+    # before each sweep
+    least = torch.zeros(tuning.sweeps_at_once + 1, num_tiles, dtype=torch.int32, device=graph.device)
+    # of nodes in the queue of each sweep
+    count = torch.empty(tuning.sweeps_at_once, dtype=torch.int32, device=graph.device)
     blocks, programs = (triton.cdiv(num_nodes, NODES_AT_ONCE), num_tiles), (_num_programs(graph.device, tuning),)
     reach, is_pending = tuning.reach * graph.mean_weight, True
     while is_pending:
@@ -113,11 +118,14 @@ def _sweep_until_done(graph: DeviceGraph, distance: Tensor, pending: Tensor, tun
             _relax[programs](
                 distance, pending, queue, count, graph.indptr, graph.indices, graph.weights, num_nodes, sweep,
                 tile_size=tuning.tile, edges_at_once=tuning.edges_at_once, num_warps=tuning.num_warps,
-            )  # fmt: skip
+            )
         least[0] = least[-1]
         is_pending = bool((least[0] < INFINITE.value).any())
 
 
 def _num_programs(device: torch.device, tuning: Tuning) -> int:
     """As many as the device runs at once; where it is no GPU, Triton's interpreter runs one after another."""
-    return torch.cuda.get_device_properties(device).multi_processor_count * tuning.programs_per_core if device.type == "cuda" else 4
+    return (
+        torch.cuda.get_device_properties(device).multi_processor_count * tuning.programs_per_core
+        if device.type == "cuda" else 4
+    )
