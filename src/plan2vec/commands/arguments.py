@@ -136,7 +136,8 @@ class Relabel:
     run: RunFolder  # run folder
     dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]  # .npz, minari:ID or its folder
     out: Path  # where the copy goes: an .npz file or, for Minari, a folder; must not exist
-    # future: a later frame of the sequence | random: any frame | a frame number of the run, or an image file, as for plan
+    # future: a later frame of the sequence | random: any frame | a frame number of the run, or an image file, as for
+    # plan
     goal: str = "future"
     # potential: decrease of the distance, added to the dataset's reward | distance: minus the distance, alone
     mode: Literal["potential", "distance"] = "potential"
@@ -209,10 +210,12 @@ class Reproduce:
 
 COMMANDS: dict[str, Any] = {
     "demo": Demo, "inspect": Inspect, "fit": Fit, "plan": PlanCommand, "explore": Explore, "evaluate": Evaluate,
-    "report": Report, "closures": ClosuresCommand, "add": Add, "relabel": Relabel, "bench": Bench, "reproduce": Reproduce,
+    "report": Report, "closures": ClosuresCommand, "add": Add, "relabel": Relabel, "bench": Bench,
+    "reproduce": Reproduce
 }
 Command = (
-    Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench | Reproduce
+    Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench
+    | Reproduce
 )
 
 

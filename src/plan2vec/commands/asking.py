@@ -24,7 +24,6 @@ from plan2vec.pictures.figures import save_figure
 from plan2vec.pictures.film import film_strip
 from plan2vec.pictures.film_video import save_video, writer_of
 from plan2vec.planner import Plan
-from plan2vec.readers.preparation import image_frame
 from plan2vec.runs.struck import read_judged
 
 
@@ -83,11 +82,16 @@ def relabel_dataset(command: Relabel) -> None:
     require_place(command.dataset, command.out)
     shaping = Shaping(command.mode, command.discount, command.scale)
     model = load(command.run, command.device, command.encoder)
-    goal = command.goal if command.goal in HINDSIGHT else asked_frame(model, command.goal)
-    if isinstance(goal, str) and goal not in HINDSIGHT:
-        goal = np.asarray(model.sequences.frames[model.frame_number(goal, "goal")])
+    goal: str | np.ndarray = command.goal
+    if command.goal not in HINDSIGHT:
+        is_file = Path(command.goal).is_file()
+        goal = model.prepare(command.goal)[0] if is_file else frame_of(model, command.goal)
     sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
     print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
+
+
+def frame_of(model: Model, text: str) -> np.ndarray:
+    return np.asarray(model.sequences.frames[model.frame_number(text, "goal")])
 
 
 def evaluate_run(command: Evaluate) -> None:
@@ -116,8 +120,7 @@ def plan(command: PlanCommand) -> None:
     if command.video is not None:
         writer_of(command.video)  # refuses before any work is done
     model = load(command.run, command.device, command.encoder)
-    start, goal = (asked_frame(model, text) for text in (command.start, command.goal))
-    made = model.plan(start, goal, command.method, command.lookahead, command.memory)
+    made = model.plan(command.start, command.goal, command.method, command.lookahead, command.memory)
     answer = plan_answer(model, made)
     if made.nodes is not None:
         strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
@@ -127,17 +130,6 @@ def plan(command: PlanCommand) -> None:
         save_video(model, made, command.video)
         answer["video"] = str(command.video)
     print_answer(answer, command.json)
-
-
-def asked_frame(model: Model, text: str) -> str | np.ndarray:
-    """Frame numbers stay text; the path of an image becomes a frame of the run's size."""
-    if not Path(text).is_file():
-        return text
-    sequences = model.sequences
-    try:
-        return image_frame(Path(text), sequences.frame_shape, sequences.options, sequences.source_size)
-    except ValueError as error:
-        raise ValueError(f"{text} cannot be read as an image ({error})") from None
 
 
 def plan_answer(model: Model, made: Plan) -> dict:

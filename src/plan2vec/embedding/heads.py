@@ -13,7 +13,7 @@ second.
 All are never negative and zero from a vector to itself; twice the vectors give 2^degree the distance (degree 1, of
 squared 2). Metrics and quasimetrics keep the triangle inequality whatever the vectors; metrics and semimetrics are
 symmetric, and zero between equal vectors only. At equal vectors the gradient is zero. A new head is a subclass of
-`Head` with a `forward`, and a line in `make_head`.
+`Head` with a `forward`, and a line in `config.HEADS`.
 """
 
 import math
@@ -21,6 +21,8 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+
+from plan2vec.config import HEADS
 
 NUMBERS_AT_ONCE = 2**22  # differences held while all pairs are computed: 16 MB of float32
 
@@ -170,15 +172,10 @@ class SquaredHead(Head):
 
 def make_head(name: str, norm_order: float, dim: int) -> Head:
     """A head for vectors of `dim` coordinates; norm_order (1 to math.inf) is read by "lp" only."""
-    if name == "lp":
-        return LpHead(dim, norm_order)
-    if name == "max-relu":
-        return MaxReluHead(dim)
-    if name == "mrn":
-        return MRNHead(dim)
-    if name == "squared":
-        return SquaredHead(dim)
-    raise ValueError(f'head must be "lp", "max-relu", "mrn" or "squared", but is {name!r}')
+    if name not in HEADS:
+        raise ValueError(f"head must be one of {', '.join(HEADS)}, but is {name!r}")
+    make = globals()[HEADS[name][0]]
+    return make(dim, norm_order) if make is LpHead else make(dim)
 
 
 def _blocks(first: Tensor, second: Tensor) -> tuple[Tensor, ...]:

@@ -44,7 +44,7 @@ def cover_frames(vectors: np.ndarray, radius: float) -> Cover:
             nodes.append(int(numbers[0]))
             numbers = numbers[torch.linalg.vector_norm(points[numbers] - points[numbers[0]], dim=1).numpy() > radius]
     chosen, node_of, offset = points[nodes], np.empty(len(points), np.int64), np.empty(len(points), np.float32)
-    for first in range(0, len(points), FRAMES_AT_ONCE):  # in place: small results kept between large ones tear holes into memory
+    for first in range(0, len(points), FRAMES_AT_ONCE):  # in place: small results between large ones waste memory
         part = slice(first, first + FRAMES_AT_ONCE)
         node_of[part], offset[part] = (found.numpy() for found in _nearest_node(points[part], chosen))
     return Cover(np.array(nodes, np.int64), node_of, offset)
