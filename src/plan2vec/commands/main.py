@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_place
+from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
 from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.arguments import (
     Add,
@@ -49,13 +49,13 @@ from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model, load
 from plan2vec.pictures.closure_review import draw_suspects, judge_by_name, map_follows, suspects
 from plan2vec.pictures.figures import save_figure
-from plan2vec.pictures.film import film_strip
-from plan2vec.pictures.film_video import save_video, writer_of
-from plan2vec.pictures.inspection import describe, inspection_sheet
+from plan2vec.pictures.frame_grids import film_strip, inspection_sheet
+from plan2vec.pictures.plan_video import save_video, writer_of
 from plan2vec.pictures.report import write_report
 from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
 from plan2vec.readers import ReadWarning, find_format, read
+from plan2vec.readers.inspect import describe
 from plan2vec.readers.preparation import image_frame
 from plan2vec.runs.folder import prepare_folder, read_data, require_finished
 from plan2vec.runs.struck import read_judged
@@ -312,7 +312,7 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
 
 
 def relabel_dataset(command: Relabel) -> None:
-    require_place(command.dataset, command.out)
+    require_new(command.dataset, command.out)
     shaping = Shaping(command.mode, command.discount, command.scale)
     model = load(command.run, command.device, command.encoder)
     goal = command.goal if command.goal in HINDSIGHT else asked_frame(model, command.goal)

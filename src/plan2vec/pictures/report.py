@@ -1,6 +1,4 @@
-"""A fitted model as one HTML page that needs nothing else: numbers in plain words, verdicts with remedies, and the
-pictures.
-"""
+"""The report: one HTML page that needs nothing else. Numbers in plain words, verdicts with remedies, and pictures."""
 
 import base64
 import json
@@ -20,6 +18,7 @@ from plan2vec.config import Config, to_json
 from plan2vec.domains import find_domain
 from plan2vec.files import write_text
 from plan2vec.model import Model
+from plan2vec.pictures.figures import is_image
 from plan2vec.pictures.report_pictures import Picture, save_figures
 from plan2vec.version import __version__
 
@@ -42,7 +41,8 @@ LINES = {
     "num_edges": Line("Pairs of frames that one hop joins.", "edges"),
     "num_components": Line(
         "Parts of the graph that no path joins; plans exist inside each only.", "", lambda value: value == 1, RADIUS
-    ), "largest_component_share": Line("Frames in the largest part.", "share", lambda value: value >= 0.95, RADIUS),
+    ),
+    "largest_component_share": Line("Frames in the largest part.", "share", lambda value: value >= 0.95, RADIUS),
     "local_accuracy": Line(
         "How often the local metric tells neighbours from frames far apart, in sequences it never saw.", "share",
         lambda value: value >= 0.95,
@@ -62,14 +62,16 @@ LINES = {
     "path_ratio": Line(
         "Length of greedy plans that arrive, over the shortest path; 1 is perfect.", "times",
         lambda value: value <= 1.25, "Plan with --method astar where length matters. " + LONGER
-    ), "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames a hop"),
+    ),
+    "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames per hop"),
     "expanded_per_step": Line(
-        "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times a hop"
+        "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times per hop"
     ),
     "success": Line(
         "Walks that truly arrive, by the rule of the domain.", "share", lambda value: value >= 0.9,
         "Look at the longest closures in the picture of the graph: false ones lead walks astray. " + LONGER
-    ), "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
+    ),
+    "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
     "spearman_true": Line(
         "Rank agreement of learned and true distance; 1 is perfect.", "", lambda value: value >= 0.9,
         "Look at the longest closures in the picture of the graph: one false closure shortens thousands of distances."
@@ -77,47 +79,21 @@ LINES = {
     "false_edge_share": Line(
         "Closures whose two frames are truly far apart.", "share", lambda value: value <= 1e-4,
         "Lower --radius, or ask for more evidence (--closures.support both)."
-    ), "loop_closures": Line("Pairs of frames joined because they look alike, beside the recorded steps.", "closures"),
+    ),
+    "loop_closures": Line("Pairs of frames joined because they look alike, beside the recorded steps.", "closures"),
     "false_beyond": Line("True distance beyond which a closure counts as false.", POSITION),
-    "radius": Line("Local distance up to which frames are joined.", "steps"), "device": Line("Where it was computed."),
-    "seed": Line("Of all random choices."), "version": Line("Of plan2vec when it was evaluated.")
+    "radius": Line("Local distance up to which frames are joined.", "steps"),
+    "device": Line("Where it was computed."),
+    "seed": Line("Of all random choices."),
+    "version": Line("Of plan2vec when it was evaluated."),
 }
-
-STYLE = """
-body{max-width:64rem;margin:0 auto;padding:1rem 1.2rem 4rem;font:16px/1.5 system-ui,sans-serif;color:#1c1c1c;background:#fff}
-h1{font-size:1.7rem;line-height:1.25;margin:1rem 0 .3rem;overflow-wrap:anywhere}
-h2{font-size:1.25rem;margin:2.4rem 0 .6rem;border-bottom:1px solid #ddd}
-table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;vertical-align:top;padding:.35rem .6rem;border-bottom:1px solid #e6e6e6}
-td{overflow-wrap:anywhere}
-th{font-weight:600}
-table.facts th{width:11rem}
-thead th:nth-child(3){width:32%}
-td.number{white-space:nowrap;font-variant-numeric:tabular-nums}
-figure{margin:1.2rem 0 2rem}
-img{display:block;max-width:100%;height:auto;border:1px solid #e6e6e6}
-figcaption{margin-top:.4rem;color:#444}
-.good{color:#00573f;font-weight:600}
-.look{color:#a03c00;font-weight:600}
-.quiet{color:#555}
-code,pre{font:.86rem/1.45 ui-monospace,monospace}
-code{white-space:nowrap}
-pre{overflow:auto;background:#f6f6f6;padding:.8rem}
-@media(max-width:40rem){
- body{padding:.6rem .7rem 3rem}
- thead{display:none}
- tr{display:block;padding:.4rem 0;border-bottom:1px solid #ddd}
- td,th[scope=row],table.facts th{display:block;width:auto;border:0;padding:.05rem 0}
-}
-"""
+STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
 def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
     """Write `report.html` and the PNGs under `figures/` into the folder; returns the page's path."""
-    folder = Path(folder)
-    pictures = save_figures(model, folder)
-    path = folder / "report.html"
-    write_text(path, page(model, scorecard, pictures))
+    path = Path(folder) / "report.html"
+    write_text(path, page(model, scorecard, save_figures(model, folder)))
     return path
 
 
@@ -127,32 +103,32 @@ def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
     seconds = scorecard.get("seconds") or model.seconds
     domain = find_domain(model.sequences.domain)
     unit = domain.unit if domain else POSITION
-    sections = [
+    held_out = [scorecard["holdout"]] if "holdout" in scorecard else []
+    numbers = escape(json.dumps(scorecard, indent=1))
+    body = "\n".join((
         f"<h1>{escape(title)}</h1>",
         _summary(model, scorecard),
         _section("Scorecard", _score_table(scorecard, unit)),
-        _section("Scorecard of frames never trained on", _score_table(scorecard["holdout"], unit)) if "holdout" in scorecard else "",
+        *(_section("Scorecard of frames never trained on", _score_table(card, unit)) for card in held_out),
         *(_section(picture.title, _figure(picture)) for picture in pictures),
         _section("Settings", _settings(model.config)),
         _section("Time", _table((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())),
         _section("Versions", _table(versions().items())),
-        f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{escape(json.dumps(scorecard, indent=1))}</pre></details>",
-    ]
+        f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{numbers}</pre></details>",
+    ))
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(sections) + "\n</body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
 
 
 def verdicts(scorecard: dict) -> dict[str, bool]:
     """Name of every number that allows a verdict, and whether it is good."""
-    judged = {
-        name: line.is_good for name,
-        line in LINES.items() if line.is_good and isinstance(scorecard.get(name), int | float)
-    }
-    return {name: is_good(scorecard[name]) for name, is_good in judged.items()}
+    judges = {name: line.is_good for name, line in LINES.items() if isinstance(scorecard.get(name), int | float)}
+    return {name: is_good(scorecard[name]) for name, is_good in judges.items() if is_good}
 
 
 def versions() -> dict[str, str]:
@@ -178,8 +154,8 @@ def _summary(model: Model, scorecard: dict) -> str:
     """What the data was, and how many numbers are good."""
     sequences = model.sequences
     num_sequences = len(np.unique(sequences.sequence))
-    kind = "images" if len(sequences.frame_shape) == 3 else "vectors"
-    shape = " x ".join(map(str, sequences.frame_shape))
+    count = f"{num_sequences:,} sequence{'s' if num_sequences != 1 else ''}"
+    frames = f"{'images' if is_image(sequences) else 'vectors'} of {' x '.join(map(str, sequences.frame_shape))}"
     known = "known, used for evaluation only" if sequences.position is not None else "not known"
     judged = verdicts(scorecard)
     to_look = [name for name, good in judged.items() if not good]
@@ -187,7 +163,7 @@ def _summary(model: Model, scorecard: dict) -> str:
     outcome += f"; look at {', '.join(to_look)}." if to_look else "."
     facts = {
         "Source": sequences.source,
-        "Frames": f"{sequences.num_frames:,} {kind} of {shape}, in {num_sequences:,} sequence{'s' if num_sequences != 1 else ''}",
+        "Frames": f"{sequences.num_frames:,} {frames}, in {count}",
         "True positions": known,
         "Closures": model.closure_report,
     }
@@ -215,27 +191,25 @@ def _score_row(name: str, value: object, position_unit: str) -> str:
     verdict = ""
     if line.is_good and isinstance(value, int | float):
         remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
-        verdict = (
-            '<span class="good">good</span>' if line.is_good(value)
-            else f'<span class="look">look at this</span>: {remedy}'
-        )
+        good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
+        verdict = good if line.is_good(value) else bad
     number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
-    return f'<tr><th scope="row">{escape(name)}</th><td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td></tr>'
+    cells = f'<td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td>'
+    return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
 
 
 def _settings(config: Config) -> str:
     """Every setting, those that differ from the default marked."""
-    default = dict(_settings_of(to_json(Config())))
-    rows = []
-    for name, value in _settings_of(to_json(config)):
-        rows.append((name, str(value) if value == default[name] else f"{value} (default: {default[name]})"))
+    default = dict(_flat_settings(to_json(Config())))
+    rows = [(name, str(value) + (f" (default: {default[name]})" if value != default[name] else ""))
+            for name, value in _flat_settings(to_json(config))]
     return f"<details><summary>{len(rows)} settings</summary>{_table(rows)}</details>"
 
 
-def _settings_of(values: dict, prefix: str = "") -> Iterable[tuple[str, object]]:
+def _flat_settings(values: dict, prefix: str = "") -> Iterable[tuple[str, object]]:
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _settings_of(value, f"{prefix}{name}.")
+            yield from _flat_settings(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
@@ -251,5 +225,5 @@ def _section(title: str, body: str) -> str:
 
 def _figure(picture: Picture) -> str:
     data = base64.b64encode(picture.path.read_bytes()).decode("ascii")
-    caption = escape(picture.caption)
-    return f'<figure><img alt="{escape(picture.title)}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+    image = f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{data}">'
+    return f"<figure>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"

@@ -1,4 +1,4 @@
-"""Pictures made of frames: a plan as a film strip, a contact sheet, pairs of frames side by side."""
+"""Frames in rows: the contact sheet of recordings, a plan as a film strip, closures as pairs of frames."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,38 +8,34 @@ from matplotlib.figure import Figure
 
 from plan2vec.data import Sequences
 from plan2vec.model import Model
-from plan2vec.pictures.figures import WIDTH, frame_name, path_figure, plan_words
+from plan2vec.pictures.figures import WIDTH, displayable, frame_name, is_image, path_figure, plan_words
+from plan2vec.pictures.palette import PALETTE
 from plan2vec.planner import Plan, hop_lengths
 
 MAX_STRIP = 14  # frames of a film strip
 STRIP_WIDTHS = (1.0,) * 7  # columns of the film strip
-PAIR_WIDTHS = (1.0, 1.0, 0.4, 1.0, 1.0, 0.4, 1.0, 1.0)  # three pairs of frames a row, with gaps between
+PAIR_WIDTHS = (1.0, 1.0, 0.4, 1.0, 1.0, 0.4, 1.0, 1.0)  # three pairs of frames per row, with gaps between
 SHEET_ROWS, SHEET_COLUMNS = 4, 8  # sequences and frames of each on the contact sheet
+NUM_VECTOR_SEQUENCES = 4  # sequences of vectors drawn as curves
 
 
 def film_strip(model: Model, plan: Plan) -> Figure:
-    """The frames along a plan, an even choice of at most MAX_STRIP; for vectors, which cannot be looked at, the path
-    instead.
-    """
+    """The frames along a plan, an even choice of at most MAX_STRIP; for vectors the path on the map instead."""
     if not is_image(model.sequences):
         return path_figure(model, [plan])
-    names = lambda numbers: ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
     if plan.nodes is None:
-        ends = [plan.start, plan.goal]
-        return frame_grid(model.sequences, ends, names(ends), ["start", "goal"], STRIP_WIDTHS, plan_words(plan))
-    shown = np.unique(np.linspace(0, len(plan.nodes) - 1, min(len(plan.nodes), MAX_STRIP)).round().astype(int))
-    numbers = [plan.nodes[k] for k in shown]
-    note = f", {len(shown)} of {len(plan.nodes)} frames shown" if len(shown) < len(plan.nodes) else ""
-    title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
-    return frame_grid(
-        model.sequences, numbers, names(numbers), [*_hop_words(model, plan.nodes, shown), "goal"], STRIP_WIDTHS, title
-    )
+        numbers, below, title = [plan.start, plan.goal], ["start", "goal"], plan_words(plan)
+    else:
+        shown = np.unique(np.linspace(0, len(plan.nodes) - 1, min(len(plan.nodes), MAX_STRIP)).round().astype(int))
+        numbers, below = [plan.nodes[k] for k in shown], [*_hop_words(model, plan.nodes, shown), "goal"]
+        note = f", {len(shown)} of {len(plan.nodes)} frames shown" if len(shown) < len(plan.nodes) else ""
+        title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
+    above = ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
+    return frame_grid(model.sequences, numbers, above, below, STRIP_WIDTHS, title)
 
 
 def _hop_words(model: Model, nodes: list[int], shown: np.ndarray) -> list[str]:
-    """What lies between each frame shown and the next: steps, and the hops where there are several; they add up to the
-    plan's length.
-    """
+    """Steps from each frame shown to the next, and the hops where there are several; they add up to the length."""
     if len(nodes) < 2:
         return []
     lengths = hop_lengths(model.graph, nodes)
@@ -50,17 +46,11 @@ def _hop_words(model: Model, nodes: list[int], shown: np.ndarray) -> list[str]:
     return words
 
 
-def is_image(sequences: Sequences) -> bool:
-    return len(sequences.frame_shape) == 3
-
-
 def frame_grid(
     sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str], widths: Sequence[float],
     title: str
 ) -> Figure:
-    """Frames in rows of len(widths), with words above and below each; the number -1 is a gray frame, without words
-    nothing.
-    """
+    """Frames in rows of len(widths), with words above and below each; number -1: a gray frame, a gap without words."""
     pixels = sequences.frame_shape[:2]
     cell = WIDTH / sum(widths)  # all lengths in inches, y down
     image_width, text = 0.93 * cell, 0.2
@@ -74,7 +64,7 @@ def frame_grid(
     for k, (number, head, foot) in enumerate(zip(numbers, above, below, strict=True)):
         x, y = left[k % len(widths)], top + row_height * (k // len(widths)) + text
         if number >= 0 or head:
-            image = _displayable(sequences.frames[number]) if number >= 0 else np.full(pixels, 230)
+            image = displayable(sequences.frames[number]) if number >= 0 else np.full(pixels, 230)
             ax.imshow(image, cmap="gray", vmin=0, vmax=255, extent=(x, x + image_width, y + image_height, y))
         ax.text(x + image_width / 2, y - 0.03, head, fontsize=8, ha="center", va="bottom")
         ax.text(x + image_width / 2, y + image_height + 0.04, foot, fontsize=8, ha="center", va="top")
@@ -84,13 +74,8 @@ def frame_grid(
     return figure
 
 
-def _displayable(frame: np.ndarray) -> np.ndarray:
-    """(h, w, 3) as it is; of any other number of channels the first, as gray (h, w)."""
-    return frame if frame.shape[2] == 3 else frame[:, :, 0]
-
-
 def contact_sheet(sequences: Sequences) -> Figure:
-    """A few frames in order from several sequences, one sequence a row."""
+    """A few frames in order from several sequences, one sequence per row."""
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
     last = np.append(first[1:], sequences.num_frames) - 1
     numbers: list[int] = []
@@ -98,12 +83,29 @@ def contact_sheet(sequences: Sequences) -> Figure:
         inside = np.unique(np.linspace(first[row], last[row], SHEET_COLUMNS).round().astype(int)).tolist()
         numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
     above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]
-    title = "one sequence a row; frames as sequence:index"
+    title = "one sequence per row; frames as sequence:index"
     return frame_grid(sequences, numbers, above, [""] * len(numbers), (1.0,) * SHEET_COLUMNS, title)
 
 
+def inspection_sheet(sequences: Sequences) -> Figure:
+    """The contact sheet of `plan2vec inspect`; vectors, which cannot be looked at, as curves over time."""
+    if is_image(sequences):
+        return contact_sheet(sequences)
+    labels = np.unique(sequences.sequence)
+    drawn = labels[np.unique(np.linspace(0, len(labels) - 1, NUM_VECTOR_SEQUENCES).round().astype(int))]
+    figure = Figure((WIDTH, 1.6 * len(drawn)), layout="constrained")
+    axes = np.ravel(figure.subplots(len(drawn), 1))
+    for ax, label in zip(axes, drawn, strict=True):
+        ax.set_prop_cycle(color=PALETTE)
+        ax.plot(sequences.frames[sequences.sequence == label][:, :12], linewidth=0.8)
+        ax.set_ylabel(f"sequence {label}", fontsize=8)
+        ax.tick_params(labelsize=7)
+    axes[-1].set_xlabel("frame of the sequence (at most 12 numbers of each vector are drawn)", fontsize=8)
+    return figure
+
+
 def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
-    """Closures that many shortest paths use, as frame pairs, three a row."""
+    """Closures that many shortest paths use, as frame pairs, three per row."""
     numbers, above, below = [], [], []
     for k, closure in enumerate(suspicious):
         gap = k % 3 < 2
