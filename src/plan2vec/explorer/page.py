@@ -138,7 +138,7 @@ def summary(session: Session, plan: Plan) -> list:
     ends = f" from {plan.start} ({session.name(plan.start)}) to {plan.goal} ({session.name(plan.goal)})"
     if plan.length is None:
         return [html.B(f"{plan.method}: no path"), ends, f": {plan.reason}"]
-    cost = f"{plan.num_expanded:,} frames expanded, {plan.num_touched:,} touched. "
+    cost = f"{plan.num_touched:,} frames touched, expanded {plan.num_expanded:,} times. "
     facts = f": {plan.length:.2f} steps in {plan.hops} hops; {cost}"
     return [html.B(plan.method), ends, facts, html.Span("Below each frame: steps to the next.", className="quiet")]
 
@@ -149,7 +149,7 @@ def method_bars(plans: list[Plan], chosen: str) -> list:
         "length (steps)": [plan.length for plan in plans],
         "hops": [plan.hops for plan in plans],
         "frames touched": [plan.num_touched for plan in plans],
-        "frames expanded": [plan.num_expanded for plan in plans],
+        "times expanded": [plan.num_expanded for plan in plans],
     }
     groups = []
     for title, values in facts.items():
@@ -182,7 +182,7 @@ def _neighbor_words(one: Neighbor) -> str:
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
     """Frame pairs with buttons to keep or strike, then what was judged, with a button to undo."""
-    words = "Closures that most shortest paths run through. Keep a pair that shows almost the same place; strike others."
+    words = "Closures that most shortest paths run through. Keep a pair that shows almost one place, strike any other."
     pairs = [_closure(session, closure) for closure in suspicious]
     done = [("struck", pair) for pair in reversed(judged.struck)] + [("kept", pair) for pair in reversed(judged.kept)]
     rows = [

@@ -6,29 +6,18 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.planner import Plan
+from plan2vec.planner import Plan, plan_of
+from plan2vec.search.shortest_paths import Path
 
 
 def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:
-    """The shortest path, and what Dijkstra's search from start to goal would expand and touch.
-
-    `limit`: steps of some path that is known, beyond which nothing needs to be searched.
-    """
+    """The shortest path, and what Dijkstra's search would expand and touch. `limit`: steps of some path that is known."""
     lengths, before = dijkstra(graph, indices=start, limit=limit, return_predecessors=True)
     length = float(lengths[goal])
-    expanded = lengths < length
-    touched = returned_by(graph, expanded)
-    if math.isinf(length):
-        reason = "no path leads from start to goal on the graph"
-        return Plan(start, goal, "dijkstra", None, None, int(expanded.sum()), len(touched), reason, touched)
+    expanded = lengths < length  # (n,) bool
+    touched = frozenset(np.unique(graph.indices[np.repeat(expanded, np.diff(graph.indptr))]).tolist())
     nodes = [goal]
-    while nodes[-1] != start:
+    while nodes[-1] != start and math.isfinite(length):
         nodes.append(int(before[nodes[-1]]))
-    return Plan(start, goal, "dijkstra", nodes[::-1], length, int(expanded.sum()), len(touched), "", touched)
-
-
-def returned_by(graph: csr_array, expanded: np.ndarray) -> frozenset[int]:
-    """Frames that a search gets to see when it asks for the neighbours of the expanded ones, (n,) bool."""
-    seen = np.zeros(graph.shape[0], bool)
-    seen[graph.indices[np.repeat(expanded, np.diff(graph.indptr))]] = True
-    return frozenset(np.flatnonzero(seen).tolist())
+    found = nodes[::-1] if math.isfinite(length) else None
+    return plan_of(Path(found, length, int(expanded.sum()), len(touched), touched), start, goal, "dijkstra")

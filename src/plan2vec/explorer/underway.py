@@ -1,6 +1,4 @@
-"""A run that `fit` is still writing: a page that says how far it is and what is there already, and becomes the map when
-all is there.
-"""
+"""The page of a run that `fit` is still writing: how far it is, what is ready. It becomes the map when all is there."""
 
 import threading
 import time
@@ -11,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flask import Flask, Response, abort
+from flask import Flask, Response
 
 from plan2vec.config import Config
-from plan2vec.explorer.session import frame_png
+from plan2vec.explorer.images import serve_frames
 from plan2vec.learning.training import Journal
 from plan2vec.runs.folder import PRODUCTS, describe_graph, read_config, read_data
 
@@ -27,9 +25,11 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-
 <title>plan2vec explorer: fit under way</title><style>
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #1c1c1c; }}
 h1 {{ font-size: 21px; }} .done {{ color: #00573f; }} .now {{ font-weight: 600; }} .later, .quiet {{ color: #555; }}
-img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #d5d5d5; margin-right: 4px; }}
+img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #d5d5d5;
+ margin-right: 4px; }}
 </style></head><body><h1>{title}</h1>{body}
-<p class="quiet">This page looks again every {refresh} seconds and becomes the map when all is there.</p></body></html>"""
+<p class="quiet">This page looks again every {refresh} seconds and becomes the map when all is there.</p>
+</body></html>"""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def _updates(folder: Path, product: str, config: Config) -> tuple[int | None, in
         "local_metric.safetensors": (("local_metric", "stacked_metric"), config.local_metric.num_updates),
         "embedding.safetensors": (("embedding",), map_updates),
     }
-    if product not in stages:
+    names, num_updates = stages.get(product, ((), None))
+    if num_updates is None:
         return None, None
-    names, num_updates = stages[product]
     written = [line["update"] for line in Journal(folder).records() if line.get("stage") in names and "update" in line]
     return (written[-1] if written else 0), num_updates
 
@@ -80,9 +80,8 @@ def page_of(folder: Path) -> str:
     progress = read_progress(folder)
     count = "" if progress.num_updates is None else f", update {progress.update:,} of {progress.num_updates:,}"
     title = f"fit is under way: {progress.stage}{count}"
-    return PAGE.format(
-        refresh=REFRESH, title=escape(title), body="".join([*_stages(progress), *_silence(progress), *_known(folder)])
-    )
+    body = "".join([*_stages(progress), *_silence(progress), *_known(folder)])
+    return PAGE.format(refresh=REFRESH, title=escape(title), body=body)
 
 
 def _stages(progress: Progress) -> list[str]:
@@ -95,8 +94,8 @@ def _stages(progress: Progress) -> list[str]:
 def _silence(progress: Progress) -> list[str]:
     if progress.quiet < LONG_QUIET:
         return []
-    minutes = round(progress.quiet / 60)
-    return [f"<p><b>Nothing was written for {minutes} min.</b> If fit has ended, the same plan2vec fit command continues it.</p>"]
+    words = f"<b>Nothing was written for {round(progress.quiet / 60)} min.</b>"
+    return [f"<p>{words} If fit has ended, the same plan2vec fit command continues it.</p>"]
 
 
 def _known(folder: Path) -> list[str]:
@@ -105,9 +104,7 @@ def _known(folder: Path) -> list[str]:
         return []
     sequences = read_data(folder)
     numbers = np.linspace(0, sequences.num_frames - 1, min(NUM_PICTURES, sequences.num_frames)).astype(int)
-    images = "".join(
-        f'<img src="/frame/{number}.png" alt="frame {number}" title="frame {number}">' for number in numbers
-    )
+    images = "".join(f'<img src="/frame/{k}.png" alt="frame {k}" title="frame {k}">' for k in numbers)
     facts = f"{sequences.source}: {sequences.num_frames:,} frames in {len(np.unique(sequences.sequence)):,} sequences"
     known = [f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{images}</p>"]
     if (folder / "graph.npz").exists():
@@ -126,13 +123,7 @@ def waiting_server(folder: Path) -> Flask:
     def page() -> Response:
         return Response(page_of(folder), headers={"Cache-Control": "no-store"})
 
-    @server.route("/frame/<int:number>.png")
-    def frame(number: int) -> Response:
-        sequences = read_data(folder) if (folder / "config.json").exists() else None
-        if sequences is None or number >= sequences.num_frames:
-            abort(404)
-        return Response(frame_png(sequences, number), mimetype="image/png", headers={"Cache-Control": "no-store"})
-
+    serve_frames(server, lambda: read_data(folder) if (folder / "config.json").exists() else None)
     return server
 
 
