@@ -3,7 +3,7 @@
 session.py     the model and what the page asks of it           page.py        what stands where
 plans.py       the exact shortest path                          callbacks.py   what changes when
 charts.py      frames as points, colours                        server.py      routes, limits, serving
-view.py        what the address keeps                           images.py      frames as PNG, an uploaded image as a frame
+view.py        what the address keeps                           images.py      frames and uploaded images
 underway.py    the page of a run that is still being fitted
 assets/        lines over the points, hovering, clicking; style
 """

@@ -58,7 +58,7 @@ def add_callbacks(app: Dash, session: Session) -> None:
 
 
 def _add_scripts(app: Dash) -> None:
-    """What the browser does itself. A click makes one request, for the plan: `valued` and `near` pass on what is seen."""
+    """What the browser does itself. A click makes one request: `valued` and `near` pass on only what is looked at."""
     looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
     scripts = {
         "plan": (Output("plan-drawn", "data"), [Input("plan", "data")]),
@@ -85,9 +85,7 @@ def read_address(session: Session, search: str | None) -> list[Any]:
     return [*changed, "goal" if view.start and not view.goal else no_update, complaint or no_update]
 
 
-def draw(
-    session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict
-) -> tuple:
+def draw(session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
     """The map anew where the axes change, else its colours only."""
     now = {"color": color, "axes": axes}
     if axes != shown["axes"]:
@@ -142,11 +140,10 @@ def _read_frame(session: Session, text: str | None, name: str) -> tuple[int | No
 
 
 def plan(session: Session, start: str, goal: str, method: str, judged: dict | None) -> tuple:
-    (first, complaint), (last, second_complaint) = (
-        _read_frame(session, start, "start"), _read_frame(session, goal, "goal")
-    )
+    first, start_complaint = _read_frame(session, start, "start")
+    last, goal_complaint = _read_frame(session, goal, "goal")
     images = [page.frame_address(number) if number is not None else "" for number in (first, last)]
-    said = complaint or second_complaint or (judged or {}).get("message", "")
+    said = start_complaint or goal_complaint or (judged or {}).get("message", "")
     drawn = {"start": first, "goal": last, "method": method, "nodes": None, "revision": session.revision}
     if first is None or last is None or method not in METHODS:
         return drawn, [], page.HELP, said, *images

@@ -21,7 +21,7 @@ Scale = list[list[float | str]]
 def map_figure(session: Session, axes: str, marker: dict) -> dict:
     """The metric map: trace 0 holds every frame; in 3-d traces 1 and 2 are the plan and the frames it touched."""
     scene = map_scene(session.model.vectors, NUM_AXES[axes])
-    points = _points(scene.points.astype(np.float32), marker)
+    points = _points(scene.points, marker)
     layout = _layout(f"map-{axes}")
     if axes == "2-d":
         return {"data": [points], "layout": layout | _flat_axes(scene.labels)}
@@ -50,7 +50,7 @@ def room_figure(scene: Scene, marker: dict) -> dict:
     layout = _layout("room") | _flat_axes(scene.labels) | {"shapes": walls}
     x_min, x_max, y_min, y_max = scene.extent
     layout["xaxis"]["range"], layout["yaxis"]["range"] = [x_min, x_max], [y_min, y_max]
-    return {"data": [_points(scene.points.astype(np.float32), marker | {"showscale": False})], "layout": layout}
+    return {"data": [_points(scene.points, marker | {"showscale": False})], "layout": layout}
 
 
 def _points(points: np.ndarray, marker: dict) -> dict:
@@ -81,9 +81,8 @@ def _one_line(label: str) -> str:
 
 
 def typed(array: np.ndarray) -> dict:
-    """An array as Plotly's typed array: its bytes instead of text, about a third of the size and quickly read."""
-    data = base64.b64encode(np.ascontiguousarray(array).data).decode("ascii")
-    return {"dtype": {"float32": "f4", "int32": "i4"}[array.dtype.name], "bdata": data}
+    """An array as Plotly's typed array of float32: bytes instead of text, a third of the size and quickly read."""
+    return {"dtype": "f4", "bdata": base64.b64encode(np.ascontiguousarray(array, np.float32).data).decode("ascii")}
 
 
 # ---------------------------------------------------------------------------------------------------- colours
@@ -112,7 +111,7 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
 def _marker(values: np.ndarray, scale: Scale | str, limits: tuple[float, float], title: str | None) -> dict:
     bar = {"title": {"text": title, "side": "right"}, "thickness": 12, "len": 0.9}
     shown = {"showscale": True, "colorbar": bar} if title else {"showscale": False}
-    colors = {"color": typed(values.astype(np.float32)), "colorscale": scale}
+    colors = {"color": typed(values), "colorscale": scale}
     return {**colors, "cmin": limits[0], "cmax": limits[1], **shown}
 
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 from dash import dcc, html
 
 from plan2vec.explorer.charts import map_figure, map_words, marker_of
 from plan2vec.explorer.session import Neighbor, Session
 from plan2vec.explorer.view import COLORS, NUM_AXES, View
+from plan2vec.pictures.frame_grids import strip_frames
 from plan2vec.pictures.palette import BLACK, BLUE, GREEN, ORANGE
-from plan2vec.planner import METHODS, Plan, hop_lengths
+from plan2vec.planner import METHODS, Plan
 from plan2vec.runs.struck import Judged
 
 HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."
@@ -33,7 +33,8 @@ REFIT = (
 def page(session: Session) -> html.Div:
     """The whole page with the usual view of the map; callbacks fill in the rest."""
     usual, model = session.default, session.model
-    facts = f"{session.num_frames:,} frames, {model.vectors.shape[1]}-d map, {model.graph.nnz:,} directed edges"
+    sizes = f"{session.num_frames:,} frames, {model.vectors.shape[1]}-d map, {model.graph.nnz:,} directed edges"
+    facts = f"{session.sequences.source}: {sizes}"
     rooms = [_plot("room", "True positions", "", None)] if session.room else []
     figure = map_figure(session, usual.axes, marker_of(session, usual.color, None))
     words = map_words(session, usual.axes)
@@ -43,7 +44,7 @@ def page(session: Session) -> html.Div:
         dcc.Location(id="address", refresh=False),
         dcc.Store(id="shown", data={"color": usual.color, "axes": usual.axes}),
         *(dcc.Store(id=name) for name in STORES),
-        html.Header([html.H1("plan2vec explorer"), html.Span(f"{session.sequences.source}: {facts}", className="quiet")]),
+        html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
         html.Section([_end_control("start"), _end_control("goal"), *_choices(usual), message], className="controls"),
         html.Main([_plot("map", "Metric map", words, plot_of("map", figure)), *rooms, _panels()],
                   className="with-room" if rooms else "without-room"),
@@ -121,16 +122,9 @@ def film(session: Session, plan: Plan) -> list[html.Figure]:
     """The frames of a plan, an even choice of a long one; below each the steps to the next."""
     if plan.nodes is None:
         return [_picture(session, plan.start, "start"), _picture(session, plan.goal, "goal")]
-    lengths = hop_lengths(session.model.graph, plan.nodes)
-    last = len(plan.nodes) - 1
-    shown = np.unique(np.linspace(0, last, min(last + 1, MAX_STRIP)).round().astype(int)).tolist()
-    following = [*shown[1:], last]
-    words = [_hop_words(lengths[a:b]) if a < b else "goal" for a, b in zip(shown, following, strict=True)]
-    return [_picture(session, plan.nodes[k], text) for k, text in zip(shown, words, strict=True)]
-
-
-def _hop_words(lengths: list[float]) -> str:
-    return f"{sum(lengths):.2f} \u2192" if len(lengths) == 1 else f"{sum(lengths):.1f} in {len(lengths)} \u2192"
+    strip = strip_frames(session.model.graph, plan.nodes, MAX_STRIP)
+    arrows = [" \u2192"] * (len(strip) - 1) + [""]
+    return [_picture(session, number, words + arrow) for (number, words), arrow in zip(strip, arrows, strict=True)]
 
 
 def summary(session: Session, plan: Plan) -> list:
@@ -154,18 +148,18 @@ def method_bars(plans: list[Plan], chosen: str) -> list:
     groups = []
     for title, values in facts.items():
         most = max([value for value in values if value is not None], default=0) or 1
-        bars = [_bar(plan.method, value, most, plan.method == chosen) for plan, value in zip(plans, values, strict=True)]
+        bars = (_bar(plan.method, value, most, chosen) for plan, value in zip(plans, values, strict=True))
         groups.append(html.Div([html.H3(title), *bars]))
     failed = [html.P(f"{plan.method}: {plan.reason}", className="quiet") for plan in plans if plan.nodes is None]
     return [*groups, *failed]
 
 
-def _bar(method: str, value: float | None, most: float, chosen: bool) -> html.Div:
+def _bar(method: str, value: float | None, most: float, chosen: str) -> html.Div:
     text = "no path" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
     style = {"width": f"{100 * (value or 0) / most:.1f}%", "background": METHOD_COLORS[method]}
     bar = html.Div(html.Div(className="bar", style=style), className="track")
     row = [html.Span(method), bar, html.Span(text, className="value")]
-    return html.Div(row, className="bars chosen" if chosen else "bars")
+    return html.Div(row, className="bars chosen" if method == chosen else "bars")
 
 
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:

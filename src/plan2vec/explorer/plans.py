@@ -11,7 +11,7 @@ from plan2vec.search.shortest_paths import Path
 
 
 def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:
-    """The shortest path, and what Dijkstra's search would expand and touch. `limit`: steps of some path that is known."""
+    """The shortest path, and what Dijkstra's search expands and touches. `limit`: steps of some path that is known."""
     lengths, before = dijkstra(graph, indices=start, limit=limit, return_predecessors=True)
     length = float(lengths[goal])
     expanded = lengths < length  # (n,) bool

@@ -15,7 +15,7 @@ from plan2vec.explorer.callbacks import add_callbacks
 from plan2vec.explorer.images import serve_frames
 from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
-from plan2vec.explorer.underway import Becoming, is_finished, read_progress, waiting_server
+from plan2vec.explorer.underway import becoming, is_finished, read_progress, waiting_server
 from plan2vec.model import load
 from plan2vec.runs.folder import is_run
 
@@ -66,7 +66,7 @@ def application_of(run: Path, device: str, any_host: bool = False, encoder: str 
     read_progress(run)  # refuses, before anything listens, what this program cannot read
     waiting = waiting_server(run)
     guard(waiting, any_host)
-    return Becoming(run, waiting, explorer)
+    return becoming(run, waiting, explorer)
 
 
 def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:

@@ -95,8 +95,7 @@ class Session:
         recorded = (np.abs(near - number) == 1) & (sequence[near] == sequence[number])
         order = np.lexsort((distance, ~recorded))[:NUM_NEIGHBORS]
         near, distance, recorded = near[order], distance[order], recorded[order]
-        is_scored = goal is not None and len(near)
-        to_goal = self.model.distance_between(near, goal).tolist() if is_scored else [None] * len(near)
+        to_goal = [None] * len(near) if goal is None else self.model.distance_between(near, goal).tolist()
         facts = zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True)
         return [Neighbor(*fact) for fact in facts]
 

@@ -33,9 +33,10 @@ NUM_LONGEST = 40  # edges drawn on top of them, because a false one is long
 NUM_THUMBNAILS, THUMBNAIL = 12, 0.5  # frames shown on the map, inches of their longer side
 
 
-def _canvas(height: float) -> Figure:
-    """An empty figure for axes of equal scales; height in inches."""
-    return Figure((WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, compress=True))
+def _canvas(height: float, num_panels: int = 1) -> tuple[Figure, list[Axes]]:
+    """An empty figure of this height in inches, with panels of equal scales beside each other."""
+    figure = Figure((WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, compress=True))
+    return figure, list(figure.subplots(1, num_panels, sharex=True, sharey=True, squeeze=False)[0])
 
 
 def frame_name(sequences: Sequences, number: int) -> str:
@@ -115,8 +116,7 @@ def graph_figure(model: Model) -> Figure:
     row, column = edge_rows(graph), graph.indices
     once = (row < column) | model.config.directed
     closure = closure_entries(graph, model.sequences.sequence)
-    figure = _canvas(1.4 + 3.4 * scene.height)
-    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    figure, axes = _canvas(1.4 + 3.4 * scene.height, 2)
     panels = {"recorded transitions": once & ~closure, "found closures": (row < column) & closure}
     for ax, (words, chosen) in zip(axes, panels.items(), strict=True):
         edges = np.stack((row[chosen], column[chosen]), axis=1)  # (m, 2)
@@ -155,8 +155,7 @@ def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
 def value_figure(model: Model, goal: int) -> Figure:
     """The learned distance from every frame to one goal."""
     scene = scene_of(model)
-    figure = _canvas(5.6)
-    ax = figure.subplots()
+    figure, (ax,) = _canvas(5.6)
     distance = model.distance_between(np.arange(model.sequences.num_frames), goal)
     points = draw_points(ax, scene, distance, cmap="viridis")
     figure.colorbar(points, ax=ax, label="learned distance to the goal (steps)")
@@ -170,8 +169,7 @@ def distance_figure(model: Model) -> Figure:
     """Learned distance against the shortest path on the graph, over random pairs of the largest part."""
     exact, learned = _random_pairs(model)
     high = float(max(exact.max(), learned.max())) * 1.02
-    figure = _canvas(5.6)
-    ax = figure.subplots()
+    figure, (ax,) = _canvas(5.6)
     cells = ax.hexbin(exact, learned, gridsize=60, extent=(0, high, 0, high), mincnt=1, cmap="viridis", linewidths=0.1)
     cells.set_norm(LogNorm(1, max(10, len(exact) // 50)))
     figure.colorbar(cells, ax=ax, label="pairs of frames per cell")
@@ -228,8 +226,7 @@ def far_task(model: Model, num: int = 16) -> tuple[int, int]:
 def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     """Plans of one task as lines, start and goal marked; a plan that failed says why in the legend."""
     scene = scene_of(model)
-    figure = _canvas(5.8)
-    ax = figure.subplots()
+    figure, (ax,) = _canvas(5.8)
     draw_points(ax, scene, "0.85", zorder=1)
     looks = ((ORANGE, "-", 2.2), (BLUE, "--", 1.8), (BLACK, ":", 1.8), (GREEN, "-.", 1.8))
     for plan, (color, dashes, width) in zip(plans, looks, strict=False):

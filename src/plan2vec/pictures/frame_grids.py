@@ -5,11 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences
 from plan2vec.model import Model
 from plan2vec.pictures.figures import WIDTH, displayable, frame_name, is_image, path_figure, plan_words
 from plan2vec.pictures.palette import PALETTE
+from plan2vec.pictures.scene import even_choice
 from plan2vec.planner import Plan, hop_lengths
 
 MAX_STRIP = 14  # frames of a film strip
@@ -26,24 +28,21 @@ def film_strip(model: Model, plan: Plan) -> Figure:
     if plan.nodes is None:
         numbers, below, title = [plan.start, plan.goal], ["start", "goal"], plan_words(plan)
     else:
-        shown = np.unique(np.linspace(0, len(plan.nodes) - 1, min(len(plan.nodes), MAX_STRIP)).round().astype(int))
-        numbers, below = [plan.nodes[k] for k in shown], [*_hop_words(model, plan.nodes, shown), "goal"]
-        note = f", {len(shown)} of {len(plan.nodes)} frames shown" if len(shown) < len(plan.nodes) else ""
+        strip = strip_frames(model.graph, plan.nodes, MAX_STRIP)
+        numbers, below = [number for number, _ in strip], [words for _, words in strip]
+        note = f", {len(strip)} of {len(plan.nodes)} frames shown" if len(strip) < len(plan.nodes) else ""
         title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
     above = ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
     return frame_grid(model.sequences, numbers, above, below, STRIP_WIDTHS, title)
 
 
-def _hop_words(model: Model, nodes: list[int], shown: np.ndarray) -> list[str]:
-    """Steps from each frame shown to the next, and the hops where there are several; they add up to the length."""
-    if len(nodes) < 2:
-        return []
-    lengths = hop_lengths(model.graph, nodes)
-    words = []
+def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[int, str]]:
+    """An even choice of a plan's frames, each with the steps to the next; they add up to the plan's length."""
+    shown, lengths, words = even_choice(len(nodes), most), hop_lengths(graph, nodes), []
     for first, last in pairwise(shown):
-        total = f"{sum(lengths[first:last]):.2f}"
-        words.append(total if last - first == 1 else f"{total} in {last - first} hops")
-    return words
+        steps = f"{sum(lengths[first:last]):.2f}"
+        words.append(steps if last - first == 1 else f"{steps} in {last - first} hops")
+    return [(nodes[k], text) for k, text in zip(shown, [*words, "goal"], strict=True)]
 
 
 def frame_grid(
@@ -77,10 +76,10 @@ def frame_grid(
 def contact_sheet(sequences: Sequences) -> Figure:
     """A few frames in order from several sequences, one sequence per row."""
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
-    last = np.append(first[1:], sequences.num_frames) - 1
+    length = np.diff(first, append=sequences.num_frames)
     numbers: list[int] = []
-    for row in np.unique(np.linspace(0, len(first) - 1, SHEET_ROWS).round().astype(int)):
-        inside = np.unique(np.linspace(first[row], last[row], SHEET_COLUMNS).round().astype(int)).tolist()
+    for row in even_choice(len(first), SHEET_ROWS):
+        inside = (first[row] + even_choice(length[row], SHEET_COLUMNS)).tolist()
         numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
     above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]
     title = "one sequence per row; frames as sequence:index"
@@ -92,7 +91,7 @@ def inspection_sheet(sequences: Sequences) -> Figure:
     if is_image(sequences):
         return contact_sheet(sequences)
     labels = np.unique(sequences.sequence)
-    drawn = labels[np.unique(np.linspace(0, len(labels) - 1, NUM_VECTOR_SEQUENCES).round().astype(int))]
+    drawn = labels[even_choice(len(labels), NUM_VECTOR_SEQUENCES)]
     figure = Figure((WIDTH, 1.6 * len(drawn)), layout="constrained")
     axes = np.ravel(figure.subplots(len(drawn), 1))
     for ax, label in zip(axes, drawn, strict=True):

@@ -2,12 +2,12 @@
 
 import base64
 import json
-import math
 import platform
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -29,58 +29,59 @@ class Line:
 
     words: str
     unit: str = ""  # "share": shown in per cent
-    is_good: Callable[[float], bool] | None = None  # None: the number alone allows no verdict
+    good: tuple[float, float] | None = None  # from, to; None: the number alone allows no verdict
     remedy: str = ""  # what to do where it is not good
+
+    def verdict(self, value: object) -> bool | None:
+        """Whether the number is good; None where there is no verdict."""
+        if self.good is None or not isinstance(value, int | float):
+            return None
+        return self.good[0] <= value <= self.good[1]
 
 
 POSITION = "units of position"  # a domain knows better
 RADIUS = "Record sequences that overlap, or raise --radius or --max-gap."
 LONGER = "Train the embedding longer (--embedding.num-updates), or give it more room (--dim)."
+ON_GRAPH = "Look at the longest closures in the picture of the graph: "
 LINES = {
     "num_frames": Line("Frames on the map.", "frames"),
     "num_edges": Line("Pairs of frames that one hop joins.", "edges"),
-    "num_components": Line(
-        "Parts of the graph that no path joins; plans exist inside each only.", "", lambda value: value == 1, RADIUS
-    ),
-    "largest_component_share": Line("Frames in the largest part.", "share", lambda value: value >= 0.95, RADIUS),
+    "num_components": Line("Parts of the graph that no path joins; a plan stays inside one part.", "", (1, 1), RADIUS),
+    "largest_component_share": Line("Frames in the largest part.", "share", (0.95, inf), RADIUS),
     "local_accuracy": Line(
-        "How often the local metric tells neighbours from frames far apart, in sequences it never saw.", "share",
-        lambda value: value >= 0.95,
-        "Train the local metric longer (--local-metric.num-updates), or record more sequences."
+        "How often the local metric tells neighbours from distant frames, in sequences it never saw.", "share",
+        (0.95, inf), "Train the local metric longer (--local-metric.num-updates), or record more sequences."
     ),
     "embedding_error": Line(
-        "Mean error of the learned distance, relative to the shortest path.", "share", lambda value: value <= 0.15,
-        LONGER
+        "Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15), LONGER
     ),
-    "spearman_graph": Line(
-        "Rank agreement of learned distance and shortest path; 1 is perfect.", "", lambda value: value >= 0.95, LONGER
-    ),
+    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), LONGER),
     "success_graph": Line(
-        "Greedy walks, without memory, that reach a neighbour of the goal.", "share", lambda value: value >= 0.9,
+        "Greedy walks, without memory, that reach a neighbour of the goal.", "share", (0.9, inf),
         "Plan with --method lookahead or astar. " + LONGER
     ),
     "path_ratio": Line(
-        "Length of greedy plans that arrive, over the shortest path; 1 is perfect.", "times",
-        lambda value: value <= 1.25, "Plan with --method astar where length matters. " + LONGER
+        "Length of greedy plans that arrive, over the shortest path (best: 1).", "times", (0, 1.25),
+        "Plan with --method astar where length matters. " + LONGER
     ),
     "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames per hop"),
     "expanded_per_step": Line(
         "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times per hop"
     ),
     "success": Line(
-        "Walks that truly arrive, by the rule of the domain.", "share", lambda value: value >= 0.9,
-        "Look at the longest closures in the picture of the graph: false ones lead walks astray. " + LONGER
+        "Walks that truly arrive, by the rule of the domain.", "share", (0.9, inf),
+        ON_GRAPH + "false ones lead walks astray. " + LONGER
     ),
     "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
     "spearman_true": Line(
-        "Rank agreement of learned and true distance; 1 is perfect.", "", lambda value: value >= 0.9,
-        "Look at the longest closures in the picture of the graph: one false closure shortens thousands of distances."
+        "Rank agreement of learned and true distance (best: 1).", "", (0.9, inf),
+        ON_GRAPH + "one false closure shortens thousands of distances."
     ),
     "false_edge_share": Line(
-        "Closures whose two frames are truly far apart.", "share", lambda value: value <= 1e-4,
+        "Closures whose two frames are truly distant.", "share", (0, 1e-4),
         "Lower --radius, or ask for more evidence (--closures.support both)."
     ),
-    "loop_closures": Line("Pairs of frames joined because they look alike, beside the recorded steps.", "closures"),
+    "loop_closures": Line("Pairs of frames joined because they look the same, beside the recorded steps.", "closures"),
     "false_beyond": Line("True distance beyond which a closure counts as false.", POSITION),
     "radius": Line("Local distance up to which frames are joined.", "steps"),
     "device": Line("Where it was computed."),
@@ -127,8 +128,8 @@ def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
 
 def verdicts(scorecard: dict) -> dict[str, bool]:
     """Name of every number that allows a verdict, and whether it is good."""
-    judges = {name: line.is_good for name, line in LINES.items() if isinstance(scorecard.get(name), int | float)}
-    return {name: is_good(scorecard[name]) for name, is_good in judges.items() if is_good}
+    found = {name: line.verdict(scorecard.get(name)) for name, line in LINES.items()}
+    return {name: verdict for name, verdict in found.items() if verdict is not None}
 
 
 def versions() -> dict[str, str]:
@@ -145,7 +146,7 @@ def number_text(value: object, unit: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if unit == "share":
-        return f"{value:.4g} ({value:.1%})" if math.isfinite(value) else str(value)
+        return f"{value:.4g} ({value:.1%})" if isfinite(value) else str(value)
     digits = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
     return f"{digits} {unit}".rstrip()
 
@@ -171,28 +172,27 @@ def _summary(model: Model, scorecard: dict) -> str:
 
 
 def _score_table(scorecard: dict, position_unit: str) -> str:
-    """Every number with its meaning and verdict; maps from method to number get a line for each method."""
-    rows = [_score_row(name, value, position_unit) for name, value in _flat(scorecard)]
+    """Every number with its meaning and verdict, one line per method where methods differ."""
+    here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout")}  # shown elsewhere
+    rows = [_score_row(name, value, position_unit) for name, value in _flat(here, ", ")]
     head = "<thead><tr><th>number</th><th>value</th><th>what it means</th><th>verdict</th></tr></thead>"
     return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
 
 
-def _flat(scorecard: dict) -> Iterable[tuple[str, object]]:
-    """("name", value) and ("name, method", value); times and held-out frames have sections of their own."""
-    for name, value in scorecard.items():
-        if isinstance(value, dict) and name not in ("seconds", "holdout"):
-            yield from ((f"{name}, {key}", part) for key, part in value.items())
-        elif not isinstance(value, dict):
-            yield name, value
+def _flat(values: dict, between: str, before: str = "") -> Iterable[tuple[str, object]]:
+    """Every value with its name; a value inside another mapping has both names, with `between` between them."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, between, f"{before}{name}{between}")
+        else:
+            yield f"{before}{name}", value
 
 
 def _score_row(name: str, value: object, position_unit: str) -> str:
     line = LINES.get(name.split(",")[0], Line(""))
-    verdict = ""
-    if line.is_good and isinstance(value, int | float):
-        remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
-        good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
-        verdict = good if line.is_good(value) else bad
+    remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
+    good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
+    verdict = {True: good, False: bad, None: ""}[line.verdict(value)]
     number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
     cells = f'<td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td>'
     return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
@@ -200,18 +200,10 @@ def _score_row(name: str, value: object, position_unit: str) -> str:
 
 def _settings(config: Config) -> str:
     """Every setting, those that differ from the default marked."""
-    default = dict(_flat_settings(to_json(Config())))
+    default = dict(_flat(to_json(Config()), "."))
     rows = [(name, str(value) + (f" (default: {default[name]})" if value != default[name] else ""))
-            for name, value in _flat_settings(to_json(config))]
+            for name, value in _flat(to_json(config), ".")]
     return f"<details><summary>{len(rows)} settings</summary>{_table(rows)}</details>"
-
-
-def _flat_settings(values: dict, prefix: str = "") -> Iterable[tuple[str, object]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat_settings(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:

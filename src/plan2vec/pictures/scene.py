@@ -87,10 +87,15 @@ def draw_axes(ax: Axes, scene: Scene) -> None:
     ax.locator_params(nbins=5)
 
 
+def even_choice(num: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers 0 to num - 1, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, num - 1, min(num, most)).round().astype(int))
+
+
 def draw_points(ax: Axes, scene: Scene, colors: np.ndarray | str, **options: object) -> PathCollection:
     """Every frame as a point (above MAX_POINTS an even choice of them)."""
     n = len(scene.points)
-    chosen = np.linspace(0, n - 1, min(n, MAX_POINTS)).astype(int)
+    chosen = even_choice(n, MAX_POINTS)
     x, y = scene.points[chosen].T
     colors = colors if isinstance(colors, str) else colors[chosen]
     return ax.scatter(x, y, s=np.clip(60_000 / n, 2, 25), c=colors, linewidths=0, **options)  # type: ignore[arg-type]
