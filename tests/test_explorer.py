@@ -30,9 +30,8 @@ from werkzeug.test import Client
 
 from plan2vec.explorer import charts, page, server, underway, view
 from plan2vec.explorer.callbacks import find_upload, judge_pair, overlay_data
-from plan2vec.explorer.plans import exact_plan
-from plan2vec.explorer.session import Session
 from plan2vec.explorer.images import LARGEST_FILE, decode_upload
+from plan2vec.explorer.session import Session, exact_plan
 from plan2vec.pictures.scene import map_scene
 from plan2vec.planner import hop_lengths
 

@@ -63,7 +63,6 @@ class AgentConfig:
     off_path: float = 8.0  # steps from the plan beyond which a new one is made
     # actions without progress along the plan after which a new one is made; until then the waypoint comes nearer
     patience: int = 30
-    memory: bool = False  # greedy and lookahead plans enter no node twice
     heuristic_weight: float = 1.0  # of astar: above 1 it touches fewer nodes, and plans may be that much longer
 
     def __post_init__(self) -> None:
@@ -189,10 +188,10 @@ class Agent:
 
     def map_plan(self, start: int, goal: int) -> Plan:
         """The plan by the learned distance, and what it cost."""
-        config = self.config
+        map, config = self.map, self.config
+        weight = config.heuristic_weight
         return make_plan(
-            self.map.graph, self.map.distance, start, goal, config.method, config.lookahead, config.memory,
-            config.heuristic_weight
+            map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight
         )
 
     def _shortest(self, start: int, goal: int) -> list[int]:

@@ -188,7 +188,7 @@ def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
 
     Also what A* touches when it is led by the exact distance: less no heuristic can do.
     """
-    places, found = agent.places, []
+    places, found = agent.map, []
     for episodes in acted:
         starts, goals = (places.locate(places.embed(seen[:NUM_SEARCHED])) for seen in (episodes.starts, episodes.goals))
         exact = distances_from(agent.backward, goals)

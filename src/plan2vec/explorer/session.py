@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.explorer.images import decode_upload
-from plan2vec.explorer.plans import exact_plan
 from plan2vec.explorer.view import View
 from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Located, Model
 from plan2vec.pictures.figures import frame_name
 from plan2vec.pictures.scene import room_scene
-from plan2vec.planner import METHODS, Plan
+from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.runs.folder import load_graph
 from plan2vec.runs.struck import Judged, drop_struck, keep, read_judged, strike, unstrike
-from plan2vec.search.shortest_paths import connected_parts
+from plan2vec.search.shortest_paths import Path, connected_parts
 
 NUM_SUSPICIOUS = 24  # closures listed
 NUM_NEIGHBORS = 24  # neighbours listed
@@ -133,3 +134,17 @@ class Session:
 
 def _ends(closure: dict) -> tuple[int, int]:
     return closure["first"], closure["second"]
+
+
+def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:
+    """The shortest path, and what Dijkstra's search expands and touches. `limit`: steps of some path that is known."""
+    # by scipy: in pure Python it takes many seconds on a large graph
+    lengths, before = dijkstra(graph, indices=start, limit=limit, return_predecessors=True)
+    length = float(lengths[goal])
+    expanded = lengths < length  # (n,) bool
+    touched = frozenset(np.unique(graph.indices[np.repeat(expanded, np.diff(graph.indptr))]).tolist())
+    nodes = [goal]
+    while nodes[-1] != start and math.isfinite(length):
+        nodes.append(int(before[nodes[-1]]))
+    found = nodes[::-1] if math.isfinite(length) else None
+    return plan_of(Path(found, length, int(expanded.sum()), len(touched), touched), start, goal, "dijkstra")

@@ -18,7 +18,7 @@ MAX_STRIP = 14  # frames of a film strip
 STRIP_WIDTHS = (1.0,) * 7  # columns of the film strip
 PAIR_WIDTHS = (1.0, 1.0, 0.4, 1.0, 1.0, 0.4, 1.0, 1.0)  # three pairs of frames per row, with gaps between
 SHEET_ROWS, SHEET_COLUMNS = 4, 8  # sequences and frames of each on the contact sheet
-NUM_VECTOR_SEQUENCES = 4  # sequences of vectors drawn as curves
+NUM_VECTOR_SEQUENCES, NUM_CURVES = 4, 12  # sequences of vectors drawn as curves, numbers of each vector
 
 
 def film_strip(model: Model, plan: Plan) -> Figure:
@@ -78,11 +78,13 @@ def contact_sheet(sequences: Sequences) -> Figure:
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
     length = np.diff(first, append=sequences.num_frames)
     numbers: list[int] = []
-    for row in even_choice(len(first), SHEET_ROWS):
+    rows = even_choice(len(first), SHEET_ROWS)
+    for row in rows:
         inside = (first[row] + even_choice(length[row], SHEET_COLUMNS)).tolist()
         numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
     above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]
-    title = "one sequence per row; frames as sequence:index"
+    title = f"{len(rows)} of {len(first):,} sequences, one per row, at most {SHEET_COLUMNS} frames of each"
+    title += "\nabove: frame as sequence:index"
     return frame_grid(sequences, numbers, above, [""] * len(numbers), (1.0,) * SHEET_COLUMNS, title)
 
 
@@ -96,10 +98,11 @@ def inspection_sheet(sequences: Sequences) -> Figure:
     axes = np.ravel(figure.subplots(len(drawn), 1))
     for ax, label in zip(axes, drawn, strict=True):
         ax.set_prop_cycle(color=PALETTE)
-        ax.plot(sequences.frames[sequences.sequence == label][:, :12], linewidth=0.8)
+        ax.plot(sequences.frames[sequences.sequence == label][:, :NUM_CURVES], linewidth=0.8)
         ax.set_ylabel(f"sequence {label}", fontsize=8)
         ax.tick_params(labelsize=7)
-    axes[-1].set_xlabel("frame of the sequence (at most 12 numbers of each vector are drawn)", fontsize=8)
+    left_out = f"{len(drawn)} of {len(labels):,} sequences, at most {NUM_CURVES} numbers of each vector"
+    axes[-1].set_xlabel(f"frame of the sequence (drawn: {left_out})", fontsize=8)
     return figure
 
 
