@@ -2,6 +2,7 @@
 
 import json
 import re
+from copy import copy
 from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox
 from PIL import Image
 
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
 from plan2vec.model import Model
 from plan2vec.pictures import figures, frame_grids, report_pictures
+from plan2vec.pictures.palette import PALETTE
 from plan2vec.pictures.report import LINES, page, verdicts, write_report
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import connected_parts
@@ -142,6 +145,17 @@ def test_principal_components_carry_their_share_and_two_dimensions_are_drawn_as_
     assert "90% of variance" in scene.labels[0] and "10% of variance" in scene.labels[1]
     assert np.linalg.norm(scene.points[0] - scene.points[3]) == pytest.approx(np.sqrt(10))
     assert np.array_equal(figures.map_scene(vectors[:, :2]).points, vectors[:, :2])
+
+
+def test_a_map_without_positions_is_coloured_by_sequence_and_shows_a_dozen_frames(room, islands):
+    hidden = copy(room)
+    hidden.sequences = room.sequences.without_truth()
+    for model, num_thumbnails in ((hidden, 12), (islands, 0)):
+        ax = figures.map_figure(model).axes[0]
+        num_sequences = len(np.unique(model.sequences.sequence))
+        colors = np.unique(ax.collections[0].get_facecolors(), axis=0)
+        assert "by sequence" in ax.get_title() and len(colors) == min(num_sequences, len(PALETTE))
+        assert sum(isinstance(artist, AnnotationBbox) for artist in ax.artists) == num_thumbnails
 
 
 def test_a_place_can_be_told_from_its_colour():

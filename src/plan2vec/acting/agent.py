@@ -188,11 +188,8 @@ class Agent:
 
     def map_plan(self, start: int, goal: int) -> Plan:
         """The plan by the learned distance, and what it cost."""
-        map, config = self.map, self.config
-        weight = config.heuristic_weight
-        return make_plan(
-            map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight
-        )
+        map, config, weight = self.map, self.config, self.config.heuristic_weight
+        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)
 
     def _shortest(self, start: int, goal: int) -> list[int]:
         onward, nodes = self._onward(goal), [start]

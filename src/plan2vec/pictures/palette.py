@@ -1,4 +1,4 @@
-"""The colours of all pictures and of the explorer: Okabe and Ito's, which the colour-blind can tell apart."""
+"""The colours of all pictures and of the explorer: Okabe and Ito's, which the colour-blind can tell from each other."""
 
 import numpy as np
 
