@@ -96,8 +96,8 @@ def _draw_by_sequence(ax: Axes, scene: Scene, sequences: Sequences) -> None:
         image = displayable(sequences.frames[number])
         zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
         box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
-        frame = {"edgecolor": colors[number], "linewidth": 2}
-        ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=frame, zorder=3))
+        border = {"edgecolor": colors[number], "linewidth": 2}
+        ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
 
 
 def _far_points(points: np.ndarray, num: int) -> list[int]:
