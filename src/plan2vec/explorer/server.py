@@ -1,6 +1,4 @@
-"""The page as a web server: pictures by frame number, limits, headers. Nothing from outside is loaded, no path leads to
-a file.
-"""
+"""The page as a web server: limits, headers, addresses. Nothing from outside is loaded, no path leads to a file."""
 
 import ipaddress
 import sys
@@ -14,9 +12,10 @@ from flask import Flask, Response, abort, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from plan2vec.explorer.callbacks import add_callbacks
+from plan2vec.explorer.images import serve_frames
 from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
-from plan2vec.explorer.underway import Becoming, is_finished, read_progress, waiting_server
+from plan2vec.explorer.underway import becoming, is_finished, read_progress, waiting_server
 from plan2vec.model import load
 from plan2vec.runs.folder import is_run
 
@@ -26,8 +25,7 @@ POLICY = (
     "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'"
 )
 
-# Plotly, which is large, is asked for before all else. The browser keeps its own trim: Dash brings a slow one, for
-# browsers
+# Plotly, which is large, is asked for first. The browser keeps its own `trim`: Dash brings a slow one for browsers
 # before 2017, and Plotly calls it for every point.
 INDEX = """<!DOCTYPE html><html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}
 <link rel="preload" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
@@ -68,7 +66,7 @@ def application_of(run: Path, device: str, any_host: bool = False, encoder: str 
     read_progress(run)  # refuses, before anything listens, what this program cannot read
     waiting = waiting_server(run)
     guard(waiting, any_host)
-    return Becoming(run, waiting, explorer)
+    return becoming(run, waiting, explorer)
 
 
 def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
@@ -78,9 +76,8 @@ def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
     try:
         return make_server(host, port, application, threaded=True, request_handler=QuietHandler)
     except (OSError, SystemExit) as error:  # werkzeug ends the program where a port is taken
-        raise ValueError(
-            f"cannot listen on {host} port {port} ({error}); is it taken? --port 0 finds a free one"
-        ) from None
+        where = f"cannot listen on {host} port {port} ({error})"
+        raise ValueError(f"{where}; is it taken? --port 0 finds a free one") from None
 
 
 def is_loopback(host: str) -> bool:
@@ -94,8 +91,8 @@ def is_loopback(host: str) -> bool:
 
 def warning(address: str) -> str:
     return (
-        f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can strike closures; "
-        "there is no password. Without --host only this machine can."
+        f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can strike "
+        "closures; there is no password. Without --host only this machine can."
     )
 
 
@@ -115,17 +112,7 @@ def make_app(session: Session, any_host: bool = False) -> Dash:
     app.layout = page(session)
     add_callbacks(app, session)
     guard(app.server, any_host)
-
-    @app.server.route("/frame/<int:number>.png")
-    def frame(number: int) -> Response:
-        if number >= session.num_frames:
-            abort(404)
-        return Response(session.picture(number), mimetype="image/png", headers={"Cache-Control": "no-store"})
-
-    @app.server.route("/frame/<path:anything>")
-    def no_frame(anything: str) -> Response:  # else Dash would answer with the page
-        abort(404)
-
+    serve_frames(app.server, lambda: session.sequences)
     return app
 
 
