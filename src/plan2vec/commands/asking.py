@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
 from plan2vec.acting.shaping import Shaping
-from plan2vec.commands.answers import clean, print_answer, say
+from plan2vec.commands.answers import clean, plain_console, print_answer, say
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
 from plan2vec.commands.fitting import read_recordings
 from plan2vec.data import SuccessRule
@@ -84,7 +83,7 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         table.add_row(
             f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}"
         )
-    Console(highlight=False).print(table)
+    plain_console().print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)

@@ -18,7 +18,7 @@ from plan2vec.pictures.figures import frame_name
 from plan2vec.pictures.scene import room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.runs.products import load_graph
-from plan2vec.runs.struck import Judged, drop_struck, keep, read_judged, strike, unstrike
+from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, strike, unstrike
 from plan2vec.search.shortest_paths import Path, connected_parts
 
 NUM_SUSPICIOUS = 24  # closures listed
@@ -48,6 +48,7 @@ class Session:
         self.default = View(color="position" if self.room else "sequence", axes=axes)
         self._lock = threading.Lock()
         self._suspicious: list[dict] | None = None
+        self._struck = read_judged(model.folder).struck
         self.revision = -1  # changes of the graph in this session
         self._forget_graph()
 
@@ -58,6 +59,17 @@ class Session:
         # as scipy wants it, else it converts every time
         self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))
         self.parts = lru_cache(1)(lambda: connected_parts(self.model.graph)[1])
+
+    def follow_strikes(self) -> None:
+        """Somebody else may have struck closures of this run."""
+        if self.model.folder is not None and self.judged().struck != self._struck:
+            with self._lock:
+                self._use(load_graph(self.model.folder / "graph.npz").graph, self.judged().struck)
+
+    def _use(self, graph: csr_array, struck: tuple[Pair, ...]) -> None:
+        self._struck = struck
+        self.model.graph = drop_struck(graph, self.sequences.sequence, struck)
+        self._forget_graph()
 
     def get_ready(self) -> None:
         """What every plan needs, before the first is asked for."""
@@ -128,8 +140,7 @@ class Session:
                 write = strike if verdict == "strike" else keep
                 struck = write(self.model.folder, self.model.graph, self.sequences.sequence, first, second).struck
                 graph = self.model.graph
-            self.model.graph = drop_struck(graph, self.sequences.sequence, struck)
-            self._forget_graph()
+            self._use(graph, struck)
 
 
 def _ends(closure: dict) -> tuple[int, int]:

@@ -15,7 +15,8 @@ from plan2vec.config import Config
 from plan2vec.explorer.images import serve_frames
 from plan2vec.learning.training import Journal
 from plan2vec.pictures.scene import even_choice
-from plan2vec.runs.folder import PRODUCTS, is_finished, read_config, read_data
+from plan2vec.runs import manifest
+from plan2vec.runs.folder import PRODUCTS, read_config, read_data
 from plan2vec.runs.products import describe_graph
 
 # words for each product, in the order of making
@@ -119,15 +120,21 @@ def waiting_server(folder: Path) -> Flask:
     return server
 
 
-def becoming(folder: Path, waiting: Callable, make: Callable[[], Callable]) -> Callable:
-    """A WSGI application: `waiting` until the run is finished, then the one that `make` gives."""
-    made: list[Callable] = []
+def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Callable:
+    """A WSGI application: `first`, and from when the run's products have changed, the one that `make` gives then."""
+    shown = [(_stamp(folder), first)]
     lock = threading.Lock()
 
     def application(environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         with lock:
-            if not made and is_finished(folder):
-                made.append(make())
-        return (made or [waiting])[0](environ, start_response)
+            if _stamp(folder) not in (None, shown[0][0]):
+                shown[0] = (_stamp(folder), make())
+        return shown[0][1](environ, start_response)
 
     return application
+
+
+def _stamp(folder: Path) -> int | None:
+    """Changes with the products of a finished run; None while there is none."""
+    path = folder / manifest.FILE
+    return path.stat().st_mtime_ns if path.exists() else None
