@@ -28,7 +28,7 @@ from plan2vec.model import Model
 from plan2vec.readers import find_format, minari
 from plan2vec.readers.folders import natural_key
 from plan2vec.readers.hdf5 import import_h5py
-from plan2vec.readers.reading import shown
+from plan2vec.readers.messages import shown
 
 HINDSIGHT = ("future", "random")
 OGBENCH_FIELDS = ("observations", "actions", "terminals")
