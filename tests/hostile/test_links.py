@@ -13,6 +13,7 @@ import samples
 from PIL import Image
 
 import plan2vec
+from plan2vec.acting.relabel import episode_groups
 from plan2vec.config import ReadOptions
 from plan2vec.readers import ReadWarning, minari, read
 from plan2vec.readers.hdf5_guard import PROBE
@@ -143,6 +144,20 @@ def test_the_file_of_a_minari_folder_is_no_link(tmp_path):
         read(folder)
 
 
+@pytest.mark.parametrize("name", ["rewards", "infos"])
+def test_relabelling_writes_through_no_link(name, tmp_path):
+    """`relabel` opens its copy of the dataset for writing; the refusal comes before anything is written."""
+    folder = samples.write_minari(tmp_path / "some")
+    with h5py.File(tmp_path / "other.hdf5", "w") as file:
+        file["rewards"], file["infos/goal"] = np.zeros(9), np.zeros(9)
+    with h5py.File(minari.data_file(folder), "r+") as file:
+        if name in file["episode_0"]:
+            del file["episode_0"][name]
+        file["episode_0"][name] = h5py.ExternalLink(tmp_path / "other.hdf5", name)
+        with pytest.raises(ValueError, match=f"{name} lies in other files"):
+            episode_groups(file)
+
+
 # ---------------------------------------------------------------------------------------------------- LeRobot
 
 
@@ -226,9 +241,9 @@ def test_a_playlist_that_is_not_seen_through_opens_no_neighbour_either(tmp_path,
 
 def test_a_file_name_is_no_protocol(tmp_path, film, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("concat:secret.mp4|x.mp4").write_text("no video")
+    Path("concat:secret.mp4").write_text("no video")
     with pytest.raises(ValueError, match="cannot be decoded"):
-        read("concat:secret.mp4|x.mp4")
+        read("concat:secret.mp4")
 
 
 def test_a_linked_video_of_a_folder_is_left_out_and_counted(tmp_path, film):

@@ -54,7 +54,7 @@ class FrameStore:
     def add(self, frame: np.ndarray) -> None:
         """Stores a frame that is prepared already."""
         try:
-            self._file = self._file or tempfile.TemporaryFile(prefix="plan2vec-")
+            self._file = self._file or tempfile.TemporaryFile(prefix="plan2vec-")  # noqa: SIM115 - the map outlives it
             self._file.write(np.ascontiguousarray(frame).data)
         except OSError as error:
             place = f"{tempfile.gettempdir()} ({error})"

@@ -138,7 +138,8 @@ def _listed_in_v3(info: Info) -> Iterator[Listed]:
 def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Episode], list[tuple[str, str]]]:
     """The wanted episodes with what the parquet files say of each, and (name, problem) of those that are missing."""
     files = sorted((info.folder / "data").glob("chunk-*/*.parquet"))
-    found, broken = {}, []
+    found: dict[int, Episode] = {}
+    broken = []
     with reading.journal.bar("parquet", len(files)) as advance:
         for number, file in enumerate(files):
             try:

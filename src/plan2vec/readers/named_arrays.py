@@ -26,8 +26,9 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Seque
     if given[0] != "frames":
         _numbers(source, given[0], frames)
     domain = str(arrays["domain"]) if "domain" in arrays else None
-    recorded = {name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays}
-    made = build(reading, source, frames, arrays.get("sequence"), domain=domain, **recorded)
+    recorded: dict[str, Any] = {"domain": domain}
+    recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays}
+    made = build(reading, source, frames, arrays.get("sequence"), **recorded)
     return prepared(thinned(made, reading), reading.options)
 
 
