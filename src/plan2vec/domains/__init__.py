@@ -41,6 +41,6 @@ def find_domain(name: str | None) -> Domain | None:
         table = (0, rope_physics.SIDE, 0, rope_physics.SIDE)
         return Domain(name, SuccessRule(), rope_physics.LONGEST_DRAG, walls=rope_physics.PEGS, extent=table,
                       unit="pixels", straight=rope.displacement)
-    if name is not None and rooms.is_rooms(name):
+    if name is not None and name.startswith(rooms.PREFIX):
         return Domain(name, rooms.SUCCESS, rooms.LONGEST_STEP, partial(rooms.geodesic, name), unit="steps")
     return None

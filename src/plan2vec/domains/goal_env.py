@@ -1,6 +1,7 @@
 """What the Gymnasium environments of our simulators share: observations of where one is and of a goal, and pictures."""
 
 from abc import abstractmethod
+from copy import deepcopy
 from typing import Any, TypeVar
 
 import gymnasium
@@ -30,7 +31,7 @@ class GoalEnv(gymnasium.Env[Any, Action]):
         self.obs_type, self.render_mode = obs_type, render_mode
         view = spaces.Box(0, 255, (64, 64, 1), np.uint8) if obs_type == "image" else states
         names = ("observation", "achieved_goal", "desired_goal")
-        self.observation_space = spaces.Dict({name: view for name in names})
+        self.observation_space = spaces.Dict({name: deepcopy(view) for name in names})
 
     @abstractmethod
     def _draw(self, states: np.ndarray) -> np.ndarray:

@@ -173,6 +173,12 @@ def _crossing(box: Box, start: np.ndarray, displacement: np.ndarray) -> tuple[np
     return enter.max(axis=-1), leave.min(axis=-1)
 
 
+def is_crossed(box: Box, start: np.ndarray, displacement: np.ndarray) -> np.ndarray:
+    """(...,) bool: the straight way from `start` (..., 2) by `displacement` (..., 2) leads through `box`."""
+    enter, leave = _crossing(box, start, displacement)
+    return (enter < leave) & (enter < 1) & (leave > 0)
+
+
 def _faces(box: Box) -> tuple[np.ndarray, np.ndarray]:
     """(2,), (2,): lower and upper faces, (x, y) each."""
     return np.array(box[0::2]), np.array(box[1::2])
@@ -191,8 +197,7 @@ def _straight_length(room: Room, first: np.ndarray, second: np.ndarray) -> np.nd
     blocked = np.zeros(np.broadcast_shapes(first.shape, second.shape)[:-1], bool)
     for x_min, x_max, y_min, y_max in room.blocked:
         core = (x_min + ROUNDING, x_max - ROUNDING, y_min + ROUNDING, y_max - ROUNDING)
-        enter, leave = _crossing(core, first, second - first)
-        blocked |= (enter < leave) & (enter < 1) & (leave > 0)
+        blocked |= is_crossed(core, first, second - first)
     return np.where(blocked, inf, np.linalg.norm(second - first, axis=-1))
 
 

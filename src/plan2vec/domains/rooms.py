@@ -43,11 +43,6 @@ PREFIX = "rooms-"
 SUCCESS = SuccessRule(radius=2.0, episodes=2000)
 
 
-def is_rooms(domain: str | None) -> bool:
-    """Whether this file simulates the domain of that name."""
-    return domain is not None and domain.startswith(PREFIX)
-
-
 def world_size(num_frames: int) -> Size:
     """The part of the world that a recording of so many frames explores."""
     num_rooms = max(1, round(num_frames / FRAMES_PER_ROOM))
@@ -140,9 +135,6 @@ def _door_middle(size: Size, room: np.ndarray, axis: int, way: int) -> np.ndarra
     return np.where(inside, _doors()[axis][holder[:, 0], holder[:, 1]], np.nan)
 
 
-# ---------------------------------------------------------------------------------------------------- pictures
-
-
 def render(size: Size, position: np.ndarray, frames: np.ndarray) -> None:
     """Writes (n, 64, 64, 1) uint8 pictures of blocks at `position` (n, 2) into `frames`."""
     room = room_of(position)
@@ -228,9 +220,6 @@ def _draw_marks(image: np.ndarray, column: int, row: int) -> None:
     image[:STRIP, :] = image[:, :STRIP] = DARK
     image[:STRIP, wide * column : wide * (column + 1)] = LIGHT
     image[wide * row : wide * (row + 1), :STRIP] = LIGHT
-
-
-# ---------------------------------------------------------------------------------------------------- true distances
 
 
 def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:

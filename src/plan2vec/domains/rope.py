@@ -5,11 +5,8 @@ links: x, y of the first, x, y of the second, ...; it is for evaluation only. Th
 """
 
 import os
-import sys
-import tempfile
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -17,8 +14,9 @@ from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import rope_physics
+from plan2vec.domains.children import record_in_children
+from plan2vec.domains.maze import is_crossed
 from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, SIDE, THICKNESS, Sides, keeps_sides
-from plan2vec.search.shortest_paths import run_side_by_side
 
 NAME = "rope"
 PIXELS = int(SIDE)
@@ -48,23 +46,13 @@ def simulate(num_sequences: int = 18, num_drags: int = 785, seed: int = 0) -> Se
 def record_all(
     num_sequences: int, num_drags: int, seed: int, num_workers: int = os.cpu_count() or 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(n, links, 2) states and (n, 3) drags of all sequences end to end; child processes share the sequences of a long
-    recording.
-    """
+    """(n, links, 2) states and (n, 3) drags of all sequences end to end; child processes share a long recording."""
     num_workers = min(num_workers, num_sequences)
     if num_workers == 1 or num_sequences * num_drags <= FEW_DRAGS:
-        parts = rope_physics.record_numbered(seed, range(num_sequences), num_drags)
-        return np.concatenate([states for states, _ in parts]), np.concatenate([drags for _, drags in parts])
-    limits = np.linspace(0, num_sequences, num_workers + 1).astype(int).tolist()
-    with tempfile.TemporaryDirectory(prefix="plan2vec-rope-") as folder:
-        settings = [[str(seed), str(first), str(last), str(num_drags)] for first, last in pairwise(limits)]
-        run_side_by_side([[sys.executable, "-P", rope_physics.__file__, folder, *some] for some in settings])
-        files = [
-            [os.path.join(folder, f"{kind}-{number}.npy") for number in range(num_sequences)]
-            for kind in ("states", "drags")
-        ]
-        states, drags = (np.concatenate([np.load(file) for file in some]) for some in files)
-    return states, drags
+        return rope_physics.record_numbered(seed, num_drags, range(num_sequences))
+    command = ["-P", rope_physics.__file__, str(seed), str(num_drags)]
+    recorded = record_in_children(command, num_sequences, num_workers)
+    return recorded["states"], recorded["drags"]
 
 
 def as_states(position: np.ndarray) -> np.ndarray:
@@ -78,18 +66,7 @@ def as_states(position: np.ndarray) -> np.ndarray:
 def clears_pegs(states: np.ndarray) -> np.ndarray:
     """(n,) bool: no link's middle lies in a peg and no piece between two of them crosses one."""
     start, along = states[:, :-1], np.diff(states, axis=1)  # (n, pieces, 2)
-    clear = np.ones(len(states), bool)
-    for box in PEGS:
-        lower, upper = np.array(box[0::2]), np.array(box[1::2])
-        with np.errstate(divide="ignore", invalid="ignore"):  # times of entering and leaving, per axis
-            times = np.sort(np.stack(((lower - start) / along, (upper - start) / along)), axis=0)
-        outside = (along == 0) & ((start <= lower) | (start >= upper))
-        enter, leave = np.nanmax(times[0], axis=-1, initial=0), np.nanmin(times[1], axis=-1, initial=1)
-        clear &= ((enter >= leave) | outside.any(axis=-1)).all(axis=1)
-    return clear
-
-
-# ---------------------------------------------------------------------------------------------------- local moves
+    return ~np.any([is_crossed(box, start, along).any(axis=1) for box in PEGS], axis=0)
 
 
 def displacement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -150,9 +127,6 @@ def _near(points: torch.Tensor, rows: slice, reach: float) -> tuple[np.ndarray, 
         near &= x.square_() + y.square_() <= reach**2
     row, column = torch.nonzero(near, as_tuple=True)
     return row.cpu().numpy() + rows.start, column.cpu().numpy()
-
-
-# ---------------------------------------------------------------------------------------------------- frames
 
 
 def render(states: np.ndarray) -> np.ndarray:

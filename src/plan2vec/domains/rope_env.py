@@ -79,7 +79,8 @@ def _given_state(position: Any) -> np.ndarray:
         raise ValueError(f"option 'goal' must be {expected}, but came as {position!r}")
     state = given.reshape(NUM_LINKS, 2)
     if not rope.clears_pegs(state[None])[0] or state.min() < 0 or state.max() > SIDE:
-        raise ValueError(f"option 'goal': the rope would lie in a peg or beside the table of {SIDE:g} x {SIDE:g} pixels")
+        table = f"the table of {SIDE:g} x {SIDE:g} pixels"
+        raise ValueError(f"option 'goal': the rope would lie in a peg or beside {table}")
     return state
 
 

@@ -8,7 +8,6 @@ After 36 drags it leads the rope back towards the rest shape, in about 14 drags 
 it came). So sequences meet there about every 50 drags.
 """
 
-import os
 import sys
 from itertools import pairwise
 from typing import Any
@@ -110,9 +109,6 @@ def link_angles(state: np.ndarray) -> np.ndarray:
     return np.unwrap(np.arctan2(along[:, 1], along[:, 0]))
 
 
-# ---------------------------------------------------------------------------------------------------- the random policy
-
-
 def record(num_drags: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """States (num_drags + 1, links, 2) of one sequence, and the drags (num_drags + 1, 3) that lead on: link, x, y."""
     rope, pull = Rope(), list[Drag]()
@@ -157,9 +153,6 @@ def drag_towards(state: np.ndarray, wanted: np.ndarray, rng: np.random.Generator
     return link, missing[link] * min(1.0, LONGEST_DRAG / far[link])
 
 
-# ---------------------------------------------------------------------------------------------------- sides of the pegs
-
-
 class Sides:
     """How ropes (n, links, 2) lie around each peg, seen from its middle: the angle covered, and those of the ends."""
 
@@ -192,12 +185,10 @@ def _turn(angle: np.ndarray) -> np.ndarray:
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
-# ---------------------------------------------------------------------------------------------------- processes
-
-
-def record_numbered(seed: int, numbers: range, num_drags: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Some sequences of a recording; a sequence is a function of the seed and its number."""
-    return [record(num_drags, np.random.default_rng((seed, number))) for number in numbers]
+def record_numbered(seed: int, num_drags: int, numbers: range) -> tuple[np.ndarray, np.ndarray]:
+    """States and drags of some sequences, end to end; a sequence is a function of the seed and its number."""
+    recorded = [record(num_drags, np.random.default_rng((seed, number))) for number in numbers]
+    return np.concatenate([states for states, _ in recorded]), np.concatenate([drags for _, drags in recorded])
 
 
 def import_pymunk() -> Any:
@@ -209,13 +200,7 @@ def import_pymunk() -> Any:
     return pymunk
 
 
-def run_as_child(folder: str, seed: str, first: str, last: str, num_drags: str) -> None:
-    """The child's side of `rope.record_all`: sequences first to last, a file each for states and drags."""
-    numbers = range(int(first), int(last))
-    for number, (states, drags) in zip(numbers, record_numbered(int(seed), numbers, int(num_drags)), strict=True):
-        np.save(os.path.join(folder, f"states-{number}.npy"), states)
-        np.save(os.path.join(folder, f"drags-{number}.npy"), drags)
-
-
-if __name__ == "__main__":
-    run_as_child(*sys.argv[1:])
+if __name__ == "__main__":  # a child of `rope.record_all`
+    seed, num_drags, first, last = map(int, sys.argv[1:5])
+    states, drags = record_numbered(seed, num_drags, range(first, last))
+    np.savez(sys.argv[5], states=states, drags=drags)

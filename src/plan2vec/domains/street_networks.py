@@ -78,9 +78,6 @@ def find_box(size: str) -> Box:
     return SIZES[size]
 
 
-# ---------------------------------------------------------------------------------------------------- distances
-
-
 def street_graph(streets: Streets) -> csr_array:
     """(n, n) lengths of the links in metres."""
     first, second = streets.links.T
@@ -111,9 +108,6 @@ def _both_ways(links: np.ndarray) -> np.ndarray:
     """Each link once in each direction, in order; none from a view to itself."""
     links = np.unique(np.concatenate([links, links[:, ::-1]]).astype(np.int64), axis=0)
     return links[links[:, 0] != links[:, 1]]
-
-
-# ---------------------------------------------------------------------------------------------------- from a file
 
 
 def read_network(path: str | Path) -> Streets:
@@ -167,9 +161,6 @@ def cut(streets: Streets, size: str) -> Streets:
     return largest_part(kept)
 
 
-# ---------------------------------------------------------------------------------------------------- a generated city
-
-
 @dataclass(frozen=True)
 class _Plan:
     """Crossings and the street pieces between them."""
@@ -197,7 +188,9 @@ def generate_city(size: str | int, seed: int = 0, one_way: bool = False) -> Stre
 def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
     """Avenues and streets with a diagonal across them; one-way streets run in turns there and back."""
     side = np.sqrt(num_views * STEP / (1 / BLOCK[0] + 1 / BLOCK[1]))
-    x, y = (_spread(max(2, round(side / between) + 1), between, rng) for between in BLOCK)
+    nums = [max(1, round(side / between)) for between in BLOCK]
+    x, y = (np.append(0.0, np.cumsum(between * rng.uniform(0.8, 1.2, num)))
+            for num, between in zip(nums, BLOCK, strict=True))  # unevenly spaced
     ends = [((at, y[0]), (at, y[-1])) for at in x] + [((x[0], at), (x[-1], at)) for at in y]
     is_border = [at in (x[0], x[-1]) for at in x] + [at in (y[0], y[-1]) for at in y]
     if len(x) > 2 or len(y) > 3:
@@ -206,11 +199,6 @@ def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
     lines = np.array([end if number % 2 else end[::-1] for number, end in enumerate(ends)])
     crossings, pieces, line = _cross(lines)
     return _Plan(crossings, pieces, line, np.array(is_border)[line] if one_way else np.ones(len(line), bool))
-
-
-def _spread(num: int, between: float, rng: np.random.Generator) -> np.ndarray:
-    """(num,) places of parallel streets, unevenly spaced."""
-    return np.concatenate([[0.0], np.cumsum(between * rng.uniform(0.8, 1.2, num - 1))])
 
 
 def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

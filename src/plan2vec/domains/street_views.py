@@ -72,9 +72,6 @@ def render_views(
     return frames
 
 
-# ---------------------------------------------------------------------------------------------------- rays
-
-
 @dataclass(frozen=True)
 class _Raster:
     """Distance from every place to the nearest street's middle, and how the fronts run that lie at equal distance."""
@@ -147,9 +144,6 @@ def _distance_at(raster: _Raster, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     low += (next_low - low) * y
     high += (next_high - high) * y
     return low + (high - low) * x
-
-
-# ---------------------------------------------------------------------------------------------------- pictures
 
 
 def _panoramas(raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig):

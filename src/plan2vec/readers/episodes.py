@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,9 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     if "time" not in first.beside:
         reading.require_no_rate(source)
     keys = _choose_entries(first.entries, reading.options.camera, source, vectors_first)
-    collect: Pictures | Vectors = (Pictures if first.entries[keys[0]].is_picture() else Vectors)(reading, source)
+    shows_pictures = first.entries[keys[0]].is_picture()
+    vectors, store = Vectors(source), FrameStore(reading.options)
+    add = partial(_add_pictures, store) if shows_pictures else vectors.add
     labels, beside, problems = [], [], []
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
@@ -112,7 +115,7 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
                 kept = _kept(reading, episode, keys)
                 num_rows = len(episode.entries[keys[0]])
                 along = {name: _padded(values, num_rows)[kept] for name, values in episode.beside.items()}
-                collect.add([episode.entries[key] for key in keys], kept)
+                add([episode.entries[key] for key in keys], kept)
                 labels.append(np.full(len(kept), episode.label))
                 beside.append(along)
             except BROKEN_PICTURE as error:
@@ -121,7 +124,8 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     refuse_most(source, problems, len(episodes), "episodes", "repair or remove them")
     reading.note_skipped(problems, len(episodes), "episodes")
     sequence = np.concatenate(labels).astype(np.int64)
-    return build(reading, source, collect.finish(), sequence, collect.size, **_joined(beside))
+    frames = store.finish() if shows_pictures else np.concatenate(vectors.parts)
+    return build(reading, source, frames, sequence, store.size, **_joined(beside))
 
 
 def _kept(reading: Reading, episode: Episode, keys: list[str]) -> np.ndarray:
@@ -161,9 +165,7 @@ def _joined(beside: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 class Vectors:
     """Vectors of all episodes."""
 
-    size = None  # of pictures, which these are not
-
-    def __init__(self, reading: Reading, source: str):
+    def __init__(self, source: str):
         self.source, self.num_bytes = source, 0
         self.parts: list[np.ndarray] = []
         self.width: int | None = None
@@ -180,31 +182,16 @@ class Vectors:
         self.width, self.num_bytes = columns, self.num_bytes + 8 * columns * len(kept)
         self.parts.append(np.concatenate(parts, axis=1))
 
-    def finish(self) -> np.ndarray:
-        return np.concatenate(self.parts)
 
-
-class Pictures:
-    """Pictures of all episodes, prepared into a store; the first decides on size and channels."""
-
-    def __init__(self, reading: Reading, source: str):
-        self.store = FrameStore(reading.options)
-        self.finish = self.store.finish
-
-    @property
-    def size(self) -> tuple[int, int] | None:
-        """(width, height) of the first picture."""
-        return self.store.size
-
-    def add(self, entries: list[Rows], kept: np.ndarray) -> None:
-        """The kept pictures of an episode, all or none."""
-        num_before = self.store.num_frames
-        try:
-            for picture in _pictures_of(entries[0], kept):
-                self.store.add_picture(picture)
-        except BROKEN_PICTURE:
-            self.store.drop_after(num_before)
-            raise
+def _add_pictures(store: FrameStore, entries: list[Rows], kept: np.ndarray) -> None:
+    """The kept pictures of an episode, all or none; the first of all decides on size and channels."""
+    num_before = store.num_frames
+    try:
+        for picture in _pictures_of(entries[0], kept):
+            store.add_picture(picture)
+    except BROKEN_PICTURE:
+        store.drop_after(num_before)
+        raise
 
 
 def _pictures_of(rows: Rows, kept: np.ndarray) -> Iterator[np.ndarray]:

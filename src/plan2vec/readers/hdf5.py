@@ -60,7 +60,7 @@ def _demonstrations(data: Any, source: str) -> Iterator[Episode]:
     for number, (name, group) in enumerate(groups_of(data, source)):
         observed = inner_group(group, "obs", source)
         entries = {} if observed is None else flat_entries(observed, source)
-        yield Episode(number, shown(name), entries, recorded_beside(group, {"action": "actions"}, source))
+        yield Episode(number, shown(name), entries, recorded_actions(group, source))
 
 
 def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
@@ -71,7 +71,7 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
         expected = "expected `observations` (D4RL) or `data/demo_0/obs` (robomimic)"
         raise ValueError(f"{source}: {expected}, but the file holds {found}")
     num_frames = len(observed)
-    beside = recorded_beside(file, {"action": "actions"}, source)
+    beside = recorded_actions(file, source)
     qpos = None if member(file, "infos/goal", source) is None else require_array(file, "infos/qpos", source)
     if qpos is not None and qpos.ndim == 2:
         beside["position"] = qpos[:, :2]  # D4RL's mazes: the body's place comes first
@@ -93,15 +93,13 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     ]
 
 
-def recorded_beside(group: Any, names: dict[str, str], source: str) -> dict[str, np.ndarray]:
-    """Numbers recorded beside the frames, where the group has them."""
-    found = {}
-    for ours, theirs in names.items():
-        values = require_array(group, theirs, source)
-        if values is not None and values.dtype.kind in "fiub" and values.ndim in (1, 2):
-            require_memory(f"{source}: {theirs}", values.size * values.dtype.itemsize)
-            found[ours] = values[()]
-    return found
+def recorded_actions(group: Any, source: str) -> dict[str, np.ndarray]:
+    """The actions recorded beside the frames, where the group has them."""
+    values = require_array(group, "actions", source)
+    if values is None or values.dtype.kind not in "fiub" or values.ndim not in (1, 2):
+        return {}
+    require_memory(f"{source}: actions", values.size * values.dtype.itemsize)
+    return {"action": values[()]}
 
 
 def groups_of(group: Any, source: str) -> list[tuple[str, Any]]:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,8 @@ def _read_info(folder: Path, camera: str | None) -> Info:
     require_file(file, shown(file), folder)
     with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
         info = json.loads(file.read_text(encoding="utf-8"))
-        kinds = {str(key): value["dtype"] for key, value in info["features"].items() if _has_type(value)}
+        kinds = {str(key): feature.get("dtype") for key, feature in info["features"].items()}
+        kinds = {key: kind for key, kind in kinds.items() if isinstance(kind, str)}
         version, rate = str(info["codebase_version"]), float(info["fps"])
         per_chunk = max(1, int(info.get("chunks_size", 1000)))
     cameras = sorted(key for key, kind in kinds.items() if kind in ("video", "image"))
@@ -95,11 +95,6 @@ def _read_info(folder: Path, camera: str | None) -> Info:
     if leads_outside(folder / key, folder):
         raise ValueError(f"{shown(folder)}: the camera {shown(key)} leads out of the folder; {AGAIN}")
     return Info(folder, version, rate, per_chunk, key, kinds[key], "action" in kinds)
-
-
-def _has_type(feature: Any) -> bool:
-    """Whether a feature says of what kind it is."""
-    return isinstance(feature.get("dtype"), str)
 
 
 def _list_episodes(info: Info) -> list[Listed]:

@@ -16,7 +16,7 @@ import numpy as np
 from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, read_episodes
 from plan2vec.readers.folders import OUTSIDE, leads_outside
-from plan2vec.readers.hdf5 import flat_entries, groups_of, inner_group, open_hdf5, recorded_beside, require_array
+from plan2vec.readers.hdf5 import flat_entries, groups_of, inner_group, open_hdf5, recorded_actions, require_array
 from plan2vec.readers.messages import Reading, shown
 
 NAME = "Minari"
@@ -42,7 +42,7 @@ def data_file(path: Path) -> Path:
     """The HDF5 file of a dataset, by its ID or its folder."""
     source, root = shown(path), path
     if str(path).startswith(PREFIX):
-        root = datasets_folder()
+        root = Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
         path = root / str(path)[len(PREFIX) :]
     file = _main_file(path)
     if file is None and os.path.isdir(path / "data"):
@@ -56,11 +56,6 @@ def data_file(path: Path) -> Path:
     return file
 
 
-def datasets_folder() -> Path:
-    """Where the minari package keeps its datasets."""
-    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
-
-
 def _main_file(folder: Path) -> Path | None:
     """Where the data of a folder lies, None if nowhere."""
     return next((file for file in (folder / "data" / MAIN_FILE, folder / MAIN_FILE) if os.path.exists(file)), None)
@@ -69,7 +64,7 @@ def _main_file(folder: Path) -> Path | None:
 def _episodes(file: Any, source: str) -> Iterator[Episode]:
     """One per group of the file."""
     for number, (name, group) in enumerate(groups_of(file, source)):
-        beside = recorded_beside(group, {"action": "actions"}, source)
+        beside = recorded_actions(group, source)
         entries = _observed(group, source)
         place = entries.get(PLACE)
         if place is not None and place.is_vector():

@@ -52,15 +52,12 @@ def name_arrays(source: str, content: Any) -> dict[str, Any]:
         return {"frames" if content.dtype == np.uint8 else "observations": content}
     if isinstance(content, dict):
         return {str(name): value for name, value in content.items() if isinstance(value, np.ndarray)}
-    if not isinstance(content, list) or not content or not all(_is_sequence(part) for part in content):
+    parts = content if isinstance(content, list) else []
+    plain = [part for part in parts if isinstance(part, np.ndarray) and not part.dtype.hasobject and part.ndim >= 2]
+    if not parts or len(plain) + sum(isinstance(part, dict) for part in parts) < len(parts):
         expected = "expected a dict of arrays, a list of such dicts or of arrays, or one array"
         raise ValueError(f"{source}: {expected}, but came {type(content).__name__}")
-    return _joined(source, [name_arrays(source, part) for part in content])
-
-
-def _is_sequence(part: Any) -> bool:
-    """Whether one entry of a list can be a sequence."""
-    return isinstance(part, dict) or (isinstance(part, np.ndarray) and not part.dtype.hasobject and part.ndim >= 2)
+    return _joined(source, [name_arrays(source, part) for part in parts])
 
 
 def _joined(source: str, parts: list[dict[str, Any]]) -> dict[str, Any]:

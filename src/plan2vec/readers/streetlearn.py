@@ -56,7 +56,10 @@ def read(path: Path, reading: Reading) -> Sequences:
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
     reading.note_skipped(problems, len(visited), "views")
-    view, sequence = _without_gaps(walks, number)
+    # a walk breaks where a view cannot be read, so that no step leaps over it
+    parts = [part for walk in walks for part in np.split(walk, np.flatnonzero(number[walk] < 0))]
+    parts = [readable for part in parts if len(readable := part[number[part] >= 0])]
+    view, sequence = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     position = _metres(coords)[view]
     step_length, first = np.full(len(view), np.nan), transitions(sequence)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
@@ -157,13 +160,6 @@ def _usual_size(open_view: Callable[[int], Image.Image], views: list[int], sourc
         except BROKEN_PICTURE as error:
             problems.append((f"view {view}", first_line(error)))
     raise ValueError(f"{source}: none of {len(views)} views can be read: {name_some(problems)}; repair them")
-
-
-def _without_gaps(walks: list[np.ndarray], number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) views and (n,) sequences; a walk breaks where a view cannot be read, so that no step leaps over it."""
-    parts = [part for walk in walks for part in np.split(walk, np.flatnonzero(number[walk] < 0))]
-    parts = [readable for part in parts if len(readable := part[number[part] >= 0])]
-    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
 def _metres(coords: np.ndarray) -> np.ndarray:
