@@ -198,8 +198,11 @@ def _backgrounds() -> np.ndarray:
         for way in (-1, 1):
             for image, middle in zip(images, _door_middle(whole_world, numbers, axis, way).tolist(), strict=True):
                 _draw_door(image, axis, way, middle)
-    for image, (column, row) in zip(images, numbers.tolist(), strict=True):
-        _draw_marks(image, column, row)
+    wide = PIXELS // MOST_ROOMS
+    images[:, :STRIP, :] = images[:, :, :STRIP] = DARK
+    for image, (column, row) in zip(images, numbers.tolist(), strict=True):  # light marks tell column and row
+        image[:STRIP, wide * column : wide * (column + 1)] = LIGHT
+        image[wide * row : wide * (row + 1), :STRIP] = LIGHT
     return images.reshape(MOST_ROOMS, MOST_ROOMS, PIXELS, PIXELS)
 
 
@@ -212,14 +215,6 @@ def _draw_door(image: np.ndarray, axis: int, way: int, middle: float) -> None:
         image[PIXELS - high : PIXELS - low, slice(PIXELS - RING, PIXELS) if way > 0 else slice(0, RING)] = DOOR_GRAY
     else:
         image[slice(0, RING) if way > 0 else slice(PIXELS - RING, PIXELS), low:high] = DOOR_GRAY
-
-
-def _draw_marks(image: np.ndarray, column: int, row: int) -> None:
-    """A light mark on the dark upper edge tells the column, one on the left edge the row."""
-    wide = PIXELS // MOST_ROOMS
-    image[:STRIP, :] = image[:, :STRIP] = DARK
-    image[:STRIP, wide * column : wide * (column + 1)] = LIGHT
-    image[wide * row : wide * (row + 1), :STRIP] = LIGHT
 
 
 def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:

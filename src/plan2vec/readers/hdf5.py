@@ -36,7 +36,12 @@ def read(path: Path, reading: Reading) -> Sequences:
     source = shown(path)
     with open_hdf5(path, source) as file:
         if (data := inner_group(file, "data", source)) is not None:
-            return read_episodes(reading, source, list(_demonstrations(data, source)), vectors_first=True)
+            episodes = [
+                Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
+                        recorded_actions(demonstration, source))
+                for number, (name, demonstration) in enumerate(groups_of(data, source))
+            ]
+            return read_episodes(reading, source, episodes, vectors_first=True)
         return read_episodes(reading, source, _d4rl_episodes(file, source))
 
 
@@ -53,14 +58,6 @@ def open_hdf5(path: Path, source: str) -> Iterator[Any]:
 def import_h5py() -> ModuleType:
     """h5py, which an extra brings."""
     return import_extra("h5py", "HDF5", "formats")
-
-
-def _demonstrations(data: Any, source: str) -> Iterator[Episode]:
-    """robomimic: one group per episode."""
-    for number, (name, group) in enumerate(groups_of(data, source)):
-        observed = inner_group(group, "obs", source)
-        entries = {} if observed is None else flat_entries(observed, source)
-        yield Episode(number, shown(name), entries, recorded_actions(group, source))
 
 
 def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
@@ -115,10 +112,10 @@ def inner_group(group: Any, name: str, source: str) -> Any:
 
 
 def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> dict[str, Rows]:
-    """All arrays of a group and of groups inside it, by path."""
+    """All arrays of a group and of groups inside it, by path; none where there is no group."""
     h5py = import_h5py()
     entries: dict[str, Rows] = {}
-    for name in group:
+    for name in group or ():
         inner = member(group, name, source)
         if isinstance(inner, h5py.Group) and depth < DEEPEST:
             entries |= flat_entries(inner, source, f"{prefix}{name}/", depth + 1)

@@ -65,17 +65,11 @@ def _episodes(file: Any, source: str) -> Iterator[Episode]:
     """One per group of the file."""
     for number, (name, group) in enumerate(groups_of(file, source)):
         beside = recorded_actions(group, source)
-        entries = _observed(group, source)
+        array = require_array(group, "observations", source)
+        entries = flat_entries(inner_group(group, "observations", source), source)
+        if array is not None:
+            entries = {"observations": Rows(array, 0, len(array))}
         place = entries.get(PLACE)
         if place is not None and place.is_vector():
             beside["position"] = np.asarray(place.data[()])
         yield Episode(number, shown(name), {key: rows for key, rows in entries.items() if key != TASK}, beside)
-
-
-def _observed(group: Any, source: str) -> dict[str, Rows]:
-    """What an episode shows: one array, or a group of them."""
-    array = require_array(group, "observations", source)
-    if array is not None:
-        return {"observations": Rows(array, 0, len(array))}
-    inner = inner_group(group, "observations", source)
-    return {} if inner is None else flat_entries(inner, source)

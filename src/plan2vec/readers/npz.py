@@ -79,23 +79,19 @@ def load_members(path: Path, wanted: tuple[str, ...], reading: Reading) -> tuple
         if opened.read(6) == b"\x93NUMPY":
             raise ValueError("a bare array, not an archive of named arrays; rename it to .npy")
         with zipfile.ZipFile(opened) as archive:
-            members = [(name, f"{name}.npy") for name in wanted if f"{name}.npy" in archive.namelist()]
-            _require_members(archive, shown(path), [member for _, member in members])
+            held = [name.removesuffix(".npy") for name in archive.namelist()]
+            wanted = tuple(name for name in wanted if f"{name}.npy" in archive.namelist())
+            claimed = 0  # by the headers alone: a small file can claim terabytes
+            for name in wanted:
+                with archive.open(f"{name}.npy") as file:
+                    dtype, shape = _read_header(file, name)
+                claimed += int(np.prod([int(side) for side in shape], dtype=object)) * dtype.itemsize
+            require_memory(shown(path), claimed)
             arrays = {}
-            for name, member in members:
-                with archive.open(member) as file:
+            for name in wanted:
+                with archive.open(f"{name}.npy") as file:
                     arrays[name] = load_array(file, f"{shown(path)}: {name}", reading)
-            return arrays, [name.removesuffix(".npy") for name in archive.namelist()]
-
-
-def _require_members(archive: zipfile.ZipFile, source: str, members: list[str]) -> None:
-    """Adds up what the arrays claim to hold, from their headers alone: a small file can claim terabytes."""
-    claimed = 0
-    for member in members:
-        with archive.open(member) as file:
-            dtype, shape = _read_header(file, member)
-        claimed += int(np.prod([int(side) for side in shape], dtype=object)) * dtype.itemsize
-    require_memory(source, claimed)
+            return arrays, held
 
 
 def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int, ...]]:
@@ -103,7 +99,7 @@ def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int
     try:
         version = np.lib.format.read_magic(file)
     except ValueError:
-        raise ValueError(f"{name.removesuffix('.npy')} is no array") from None
+        raise ValueError(f"{name} is no array") from None
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = header(file)
     return dtype, shape

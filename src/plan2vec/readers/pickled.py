@@ -19,9 +19,7 @@ ADMITTED = {
     for core in ("", ".core", "._core")
     for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
 } | {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}
-BROKEN_PICKLE = (
-    *DAMAGED, pickle.UnpicklingError, ValueError, ImportError, EOFError, AssertionError, SystemError
-)
+BROKEN_PICKLE = (*DAMAGED, pickle.UnpicklingError, ValueError, ImportError, EOFError, AssertionError, SystemError)
 
 
 def latin1(text: str, encoding: str) -> bytes:
