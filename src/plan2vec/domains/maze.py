@@ -48,12 +48,9 @@ class Room:
 
 
 ROOMS = {
-    room.name: room
-    for room in (
-        Room("open"),
-        Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
-        Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),)),
-    )
+    "open": Room("open"),
+    "table": Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
+    "c-maze": Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),)),
 }
 
 

@@ -23,6 +23,7 @@ DOOR = 6.0  # width of a door
 MOST_ROOMS = 32  # columns and rows of the whole world
 FRAMES_PER_ROOM = 10_000  # recorded, on average
 EXTRA_DOORS = 0.6  # share of the walls with a door beyond those that join all rooms
+WALLS = ((0, -1), (0, 1), (1, -1), (1, 1))  # of a room: its axis, and on which side of the room it is
 WORLD_SEED = 0  # the world is the same for every recording
 
 NUM_STEPS = 20  # frames of a walk
@@ -163,14 +164,13 @@ def _fading(size: Size, room: np.ndarray, position: np.ndarray) -> tuple[np.ndar
     """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door, 0 beyond FADE."""
     beyond, share = room.copy(), np.zeros(len(position), np.float32)
     local = position - room * ROOM
-    for axis in (0, 1):
-        for way in (-1, 1):
-            middle = _door_middle(size, room, axis, way)
-            off = np.maximum(np.abs(local[:, 1 - axis] - middle) - DOOR / 2, 0)  # beside the door
-            away = np.hypot(off, ROOM - local[:, axis] if way > 0 else local[:, axis])
-            nearer = 0.5 - 0.5 * away / FADE > share  # false where there is no door
-            share = np.where(nearer, 0.5 - 0.5 * away / FADE, share).astype(np.float32)
-            beyond[nearer] = room[nearer] + way * np.eye(2, dtype=int)[axis]
+    for axis, way in WALLS:
+        middle = _door_middle(size, room, axis, way)
+        off = np.maximum(np.abs(local[:, 1 - axis] - middle) - DOOR / 2, 0)  # beside the door
+        away = np.hypot(off, ROOM - local[:, axis] if way > 0 else local[:, axis])
+        nearer = 0.5 - 0.5 * away / FADE > share  # false where there is no door
+        share = np.where(nearer, 0.5 - 0.5 * away / FADE, share).astype(np.float32)
+        beyond[nearer] = room[nearer] + way * np.eye(2, dtype=int)[axis]
     return beyond, share
 
 
@@ -194,10 +194,9 @@ def _backgrounds() -> np.ndarray:
     images = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8)
     images[:, RING:-RING, RING:-RING] = pattern.repeat(cell, axis=1).repeat(cell, axis=2)
     whole_world = (MOST_ROOMS, MOST_ROOMS)
-    for axis in (0, 1):
-        for way in (-1, 1):
-            for image, middle in zip(images, _door_middle(whole_world, numbers, axis, way).tolist(), strict=True):
-                _draw_door(image, axis, way, middle)
+    for axis, way in WALLS:
+        for image, middle in zip(images, _door_middle(whole_world, numbers, axis, way).tolist(), strict=True):
+            _draw_door(image, axis, way, middle)
     wide = PIXELS // MOST_ROOMS
     images[:, :STRIP, :] = images[:, :, :STRIP] = DARK
     for image, (column, row) in zip(images, numbers.tolist(), strict=True):  # light marks tell column and row
