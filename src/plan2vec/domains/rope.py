@@ -86,6 +86,7 @@ class TrueMoves:
 
     @cached_property
     def sides(self) -> Sides:
+        """How each recorded rope lies around the pegs."""
         return Sides(as_states(self.position))
 
     def are_local(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
