@@ -193,7 +193,8 @@ def test_a_linked_file_of_a_lerobot_folder_is_left_out_and_counted(name, tmp_pat
     whole = read(folder, ReadOptions(camera="observation.images.left"))
     shutil.move(folder / place, tmp_path / "moved")
     (folder / place).symlink_to(tmp_path / "moved")
-    with pytest.warns(ReadWarning, match=r"1 of 3 episodes skipped: episode 1 \(episode_000001.*a link out of the folder"):
+    skipped = r"1 of 3 episodes skipped: episode 1 \(episode_000001.*a link out of the folder"
+    with pytest.warns(ReadWarning, match=skipped):
         found = read(folder)
     assert found.num_frames < whole.num_frames and len(np.unique(found.sequence)) == 2
 
@@ -249,7 +250,8 @@ def test_a_file_name_is_no_protocol(tmp_path, film, monkeypatch):
 def test_a_linked_video_of_a_folder_is_left_out_and_counted(tmp_path, film):
     (tmp_path / "films").mkdir()
     for number in (0, 1):
-        samples.write_video(tmp_path / "films" / f"{number}.mp4", np.repeat(SHADES[..., None], 3, axis=3).repeat(4, 1).repeat(4, 2))
+        shades = np.repeat(SHADES[..., None], 3, axis=3).repeat(4, 1).repeat(4, 2)
+        samples.write_video(tmp_path / "films" / f"{number}.mp4", shades)
     (tmp_path / "films" / "2.mp4").symlink_to(film)
     with pytest.warns(ReadWarning, match=r"1 of 3 files skipped: 2.mp4 \(a link out of the folder\)"):
         found = read(tmp_path / "films")
