@@ -9,36 +9,30 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.bench.measuring import Options, stopwatch
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, make_plan
 from plan2vec.search.shortest_paths import path_length
 
 METHODS = ("scipy, Dijkstra", "networkx, Dijkstra both ways", "plan2vec, greedy", "plan2vec, A*")
 NUM_TASKS = 20
-TASKS = 93  # stream of random numbers
 Planner = Callable[[int, int], list[int] | None]  # start, goal -> nodes
 
 
 def time_searches(graph: csr_array, distance: Distance, options: Options) -> dict[str, dict[str, Any]]:
-    """Of every method: milliseconds a plan, the mean of its lengths over the shortest, and the share of tasks that it
-    solves.
-    """
-    tasks = rng_at(options.seed, TASKS).integers(graph.shape[0], size=(options.choose(NUM_TASKS, 3), 2)).tolist()
+    """Of every method: milliseconds per plan, the mean of its lengths over the shortest, the share of tasks it solves."""
+    rng = rng_at(options.seed, Stream.PEER_TASKS)
+    tasks = rng.integers(graph.shape[0], size=(options.choose(NUM_TASKS, 3), 2)).tolist()
     shortest = {(start, goal): dijkstra(graph, indices=start)[goal] for start, goal in tasks}
     shortest = {task: length for task, length in shortest.items() if 0 < length < np.inf}
     answers = {}
     for method, plan in planners(graph, distance).items():
         with stopwatch(options.device) as watch:
             found = [plan(start, goal) for start, goal in shortest]
-        ratios = [
-            path_length(graph, nodes) / length for nodes,
-            length in zip(found, shortest.values(), strict=True) if nodes is not None
-        ]
+        plans = zip(found, shortest.values(), strict=True)
+        ratios = [path_length(graph, nodes) / length for nodes, length in plans if nodes is not None]
         num_tasks = max(1, len(shortest))
-        mean = float(np.mean(ratios)) if ratios else None
-        answers[method] = {
-            "ms_per_plan": 1e3 * watch.seconds / num_tasks, "length_ratio": mean, "found": len(ratios) / num_tasks
-        }
+        answers[method] = {"ms_per_plan": 1e3 * watch.seconds / num_tasks, "found": len(ratios) / num_tasks,
+                           "length_ratio": float(np.mean(ratios)) if ratios else None}
     return answers
 
 

@@ -28,10 +28,9 @@ COMMAND = (
 def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[str, ...] = COMMAND) -> dict:
     """Kill `num_kills` fits, each at a random moment of its life, start each again, and compare the products.
 
-    `command` is called with the recordings' path, --out and the run folder.
+    `command` is called with the seed, the recordings' path, --out and the run folder.
     """
-    rng = np.random.default_rng(seed)
-    rows = []
+    rng, rows, command = np.random.default_rng(seed), [], (*command, "--seed", str(seed))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_npz(folder / "maze.npz", simulate("c-maze", num_rollouts, seed=seed))
@@ -43,16 +42,10 @@ def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[s
             name, moment = f"killed-{kill}", float(rng.uniform(0, whole_seconds))
             left = kill_after(start_fit(command, folder, name), moment, folder / name)
             finish(start_fit(command, folder, name))
-            rows.append(
-                {
-                    "killed_after_seconds": round(moment, 2), "left": left,
-                    "equal": product_digests(folder / name) == wanted
-                }
-            )
-    return {
-        "num_kills": num_kills, "num_equal": sum(row["equal"] for row in rows),
-        "whole_seconds": round(whole_seconds, 1), "rows": rows
-    }
+            equal = product_digests(folder / name) == wanted
+            rows.append({"killed_after_seconds": round(moment, 2), "left": left, "equal": equal})
+    num_equal, seconds = sum(row["equal"] for row in rows), round(whole_seconds, 1)
+    return {"num_kills": num_kills, "num_equal": num_equal, "whole_seconds": seconds, "rows": rows}
 
 
 def start_fit(command: tuple[str, ...], folder: Path, name: str) -> subprocess.Popen:

@@ -177,15 +177,11 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
-    # those from encode on measure speed and take the options below; all: each of these
-    name: tyro.conf.Positional[
-        Literal[
-            "demo", "resume", "explorer", "ranks", "recordings", "same-map", "encode", "local-metric", "neighbors",
-            "shortest-distances", "embedding", "plan", "fit", "scale", "peers", "all"
-        ]
-    ]
+    # a wrong name lists them; all: each of those that measure speed
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
-    seed: int = 0
+    seed: int = 0  # the first one
+    seeds: int | None = None  # how many, from --seed on; default 1, of `bench demo` 5
     sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own
     smoke: bool = False  # tiny, in seconds, to see that it runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/bench, a temporary one with --smoke

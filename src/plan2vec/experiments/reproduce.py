@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from plan2vec.bench.demo import commit, machine_name
+from plan2vec.results.stamp import commit, machine_name
 from plan2vec.domains.ogbench import find_recipe
 from plan2vec.experiments import (
     acting,

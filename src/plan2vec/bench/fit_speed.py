@@ -13,13 +13,13 @@ frames; 0 leaves one out.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from plan2vec.bench.measuring import Options, bar_figure, forget_peak, number_table, peak_memory, stopwatch
-from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.bench.measuring import Benchmark, Options, bar_figure, forget_peak, number_table, peak_memory, stopwatch
+from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains import rooms
 from plan2vec.domains.maze import simulate
@@ -27,25 +27,18 @@ from plan2vec.evaluation import evaluate
 from plan2vec.pipeline import fit
 from plan2vec.results.rows import Row
 
-NAME, TITLE = "fit", "A whole fit, stage by stage"
 STAGES = ("local_metric", "graph", "embedding", "vectors")
 COLUMNS = (
     "total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error",
     "false_edge_share"
 )
-BRIEF = Config(
-    local_metric=LocalMetricConfig(num_updates=5, batch_size=32),
-    embedding=EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, goals_per_round=32),
-)  # of smoke runs
 
 
 def run(options: Options) -> Iterator[list[Row]]:
     sizes = options.choose_sizes((10_000, 100_000), (200, 400))
     for domain, size, make in zip(("c-maze", "vectors"), sizes, (simulate_maze, simulate_vectors), strict=False):
         if size:
-            yield from fit_rows(
-                options, NAME, domain, make(size, options.seed), BRIEF if options.smoke else Config(seed=options.seed)
-            )
+            yield from fit_rows(options, domain, make(size, options.seed), options.config())
 
 
 def simulate_maze(size: int, seed: int) -> Sequences:
@@ -53,40 +46,31 @@ def simulate_maze(size: int, seed: int) -> Sequences:
 
 
 def simulate_vectors(size: int, seed: int) -> Sequences:
-    """What a robot might know of itself in the world of rooms: where it is, in all and in its room, and a code of the
-    room; 0 to 1.
-    """
+    """What a robot might know of itself in a world of rooms, 0 to 1: where it is in its room, which room, its code."""
     seen = rooms.simulate_positions(size, seed)
     assert seen.position is not None
     room = rooms.room_of(seen.position)
     local = seen.position / rooms.ROOM - room
     column, row = (room[:, k, None] / rooms.MOST_ROOMS for k in (0, 1))
-    code = np.random.default_rng(rooms.WORLD_SEED).uniform(
-        size=(rooms.MOST_ROOMS, rooms.MOST_ROOMS, 4)
-    )[room[:, 0], room[:, 1]]
-    frames = np.concatenate((local, column, row, code), axis=1).astype(np.float32)
+    codes = np.random.default_rng(rooms.WORLD_SEED).uniform(size=(rooms.MOST_ROOMS, rooms.MOST_ROOMS, 4))
+    frames = np.concatenate((local, column, row, codes[room[:, 0], room[:, 1]]), axis=1).astype(np.float32)
     return Sequences(frames, seen.sequence, position=seen.position, domain=seen.domain, source="simulated vectors")
 
 
-def fit_rows(options: Options, name: str, domain: str, sequences: Sequences, config: Config) -> Iterator[list[Row]]:
+def fit_rows(options: Options, domain: str, sequences: Sequences, config: Config) -> Iterator[list[Row]]:
     """Rows of one fit: seconds by stage and memory as soon as they are known, then the scorecard."""
     forget_peak()
     with stopwatch(options.device) as watch:
         model = fit(sequences, config, device=str(options.device))
-    numbers: dict[str, Any] = {
-        "total": watch.seconds, "memory_gb": peak_memory()
-    } | {stage: model.seconds[stage] for stage in STAGES}
-    yield options.rows(name, domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)
+    numbers: dict[str, Any] = {"total": watch.seconds, "memory_gb": peak_memory()}
+    numbers |= {stage: model.seconds[stage] for stage in STAGES}
+    yield options.rows(domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)
     card: dict[str, Any] = evaluate(model, costs=False)
-    known = {
-        metric: card.get(metric) for metric in COLUMNS if metric in card
-    } | {"evaluate": card["seconds"]["evaluate"]}
-    yield options.rows(name, domain, "plan2vec", known, watch.seconds, frames=sequences.num_frames)
+    known = {name: card[name] for name in COLUMNS if name in card} | {"evaluate": card["seconds"]["evaluate"]}
+    yield options.rows(domain, "plan2vec", known, watch.seconds, frames=sequences.num_frames)
 
 
-def table(rows: list[Row]) -> list[str]:
-    return number_table(rows, COLUMNS, ("frames",))
-
-
-def draw(rows: list[Row]) -> Figure:
-    return bar_figure(rows, "total", "seconds")
+BENCHMARK = Benchmark(
+    "fit", "A whole fit, stage by stage", __doc__, run, partial(number_table, columns=COLUMNS, settings=("frames",)),
+    partial(bar_figure, metric="total", unit="seconds")
+)
