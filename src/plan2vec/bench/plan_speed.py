@@ -60,7 +60,7 @@ def measure(options: Options, model: Model, method: Method, kind: str, tasks: np
         if kind == "one":
             plans = [model.plan(start, goal, method) for start, goal in tasks.T.tolist()]
         else:
-            plans = model.plan_many(*tasks, method)
+            plans = model.plan_many(tasks[0], tasks[1], method)
     found = [plan.hops for plan in plans if plan.hops is not None]
     num_hops = max(1, sum(found))
     numbers = {

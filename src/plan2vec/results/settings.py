@@ -40,8 +40,7 @@ class Size:
         """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
         limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
         known = {name: limit for name, limit in limits.items() if limit is not None and hasattr(stage, name)}
-        # type: ignore[type-var]
-        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in known.items()})
+        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in known.items()})  # type: ignore
 
 
 SMOKE = Size(
