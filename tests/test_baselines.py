@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 from scipy.stats import spearmanr
-from test_embedding import CPU, LINE, TWO_PARTS
 
 from plan2vec import baselines
 from plan2vec.baselines.contrastive import ContrastiveConfig, Futures, train_contrastive
@@ -26,6 +26,15 @@ from plan2vec.learning.training import Journal
 from plan2vec.local_metric import build_local_metric, pair_distances
 from plan2vec.search.shortest_paths import distances_from
 
+
+def path_graph(num_nodes, missing=-1):
+    """Nodes in a row, a step apart; the edge after node `missing` is left out."""
+    first = np.delete(np.arange(num_nodes - 1), [missing] if missing >= 0 else [])
+    ends = np.concatenate((first, first + 1)), np.concatenate((first + 1, first))
+    return csr_array((np.ones(2 * len(first), np.float32), ends), shape=(num_nodes, num_nodes))
+
+
+CPU, LINE, TWO_PARTS = torch.device("cpu"), path_graph(40), path_graph(20, missing=9)
 NUM_CELLS = 24
 LEARNING = ("contrastive", "vae", "dqn")  # by gradient
 METRIC = ("sptm", "random", "pixels", "contrastive", "vae", "isomap")  # claim to be a metric
