@@ -22,7 +22,7 @@ from plan2vec.bench import (
     same_map,
 )
 from plan2vec.bench.measuring import Options, fitted_exponent, peak_memory
-from plan2vec.bench.peer_searches import time_searches
+from plan2vec.bench.peers import time_searches
 from plan2vec.bench.publishing import DOCS, Request, performance_page
 from plan2vec.bench.sheets import joined, lift, places
 from plan2vec.bench.training_speed import seconds_per_update, train_pairs

@@ -1,4 +1,4 @@
-"""What the metric map is compared with: one file per baseline, whose function gives a `Scorer`; `registry.py` lists them.
+"""What the metric map is compared with: one file per baseline, which gives a `Scorer`; `registry.py` lists them.
 
 A scorer is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the
 map does. So every baseline walks the same graph by the same planner. Features of the frames are computed once.
@@ -50,7 +50,7 @@ def l2_distance(vectors: Tensor) -> Distance:
 
 
 def pair_distance(frame_features: Tensor, goal_features: Tensor, between: Callable[..., Tensor]) -> Distance:
-    """D from features [n, f] of every frame, as frame and as goal; `between` maps [m, f], [m, f] to [m], block by block."""
+    """D from features [n, f] of every frame, as frame and as goal; `between` maps two [m, f] to [m], block by block."""
     size = max(1, NUMBERS_AT_ONCE // frame_features.shape[1])
 
     @torch.no_grad()

@@ -70,7 +70,7 @@ class Futures:
 
 
 def info_nce(vectors: Tensor, temperature: float) -> Tensor:
-    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find its own among all."""
+    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find its own."""
     a, b = vectors.chunk(2)
     scores = -torch.cdist(a, b).square() / temperature  # [b, b]
     same = torch.arange(len(a), device=scores.device)

@@ -54,9 +54,8 @@ class CostNetwork(nn.Module):
         self.num_actions = num_actions
         self.encoder = make_encoder(config.encoder, frames, config.width)
         self.roles = nn.Linear(config.width, 2 * config.width)
-        self.join = nn.Sequential(
-            nn.ReLU(), nn.Linear(config.width, config.width), nn.ReLU(), nn.Linear(config.width, num_actions), nn.Softplus()
-        )
+        hidden, out = nn.Linear(config.width, config.width), nn.Linear(config.width, num_actions)
+        self.join = nn.Sequential(nn.ReLU(), hidden, nn.ReLU(), out, nn.Softplus())
         self.unit = 5.0  # steps that 1 inside the network stands for
 
     def forward(self, images: Tensor) -> Tensor:
@@ -80,7 +79,7 @@ class DQNScorer:
         return pair_distance(states, goals, lambda state, goal: self.network.cost(state, goal).amin(-1))
 
     def policy(self, goals: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """For goals (m, ...) of m episodes: frames (r, ...) of the episodes numbered (r,) -> (r,) actions of least cost.
+        """For goals (m, ...) of m episodes: frames (r, ...) of the episodes numbered (r,) -> (r,) best actions.
 
         As with plan2vec's agent, an action that just changed nothing is not repeated.
         """
@@ -111,8 +110,8 @@ def train_dqn(
     futures = Futures(sequence)
     taken = np.asarray(action).reshape(len(sequence), -1)
     if taken.shape[1] != 1 or taken.dtype.kind not in "iu" or taken[futures.starts].min() < 0:
-        shape = np.shape(action)
-        raise ValueError(f"DQN needs one action number a frame, 0 or more, but action has shape {shape} and type {taken.dtype}")
+        words = f"action has shape {np.shape(action)} and type {taken.dtype}"
+        raise ValueError(f"DQN needs one action number a frame, 0 or more, but {words}")
     network = CostNetwork(frames, int(taken.max()) + 1, config).to(device)
     learner = Learner(network, FrameTensors(frames, device), futures, taken[:, 0].astype(np.int64), config, seed)
     step = Step(learner.draw, learner.loss, learner.images)

@@ -25,8 +25,8 @@ class IsomapScorer:
 
     def on(self, frames: np.ndarray) -> Distance:
         if len(frames) != len(self.vectors):
-            raise ValueError(f"Isomap knows the {len(self.vectors)} frames of its own graph only, but came {len(frames)}; "
-                             "fit it on the graph of these")
+            words = f"Isomap knows the {len(self.vectors)} frames of its own graph only"
+            raise ValueError(f"{words}, but came {len(frames)}; fit it on the graph of these")
         known = l2_distance(torch.from_numpy(self.vectors))
         return lambda first, second: np.nan_to_num(known(first, second), nan=np.inf)
 

@@ -52,8 +52,8 @@ class Decoder(nn.Module):
         channels, self.height, self.width = mean_image.shape
         self.background = nn.Parameter(torch.logit(mean_image, eps=1e-3))
         self.rows, self.columns = math.ceil(self.height / 16), math.ceil(self.width / 16)
-        first = (nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, 64 * self.rows * self.columns), nn.ReLU())
-        self.start = nn.Sequential(*first)
+        cells = 64 * self.rows * self.columns
+        self.start = nn.Sequential(nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, cells), nn.ReLU())
         layers: list[nn.Module] = []
         for wide, out in ((64, 64), (64, 32), (32, 16)):
             layers += [nn.ConvTranspose2d(wide, out, 4, stride=2, padding=1), nn.ReLU()]

@@ -44,9 +44,12 @@ def run_benchmark(request: Request) -> dict:
     """What the benchmark gives. An option that it does not take is refused."""
     name, usual = request.name, Request(request.name, request.seed)
     if name not in OPTIONS:
-        raise ValueError(f"the benchmarks are {', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all, but {name!r} came")
+        known = f"{', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all"
+        raise ValueError(f"the benchmarks are {known}, but {name!r} came")
+    if request.seeds is not None and request.seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, but is {request.seeds}")
     given = {f.name: value for f in fields(Request) if (value := getattr(request, f.name)) != getattr(usual, f.name)}
     for option in given.keys() - OPTIONS[name]:
-        known = ", ".join(other for other, options in OPTIONS.items() if option in options)
-        raise ValueError(f"--{option.replace('_', '-')} is for `bench {known}`, but came with `bench {name}`; leave it out")
+        known, flag = ", ".join(one for one in OPTIONS if option in OPTIONS[one]), option.replace("_", "-")
+        raise ValueError(f"--{flag} is for `bench {known}`, but came with `bench {name}`; leave it out")
     return ANSWERS[name][0](request.seed, **given) if name in ANSWERS else run_speed(request, SPEED)

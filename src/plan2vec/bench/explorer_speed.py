@@ -120,7 +120,7 @@ def measure(folder: Path, num_frames: int, method: str) -> dict:
 
 
 def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tuple[float, float]:
-    """Milliseconds from opening the address until all points are drawn, and from a click on a goal until the plan is."""
+    """Milliseconds from opening the address until all points are drawn, and from a click on a goal to its plan."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.add_init_script(ON_PAINT)
     page.goto(address)

@@ -1,15 +1,11 @@
-"""Claim: recordings become graph, map and planner in seconds on a GPU and in minutes on two CPU cores; every stage says
-its share.
+"""Claim: recordings become graph, map and planner in seconds on a GPU, in minutes on two CPU cores, stage by stage.
 
 Command: plan2vec bench fit        Cost: as the rows say: on two CPU cores a minute and a half each
 Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 vectors in 10 minutes on two cores
 
-`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo starts from `--preset quick`; its time
-is in the README).
-`vectors` 100,000 observations of 8 numbers from the world of many rooms (where the block is, and a code of the room),
-default settings.
-`total` seconds of everything but the simulation and the scorecard. `--sizes MAZE VECTORS` gives other numbers of
-frames; 0 leaves one out.
+`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo itself takes `--preset quick`: README).
+`vectors` 100,000 observations of 8 numbers from a world of many rooms (where the block is, a code of the room), too.
+`total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other numbers of frames; 0 leaves one out.
 """
 
 from collections.abc import Iterator

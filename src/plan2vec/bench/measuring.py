@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,16 +72,10 @@ class Benchmark:
     draw: Callable[[list[Row]], Figure]
 
 
-class Stopwatch:
-    """`seconds` of what happened inside a `with stopwatch(device) as watch:`."""
-
-    seconds: float = 0.0
-
-
 @contextmanager
-def stopwatch(device: torch.device) -> Iterator[Stopwatch]:
-    """Times a block; what a GPU was asked for inside counts until it is done."""
-    watch = Stopwatch()
+def stopwatch(device: torch.device) -> Iterator[SimpleNamespace]:
+    """Times a block, as `watch.seconds`; what a GPU was asked for inside counts until it is done."""
+    watch = SimpleNamespace(seconds=0.0)
     wait_for(device)
     began = time.perf_counter()
     yield watch
@@ -180,11 +175,11 @@ def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
     shown = [length for length in lengths if length]
     if shown and max(shown) > WIDE * min(shown):
         ax.set_xscale("log")
-    ax.set_yticks(range(len(groups)), [_bar_name(group[0]) for group in groups], fontsize=7)
+    ax.set_yticks(range(len(groups)), [_bar_name(**group[0]) for group in groups], fontsize=7)
     ax.set_xlabel(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
     return figure
 
 
-def _bar_name(row: Row) -> str:
-    size = f", {row['setting']['frames']:,} frames" if "frames" in row["setting"] else ""
-    return f"{row['method']}, {row['domain']}{size}, {row['setting']['machine']}"
+def _bar_name(method: str, domain: str, setting: dict[str, Any], **_: Any) -> str:
+    size = f", {setting['frames']:,} frames" if "frames" in setting else ""
+    return f"{method}, {domain}{size}, {setting['machine']}"

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.baselines import l2_distance
 from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.bench.measuring import Benchmark, Options, bar_figure, forget_peak, number_table, peak_memory, stopwatch
-from plan2vec.bench.peer_searches import METHODS as SEARCHES
-from plan2vec.bench.peer_searches import time_searches
 from plan2vec.bench.training_speed import PAIRS_PER_UPDATE, c_maze, fixed_view, train_pairs
 from plan2vec.config import Config
 from plan2vec.data import Sequences
@@ -39,11 +39,13 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
 from plan2vec.model import Learned
 from plan2vec.pipeline import learn
+from plan2vec.planner import Distance, make_plan
 from plan2vec.results.rows import Row
+from plan2vec.search.shortest_paths import path_length
 
 NUM_NEW = 1000  # frames from outside
-# packages that compile themselves when they are first called: not timed, and left out of smoke runs
-COMPILED = ("umap",)
+# packages that compile themselves when they are first called, with a few frames: not timed, and left out of smoke runs
+COMPILED, MOST_FIRST = ("umap",), 500
 NUM_NEIGHBORS = 50  # of UMAP: about the degree of our graph
 PAPERS_NETWORK = "maze-global"
 TIMES_OURS = 110  # the embedding stage's seconds, that one pair a sample may take
@@ -51,7 +53,10 @@ COLUMNS = (
     "fit_seconds", "times_ours", "memory_gb", "new_frames_ms", "success", "embedding_error", "reached", "ms_per_update"
 )
 SEARCH_COLUMNS = ("ms_per_plan", "length_ratio", "found")
+SEARCHES = ("scipy, Dijkstra", "networkx, Dijkstra both ways", "plan2vec, greedy", "plan2vec, A*")
+NUM_TASKS = 20
 Embed = Callable[[FrameTensors], np.ndarray]  # frames -> vectors whose l2 distance is D
+Planner = Callable[[int, int], list[int] | None]  # start, goal -> nodes
 Fitted = tuple[Embed, np.ndarray, str]  # also the vectors of the shared frames, and the method's settings in words
 
 
@@ -87,7 +92,7 @@ def run(options: Options) -> Iterator[list[Row]]:
     metric_seconds, graph = scene.seconds["local_metric"], scene.learned.graph.graph
     yield scene.rows("local metric (shared)", {"fit_seconds": metric_seconds}, metric_seconds)
     vectors, embed = scene.learned.vectors, partial(map_vectors, scene.learned.embedding)
-    numbers, distance = judged(scene, embed, vectors), l2_distance(torch.from_numpy(vectors))
+    numbers, distance = scored(scene, embed, vectors), l2_distance(torch.from_numpy(vectors))
     rng = rng_at(options.seed, Stream.PEER_WALKS)
     error: Any = map_numbers(graph, distance, rng, scene.sequences.num_frames)["embedding_error"]
     numbers = {"fit_seconds": scene.our_seconds} | numbers | {"embedding_error": error}
@@ -117,7 +122,7 @@ def learn_ours(options: Options) -> Scene:
     return Scene(options, config, sequences, new.frames, learned, seconds)
 
 
-def judged(scene: Scene, embed: Embed, vectors: np.ndarray) -> dict[str, Any]:
+def scored(scene: Scene, embed: Embed, vectors: np.ndarray) -> dict[str, Any]:
     """Peak memory so far, the time of new frames, and the success of walks on the shared graph."""
     memory = peak_memory()
     with stopwatch(scene.options.device) as watch:
@@ -133,40 +138,36 @@ def judged(scene: Scene, embed: Embed, vectors: np.ndarray) -> dict[str, Any]:
 
 
 def peer_rows(scene: Scene, method: str, package: str, fit: Callable[[Scene], Fitted]) -> list[Row]:
-    """One peer, timed and judged; where its package is missing a row says so."""
+    """One peer, timed and scored; where its package is missing a row says so."""
     if importlib.util.find_spec(package) is None:
         return scene.rows(method, {"fit_seconds": None}, 0.0, settings=f"not run: {package} is not installed")
     if package in COMPILED:  # compiles what is compiled
-        few = FrameTensors(scene.new_frames[:10], scene.options.device)
-        fit(replace(scene, sequences=first_frames(scene.sequences)))[0](few)
+        frames, sequence = scene.sequences.frames[:MOST_FIRST], scene.sequences.sequence[:MOST_FIRST]
+        embed, _, _ = fit(replace(scene, sequences=Sequences(frames, sequence)))
+        embed(FrameTensors(scene.new_frames[:10], scene.options.device))
     forget_peak()
     with stopwatch(scene.options.device) as watch:
         embed, vectors, settings = fit(scene)
     numbers = {"fit_seconds": watch.seconds, "times_ours": watch.seconds / scene.our_seconds}
-    return scene.rows(method, numbers | judged(scene, embed, vectors), watch.seconds, settings=settings)
-
-
-def first_frames(sequences: Sequences) -> Sequences:
-    few = slice(0, 10 * NUM_NEIGHBORS)
-    return Sequences(sequences.frames[few], sequences.sequence[few])
+    return scene.rows(method, numbers | scored(scene, embed, vectors), watch.seconds, settings=settings)
 
 
 def fit_isomap(scene: Scene) -> Fitted:
     from sklearn.manifold import Isomap
 
-    isomap = Isomap(n_neighbors=None, radius=scene.learned.graph.radius, n_components=scene.config.dim)
+    radius, dim = scene.learned.graph.radius, scene.config.dim
+    isomap = Isomap(n_neighbors=None, radius=radius, n_components=dim)
     vectors = isomap.fit_transform(scene.local(scene.images()))
-    embed = lambda images: isomap.transform(scene.local(images))  # noqa: E731
-    return embed, vectors, f"radius {scene.learned.graph.radius:.2f}, {scene.config.dim} dimensions"
+    return lambda images: isomap.transform(scene.local(images)), vectors, f"radius {radius:.2f}, {dim} dimensions"
 
 
 def fit_umap(scene: Scene) -> Fitted:
     from umap import UMAP
 
+    words = f"{NUM_NEIGHBORS} neighbours, {scene.config.dim} dimensions"
     umap = UMAP(n_neighbors=NUM_NEIGHBORS, n_components=scene.config.dim, random_state=scene.options.seed)
     vectors = umap.fit_transform(scene.local(scene.images()))
-    embed = lambda images: umap.transform(scene.local(images))  # noqa: E731
-    return embed, vectors, f"{NUM_NEIGHBORS} neighbours, {scene.config.dim} dimensions"
+    return lambda images: umap.transform(scene.local(images)), vectors, words
 
 
 def fit_vae(scene: Scene) -> Fitted:
@@ -193,6 +194,52 @@ def pair_rows(scene: Scene, error: float, network: str) -> list[Row]:
     words = (f"{PAIRS_PER_UPDATE} pairs an update, {made.num_updates} updates, limit_seconds {limit:g}, "
              "against the embedding stage")
     return scene.rows(f"one pair a sample, {network}", numbers, made.seconds, settings=words)
+
+
+# ---------------------------------------------------------------------------------------------------- searches
+
+
+def time_searches(graph: csr_array, distance: Distance, options: Options) -> dict[str, dict[str, Any]]:
+    """Of every method: milliseconds per plan, mean length over the shortest, share of tasks that it solves."""
+    rng = rng_at(options.seed, Stream.PEER_TASKS)
+    tasks = rng.integers(graph.shape[0], size=(options.choose(NUM_TASKS, 3), 2)).tolist()
+    shortest = {(start, goal): dijkstra(graph, indices=start)[goal] for start, goal in tasks}
+    shortest = {task: length for task, length in shortest.items() if 0 < length < np.inf}
+    answers = {}
+    for method, plan in planners(graph, distance).items():
+        with stopwatch(options.device) as watch:
+            found = [plan(start, goal) for start, goal in shortest]
+        plans = zip(found, shortest.values(), strict=True)
+        ratios = [path_length(graph, nodes) / length for nodes, length in plans if nodes is not None]
+        num_tasks = max(1, len(shortest))
+        mean = float(np.mean(ratios)) if ratios else None
+        milliseconds, share = 1e3 * watch.seconds / num_tasks, len(ratios) / num_tasks
+        answers[method] = {"ms_per_plan": milliseconds, "length_ratio": mean, "found": share}
+    return answers
+
+
+def planners(graph: csr_array, distance: Distance) -> dict[str, Planner]:
+    """networkx only where it is installed."""
+    known: dict[str, Planner] = {
+        SEARCHES[0]: lambda start, goal: scipy_path(graph, start, goal),
+        SEARCHES[2]: lambda start, goal: make_plan(graph, distance, start, goal, "greedy").nodes,
+        SEARCHES[3]: lambda start, goal: make_plan(graph, distance, start, goal, "astar").nodes,
+    }
+    if importlib.util.find_spec("networkx") is not None:
+        import networkx
+
+        copied = networkx.from_scipy_sparse_array(graph, create_using=networkx.DiGraph)
+        known[SEARCHES[1]] = lambda start, goal: networkx.bidirectional_dijkstra(copied, start, goal)[1]
+    return known
+
+
+def scipy_path(graph: csr_array, start: int, goal: int) -> list[int]:
+    """The nodes of the shortest path, from scipy's tree of all of them."""
+    before = dijkstra(graph, indices=start, return_predecessors=True)[1]
+    nodes = [goal]
+    while before[nodes[-1]] >= 0:
+        nodes.append(int(before[nodes[-1]]))
+    return nodes[::-1]
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes docs/performance.md from them."""
+"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes docs/performance.md."""
 
 import inspect
 import sys
@@ -19,9 +19,10 @@ DOCS = Path(__file__).parents[3] / "docs"
 PREFIX = "bench-"  # of files of rows and pictures
 HEAD = """# Speed and scale
 
-Every number and figure below is made from the rows in [results/](results) by `plan2vec bench all --draw-only --write-docs`; nothing is
-typed. A benchmark is run by its command, on a machine that does nothing else; `--write-docs` joins its rows to the committed ones, where
-rows of several machines stand side by side. `--device cpu` measures the CPU of a machine with a GPU.
+Every number and figure below is made from the rows in [results/](results) by `plan2vec bench all --draw-only
+--write-docs`; nothing is typed. A benchmark is run by its command, on a machine that does nothing else; `--write-docs`
+joins its rows to the committed ones, where rows of several machines stand side by side. `--device cpu` measures the CPU
+of a machine with a GPU.
 """
 
 
@@ -45,7 +46,7 @@ class Request:
 def run_speed(request: Request, known: dict[str, Benchmark]) -> dict[str, Any]:
     """Run (or only draw) a benchmark, or all; gives the folder, the tables and the rows."""
     if request.smoke and request.write_docs:
-        raise ValueError("--smoke results are no results: they cannot go into the documentation; leave out --write-docs")
+        raise ValueError("--smoke results are no results and cannot go into the documentation; leave out --write-docs")
     if request.sizes and request.name == "all":
         raise ValueError("--sizes are for one benchmark, but came with `bench all`; name it")
     chosen = [known[name] for name in (known if request.name == "all" else [request.name])]

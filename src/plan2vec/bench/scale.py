@@ -1,5 +1,4 @@
-"""Claim: the time of a fit grows no faster than the number of frames, up to a million on one GPU, and the map stays
-right.
+"""Claim: the time of a fit grows no faster than its frames, up to a million on one GPU, and the map stays right.
 
 Command: plan2vec bench scale        Cost: 10 minutes on an H200; too much for two CPU cores
 Expected: 1,000,000 frames of 64 x 64 on one H200 in 5 minutes or less, memory_gb 16 or less, spearman_true and
@@ -8,12 +7,12 @@ success_graph 0.95 or more; exponent of time in frames 1.15 or less from 10,000 
 One world of 4 x 4 rooms of 20 x 20 steps (plan2vec/domains/rooms.py), recorded for longer and longer: 1.6 frames a
 square step at 10,000 and 156 at 1,000,000. Frames are written to a file as they are drawn and memory-mapped. Settings
 are the defaults, but for the encoder (medium), the closures (within 1.6 steps, up to 80 hubs a frame, so that a walk
-has long hops to choose from however dense the recording is; tested by two common neighbours within 1.1 steps, in the rows below still within 1, which
-regions that the metric half confuses seldom have), the map (64 dimensions, squared head, Huber's loss: many rooms are
-many loops, as streets are; slope 1) and the updates, of which this world asks for 24,000 however few frames there are;
-they stand in the rows. So the small sizes spend most of their time on the world, not on their frames, and the exponent
-is far below 1; that of the graph stage alone stands beside it. 10,000 frames are few for so large a world: fewer walks
-arrive.
+has long hops to choose from however dense the recording is; tested by two common neighbours within 1.1 steps, in the
+rows below still within 1, which regions that the metric half confuses seldom have), the map (64 dimensions, squared
+head, Huber's loss: many rooms are many loops, as streets are; slope 1) and the updates, of which this world asks for
+24,000 however few frames there are; they stand in the rows. So the small sizes spend most of their time on the world,
+not on their frames, and the exponent is far below 1; that of the graph stage alone stands beside it. 10,000 frames are
+few for so large a world: fewer walks arrive.
 
 A harder task failed before: worlds that grow with the recording, at the same density. 1,000,000 frames of 20 x 20 rooms
 of 10 x 10 steps gave the right graph and walks that got stuck, success_graph 0.245 (commit 4eb74d4, 242 s,

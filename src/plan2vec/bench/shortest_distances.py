@@ -1,5 +1,4 @@
-"""Claim: shortest distances from many sources are free on a GPU: 50 times scipy and more, at a good part of the
-memory's speed.
+"""Claim: shortest distances from many sources are free on a GPU: 50 times scipy or more, a good part of memory speed.
 
 Command: plan2vec bench shortest-distances        Cost: minutes: scipy takes 30 ms a source at 100,000 nodes
 Expected: on a GPU times_scipy 50 or more at 10,000 and at 100,000 nodes; largest_difference below 0.001 steps

@@ -1,4 +1,4 @@
-"""Benchmarks of what the networks cost: frames to vectors, an update of each stage, and the paper's way to train the map."""
+"""Benchmarks of the networks: frames to vectors, an update of each stage, and the paper's way to train the map."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -41,12 +41,10 @@ NUM_CHECKED = 32  # sources, and frames from each, that it is measured on
 
 
 def time_encoding(options: Options) -> Iterator[list[Row]]:
-    """Claim: turning frames into vectors costs what the network's forward pass costs; reading and converting frames
-    hides behind it.
+    """Claim: turning frames into vectors costs what the network's forward pass costs; reading and converting hides in it.
 
     Command: plan2vec bench encode        Cost: seconds
-    Expected: share_of_bare (frames a second of `encode` over those of the bare forward pass on images that lie ready)
-    0.8 or more
+    Expected: share_of_bare (frames per second of `encode` over those of the bare forward pass) 0.8 or more
 
     What a fit calls is `encode`: uint8 frames in, float32 vectors out, in order. Bare: the same network, in the same
     batches of 1,024, on float images that are on the device already.
@@ -70,8 +68,7 @@ def forward(encoder: nn.Module, batches: list[Tensor]) -> None:
 
 
 def time_metric_updates(options: Options) -> Iterator[list[Row]]:
-    """Claim: an update of the local metric takes little more than the bare network's forward and backward pass at the
-    same batch.
+    """Claim: an update of the local metric takes little more than the bare network, forward and backward, at the same batch.
 
     Command: plan2vec bench local-metric        Cost: a minute on two CPU cores, seconds on a GPU
     Expected: ratio at most 1.3 on a GPU
@@ -86,7 +83,8 @@ def time_metric_updates(options: Options) -> Iterator[list[Row]]:
 
     def make_updates(num_updates: int) -> int:
         stage = replace(config.local_metric, num_updates=num_updates)
-        train_local_metric(sequences, replace(config, local_metric=stage), FrameTensors(sequences.frames, options.device))
+        images = FrameTensors(sequences.frames, options.device)
+        train_local_metric(sequences, replace(config, local_metric=stage), images)
         return num_updates + last_updates(stage).num_updates
 
     network = make_encoder(config.encoder, sequences.frames, config.local_metric.dim)
@@ -94,8 +92,7 @@ def time_metric_updates(options: Options) -> Iterator[list[Row]]:
 
 
 def time_map_updates(options: Options) -> Iterator[list[Row]]:
-    """Claim: an update of the embedding takes little more than the bare network's forward and backward pass at the same
-    batch.
+    """Claim: an update of the embedding takes little more than the bare network, forward and backward, at the same batch.
 
     Command: plan2vec bench embedding        Cost: a minute on two CPU cores, seconds on a GPU
     Expected: ratio at most 1.3 on a GPU
@@ -274,9 +271,7 @@ def train_pairs(
     return measured[-1]
 
 
-def error_meter(
-    options: Options, embedding: Embedding, images: FrameTensors, graph: csr_array
-) -> Callable[[], float]:
+def error_meter(options: Options, embedding: Embedding, images: FrameTensors, graph: csr_array) -> Callable[[], float]:
     """Measures the mean relative error, on the same pairs every time."""
     rng = rng_at(options.seed, Stream.PEER_CHECK)
     sources = rng.choice(len(images), min(NUM_CHECKED, len(images)), replace=False)

@@ -10,8 +10,8 @@ from plan2vec.results.rows import Stamp
 
 def commit() -> str:
     """The commit the program stands at; "unknown" outside a checkout."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent).stdout.strip() or "unknown"
+    command, here = ["git", "rev-parse", "--short", "HEAD"], Path(__file__).parent
+    return subprocess.run(command, capture_output=True, text=True, cwd=here).stdout.strip() or "unknown"
 
 
 def machine_name(device: torch.device) -> str:
