@@ -3,9 +3,9 @@
 Command: plan2vec bench fit        Cost: as the rows say: on two CPU cores a minute and a half each
 Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 vectors in 10 minutes on two cores
 
-`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo itself takes `--preset quick`: README).
+`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo takes `--preset quick`: README).
 `vectors` 100,000 observations of 8 numbers from a world of many rooms (where the block is, a code of the room), too.
-`total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other numbers of frames; 0 leaves one out.
+`total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other frame counts; 0 leaves one out.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Claim: plans cost well under 1 ms per hop; for thousands of pairs at once two CPU cores hop over 20,000 times a second.
+"""Claim: plans cost well under 1 ms per hop; for thousands of pairs at once two CPU cores hop 20,000 times a second.
 
 Command: plan2vec bench plan        Cost: a minute on two CPU cores
 Expected: greedy hops_per_second 20,000 or more, ms_per_hop below 1, at 100,000 frames

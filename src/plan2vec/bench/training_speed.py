@@ -41,7 +41,7 @@ NUM_CHECKED = 32  # sources, and frames from each, that it is measured on
 
 
 def time_encoding(options: Options) -> Iterator[list[Row]]:
-    """Claim: turning frames into vectors costs what the network's forward pass costs; reading and converting hides in it.
+    """Claim: turning frames into vectors costs what the network's forward pass costs; reading hides behind it.
 
     Command: plan2vec bench encode        Cost: seconds
     Expected: share_of_bare (frames per second of `encode` over those of the bare forward pass) 0.8 or more
@@ -68,7 +68,7 @@ def forward(encoder: nn.Module, batches: list[Tensor]) -> None:
 
 
 def time_metric_updates(options: Options) -> Iterator[list[Row]]:
-    """Claim: an update of the local metric takes little more than the bare network, forward and backward, at the same batch.
+    """Claim: an update of the local metric takes little more than the bare network, forth and back, at the same batch.
 
     Command: plan2vec bench local-metric        Cost: a minute on two CPU cores, seconds on a GPU
     Expected: ratio at most 1.3 on a GPU
@@ -92,7 +92,7 @@ def time_metric_updates(options: Options) -> Iterator[list[Row]]:
 
 
 def time_map_updates(options: Options) -> Iterator[list[Row]]:
-    """Claim: an update of the embedding takes little more than the bare network, forward and backward, at the same batch.
+    """Claim: an update of the embedding takes little more than the bare network, forth and back, at the same batch.
 
     Command: plan2vec bench embedding        Cost: a minute on two CPU cores, seconds on a GPU
     Expected: ratio at most 1.3 on a GPU
