@@ -36,9 +36,7 @@ from plan2vec.results.stamp import stamp_of
 from plan2vec.search.shortest_paths import distances_from
 
 SHOWN = ("success", "success_memory", "success_graph", "embedding_error", "path_ratio")
-OF_GRAPH = (
-    "num_frames", "num_edges", "num_components", "largest_component_share", "loop_closures", "false_edge_share"
-)
+OF_GRAPH = ("num_frames", "num_edges", "num_components", "largest_component_share", "loop_closures", "false_edge_share")
 IN_TABLE = {"success": "success", "success_memory": "with a visited set", "touched_per_step": "nodes touched a step"}
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000

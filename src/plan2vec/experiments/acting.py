@@ -24,9 +24,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, Guidance, Places, train_controller
+from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
 from plan2vec.domains import maze
-from plan2vec.baselines.registry import Map
 from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at

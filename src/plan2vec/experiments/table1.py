@@ -30,9 +30,9 @@ from matplotlib.figure import Figure
 
 from plan2vec.baselines import Judge
 from plan2vec.baselines.isomap import fit_isomap
+from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.config import Config, preset
 from plan2vec.evaluation import straight_line
-from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.experiments.maze_scene import MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
