@@ -28,6 +28,15 @@ class Stream(IntEnum):
     PICTURES = 40
     EXPLORER = 41
     RELABEL = 80
+    # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and an agent's
+    # scales, VAE with its updates, the PEER_ ones with experiments on OGBench's data and on robots.
+    CONTRASTIVE = 30
+    VAE = 31
+    DQN = 32
+    PEER_PAIRS = 90
+    PEER_CHECK = 91
+    PEER_WALKS = 92
+    PEER_TASKS = 93
 
 
 def rng_at(*numbers: int) -> np.random.Generator:
