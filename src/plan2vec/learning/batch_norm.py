@@ -1,6 +1,6 @@
-"""Batch normalization whose batch is that of all processes, so that N of them train a network as one does.
+"""Batch normalization over the batches of all processes, so that N of them train the paper's networks as one does.
 
-The networks of the paper have such layers. Torch's own version (SyncBatchNorm) works on GPUs only.
+Torch's own version (SyncBatchNorm) works on GPUs only.
 """
 
 import torch
@@ -11,13 +11,13 @@ from plan2vec.learning import processes
 
 
 class SharedBatchNorm(_BatchNorm):
-    """[b, channels, ...] -> the same shape; in training mean and variance are taken over the shares of all processes.
-    """
+    """[b, channels, ...] -> the same shape; in training mean and variance are those of all processes' shares."""
 
     def __init__(self, layer: _BatchNorm):
         super().__init__(layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats)
         self.weight, self.bias = layer.weight, layer.bias
-        self.running_mean, self.running_var, self.num_batches_tracked = layer.running_mean, layer.running_var, layer.num_batches_tracked
+        self.running_mean, self.running_var = layer.running_mean, layer.running_var
+        self.num_batches_tracked = layer.num_batches_tracked
         self.train(layer.training)
 
     def _check_input_dim(self, input: Tensor) -> None:

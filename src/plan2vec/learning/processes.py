@@ -1,15 +1,13 @@
 """Several processes that fit one map, on one machine or many: `torchrun --nproc-per-node N -m plan2vec fit ...`.
 
-All of them run the same program in step (`together`). Work that can be cut is shared, and every process has the whole
-answer:
+All run the same program in step (`together`). They share what can be cut, and each has the whole answer:
 
     in_shares       a tensor with gradients: the encodings of an update
     concatenated    an array: tiles of neighbours, sources of shortest distances, batches of frames
-    first_does      what must happen once, such as writing a file; the others wait for the first one's answer, or its error
+    first_does      what must happen once, such as writing a file; the others wait for the answer, or the error
     spread          pieces that the first hands out while the others wait: pictures to decode
 
-Alone, which is the default, all of this is a plain call. Inside `first_does` a process is alone too: nothing there
-waits for others.
+Alone, which is the default, all of this is a plain call. Inside `first_does` the first process is alone too.
 """
 
 import os
@@ -76,9 +74,7 @@ def num_here() -> int:
 
 @contextmanager
 def together(device: str) -> Iterator[None]:
-    """Work in step with the processes that were started with this one. Of an error that ends them all one tells the
-    user.
-    """
+    """Work in step with the processes that were started with this one. If an error ends them all, one tells the user."""
     if asked_size() == 1:
         yield
         return
@@ -116,14 +112,11 @@ def _leave(world: World) -> bool:
 
 
 def _join(device: str) -> World:
-    """The world of the environment variables that torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
-    MASTER_PORT.
-    """
+    """The world of torchrun's environment variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT."""
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
-        raise ValueError(
-            f"WORLD_SIZE is {asked_size()} but {', '.join(missing)} not set; start with torchrun, or unset WORLD_SIZE"
-        )
+        raise ValueError(f"WORLD_SIZE is {asked_size()} but {', '.join(missing)} not set; "
+                         "start with torchrun, or unset WORLD_SIZE")
     if device == "mps":
         refuse("several processes need --device cpu or cuda, but it is mps")
     on_gpu = device != "cpu" and torch.cuda.is_available()
@@ -134,13 +127,11 @@ def _join(device: str) -> World:
         torch.cuda.set_device(_environment("LOCAL_RANK", 0))
     try:
         store, rank, number = next(iter(dist.rendezvous("env://", timeout=START)))
-        dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=PATIENCE, store=store, rank=rank, world_size=number
-        )
+        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+        dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=number)
     except RuntimeError as error:
-        raise ValueError(
-            f"the {asked_size()} processes of this run do not find each other ({_first_sentence(error)})"
-        ) from None
+        raise ValueError(f"the {asked_size()} processes of this run do not find each other "
+                         f"({_first_sentence(error)})") from None
     return World(rank, number, store)
 
 
@@ -154,9 +145,8 @@ def refuse(text: str) -> NoReturn:
 def _environment(name: str, default: int) -> int:
     text = os.environ.get(name, str(default))
     if not text.isascii() or not text.isdigit():
-        raise ValueError(
-            f"the environment variable {name} must be a whole number, but is {text!r}; start with torchrun, or unset it"
-        )
+        raise ValueError(f"the environment variable {name} must be a whole number, but is {text!r}; "
+                         "start with torchrun, or unset it")
     return int(text)
 
 
@@ -170,9 +160,8 @@ def _in_step() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise ValueError(
-            f"another process of this run has ended or is silent ({_first_sentence(error)}); the same command continues where it was"
-        ) from None
+        raise ValueError(f"another process of this run has ended or is silent ({_first_sentence(error)}); "
+                         "the same command continues where it was") from None
 
 
 # ---------------------------------------------------------------------------------------------------- done once
@@ -223,9 +212,7 @@ def num_helpers() -> int:
 
 
 def spread(function: Callable[[list[A]], list[B]], items: list[A]) -> list[B]:
-    """function(items), each process doing a part of the items; a function that can be pickled, asked for inside
-    `first_does`.
-    """
+    """function(items), which can be pickled, each process doing a part of the items; asked for inside `first_does`."""
     helpers = _world.get().helpers
     if helpers is None:
         return function(items)
@@ -254,9 +241,7 @@ def _do_share(world: World, function: Callable[[list[A]], list[B]], items: list[
 
 
 def concatenated(items: Sequence[A], compute: Callable[[A], np.ndarray]) -> np.ndarray:
-    """np.concatenate of compute(item) for all items, each process computing its share; the same bytes in any number of
-    processes.
-    """
+    """np.concatenate of compute(item) for all items, each process computing its share: the same bytes for any number."""
     mine = [compute(item) for item in items[_world.get().share(len(items))]]
     if size() == 1:
         return np.concatenate(mine)
@@ -285,8 +270,7 @@ def _broadcast_rows(rows: np.ndarray, mine: np.ndarray | None, rank: int) -> Non
 class _Whole(torch.autograd.Function):
     """[share, ...] -> [num, ...]: the rows of all processes.
 
-    Every process goes on to compute the same loss from them, so the gradient of a share is known where the share is. It
-    is counted
+    Every process computes the same loss from them, so the gradient of a share is known where the share is. It counts
     `size` times because gradients of parameters are then averaged over the processes.
     """
 
@@ -303,9 +287,7 @@ class _Whole(torch.autograd.Function):
 
 
 def in_shares(num: int, compute: Callable[[slice], Tensor]) -> Tensor:
-    """[num, ...] compute(slice(0, num)), each process computing a part of the rows; gradients as if one had computed
-    all.
-    """
+    """[num, ...] compute(slice(0, num)), each process computing some rows; gradients as if one had computed all."""
     if size() == 1 or num < size():
         return compute(slice(0, num))
     return _Whole.apply(compute(_world.get().share(num)), num)

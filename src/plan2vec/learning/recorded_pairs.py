@@ -1,4 +1,4 @@
-"""Pairs of frames that a local metric learns from: recorded close in time, or not. Positions are never asked."""
+"""Pairs of frames for the local metric to learn from: recorded close in time, or not. Positions are never asked."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ def recorded_pairs(recorded: Sequences, usable: np.ndarray, max_gap: int) -> Pai
 
 
 def draw_neighbors(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """(first, gap): frame numbers whose partner is `gap` frames later, every gap alike."""
+    """(first, gap): frame numbers whose partner is `gap` frames later; every gap is equally likely."""
     gaps = [gap for gap, first in enumerate(pairs.first, 1) if len(first)]
     gap = rng.choice(gaps, num)
     first = np.empty(num, np.int64)
@@ -58,9 +58,7 @@ def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def spaced_times(pairs: Pairs) -> np.ndarray:
-    """(n,) frame numbers with a pause between sequences: two frames are far (`is_far`) if these differ by more than 2 x
-    max_gap.
-    """
+    """(n,) frame numbers with pauses between sequences: far frames (`is_far`) differ by more than 2 x max_gap."""
     begins = np.diff(pairs.sequence, prepend=pairs.sequence[:1]) != 0
     return np.arange(len(begins)) + 2 * pairs.max_gap * np.cumsum(begins)
 
