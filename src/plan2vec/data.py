@@ -296,34 +296,26 @@ def _check(sequences: Sequences) -> None:
         raise ValueError(f"{source}: a recording needs at least 2 frames, but has {n}")
     if min(frames.shape) < 1:
         raise ValueError(f"{source}: frames have an empty axis: shape {frames.shape}")
-    _check_lengths(sequences, n)
-    _check_labels(sequences.sequence, source)
-    _check_values(sequences)
-    if all((frames[part] == frames[0]).all() for part in chunks(frames, n)):
-        raise ValueError(f"{source}: all {n} frames are equal, so there is nothing to learn; check the recording")
-
-
-def _check_lengths(sequences: Sequences, n: int) -> None:
     for name in ("sequence", "position", "action", "step_length", "time"):
         value = getattr(sequences, name)
         if value is None:
             continue
         if np.ndim(value) < 1 or len(value) != n:
             num_entries = len(value) if np.ndim(value) else 0
-            raise ValueError(f"{sequences.source}: {name} has {num_entries} entries for {n} frames; give one a frame")
+            raise ValueError(f"{source}: {name} has {num_entries} entries for {n} frames; give one a frame")
         expected, words = (2, f"({n}, k)") if name in ("position", "action") else (1, f"({n},)")
         if np.ndim(value) != expected:
-            raise ValueError(f"{sequences.source}: {name} must have shape {words}, but has shape {np.shape(value)}")
-
-
-def _check_labels(sequence: np.ndarray, source: str) -> None:
-    starts = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
-    if len(np.unique(sequence[starts])) != len(starts):
+            raise ValueError(f"{source}: {name} must have shape {words}, but has shape {np.shape(value)}")
+    labels = sequences.sequence[np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))]
+    if len(np.unique(labels)) != len(labels):
         raise ValueError(f"{source}: frames of one sequence must be contiguous, but a label of `sequence` comes back "
                          "after another one; sort by sequence")
-    if not len(transitions(sequence)):
+    if not len(transitions(sequences.sequence)):
         raise ValueError(f"{source}: every sequence has length 1, so no step was recorded; frames of one recording "
                          "must share one label in `sequence`")
+    _check_values(sequences)
+    if all((frames[part] == frames[0]).all() for part in chunks(frames, n)):
+        raise ValueError(f"{source}: all {n} frames are equal, so there is nothing to learn; check the recording")
 
 
 def _check_values(sequences: Sequences) -> None:

@@ -125,18 +125,13 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     length, onward = distances_from(backward, drawn, choose_workers(graph, num_goals), predecessors=True)
     goal = np.arange(num) % num_goals
     starts = rng.choice(frames, num)
-    hops = np.where(np.isfinite(length[goal, starts]), count_hops(onward, goal, starts), np.inf)
-    return Episodes(starts, drawn[goal], length[goal, starts], hops.astype(np.float32))
-
-
-def count_hops(onward: np.ndarray, goal: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(m,) hops from each start if row `goal` of onward (k, n) names the next node, negative at the end."""
-    hops, walking, node = np.zeros(len(starts), np.int64), np.arange(len(starts)), starts
-    while len(walking):
+    hops, walking, node = np.zeros(num, np.int64), np.arange(num), starts
+    while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
         node = onward[goal[walking], node]
         walking, node = walking[node >= 0], node[node >= 0]
         hops[walking] += 1
-    return hops
+    hops = np.where(np.isfinite(length[goal, starts]), hops, np.inf)
+    return Episodes(starts, drawn[goal], length[goal, starts], hops.astype(np.float32))
 
 
 def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
@@ -158,20 +153,24 @@ def plan_numbers(graph: csr_array, distance: Distance, episodes: Episodes, rule:
 
 
 def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, object]:
-    """Of a few plans: path_ratio over those that arrive; costs per hop of the shortest path."""
-    chosen = costed(episodes)
-    starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen]
-    plans = cost_plans(graph, distance, starts, goals)
+    """Of the first episodes with a path of some length: path_ratio of greedy plans that arrive; costs per hop.
 
-    def per_hop(count: Callable[[Plan], int]) -> dict[str, float | None]:
-        """By method: nodes over hops of the *shortest* path, failures included."""
-        counts = {method: np.sum([count(plan) for plan in some]) for method, some in plans.items()}
-        return {method: float(number / hops.sum()) if len(hops) else None for method, number in counts.items()}
-
+    A cost per hop is nodes over hops of the *shortest* path, failures included.
+    """
+    chosen = np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
+    starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen].sum()
+    lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
+    tasks = zip(starts.tolist(), goals.tolist(), lengths, strict=True)
+    plans = {"dijkstra": [dijkstra_cost(graph, *task) for task in tasks]}
+    plans |= {method: make_plans(graph, distance, starts, goals, method) for method in ("astar", "greedy")}
+    pairs = zip(plans["greedy"], episodes.length[chosen], strict=True)
+    ratios = [plan.length / shortest for plan, shortest in pairs if plan.length is not None and shortest > 0]
+    touched = {method: np.sum([plan.num_touched for plan in some]) for method, some in plans.items()}
+    expanded = {method: np.sum([plan.num_expanded for plan in some]) for method, some in plans.items()}
     return {
-        "path_ratio": path_ratio(plans["greedy"], episodes.length[chosen]),
-        "touched_per_step": per_hop(lambda plan: plan.num_touched),
-        "expanded_per_step": per_hop(lambda plan: plan.num_expanded),
+        "path_ratio": float(np.mean(ratios)) if ratios else None,
+        "touched_per_step": {method: float(num / hops) if hops else None for method, num in touched.items()},
+        "expanded_per_step": {method: float(num / hops) if hops else None for method, num in expanded.items()},
     }
 
 
@@ -183,21 +182,6 @@ def is_neighbor(graph: csr_array, nodes: np.ndarray, goals: np.ndarray) -> np.nd
     return hit | (nodes == goals)
 
 
-def costed(episodes: Episodes) -> np.ndarray:
-    """The first few episodes that have a path of some length: their plans are made one by one and counted."""
-    return np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
-
-
-def cost_plans(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray) -> dict[str, list[Plan]]:
-    lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
-    tasks = zip(starts.tolist(), goals.tolist(), lengths, strict=True)
-    return {
-        "dijkstra": [dijkstra_cost(graph, *task) for task in tasks],
-        "astar": make_plans(graph, distance, starts, goals, "astar"),
-        "greedy": make_plans(graph, distance, starts, goals, "greedy"),
-    }
-
-
 def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | None = None) -> Plan:
     """What Dijkstra would expand and touch, from all distances (n,): in pure Python the search itself takes seconds."""
     length = distances_from(graph, np.array([start]))[0] if length is None else length
@@ -205,13 +189,6 @@ def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | 
     is_touched = np.zeros(graph.shape[0], bool)
     is_touched[graph.indices[np.repeat(expanded, np.diff(graph.indptr))]] = True
     return Plan(start, goal, "dijkstra", None, float(length[goal]), int(expanded.sum()), int(is_touched.sum()))
-
-
-def path_ratio(plans: list[Plan], shortest: np.ndarray) -> float | None:
-    """Mean length of greedy plans over the shortest, where greedy arrives."""
-    pairs = zip(plans, shortest, strict=True)
-    ratios = [plan.length / exact for plan, exact in pairs if plan.length is not None and exact > 0]
-    return float(np.mean(ratios)) if ratios else None
 
 
 def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: Truth, episodes: Episodes,

@@ -120,9 +120,8 @@ def _walk_all(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
     for which, (nodes, length) in enumerate(_paths(graph, trace)):
         answers = frozenset(np.flatnonzero(touched[which]).tolist())
         reason = f"{reasons[which]}; try lookahead, astar or dijkstra" if reasons[which] else ""
-        found = (None, None) if reason else (nodes, length)
-        plans.append(Plan(int(starts[which]), int(goals[which]), method, *found, int(num_expanded[which]), len(answers),
-                          reason, answers))
+        plans.append(Plan(int(starts[which]), int(goals[which]), method, None if reason else nodes,
+                          None if reason else length, int(num_expanded[which]), len(answers), reason, answers))
     return plans
 
 
@@ -143,13 +142,18 @@ def _nearest(around: Balls, goals: np.ndarray, distance: Distance, allowed: np.n
     owner, nodes = around.owner[index], around.nodes[index]
     score = distance(nodes, goals[owner]).astype(np.float64)
     score[nodes == goals[owner]] = -1.0
-    best = np.full(len(goals), -1)
-    if len(index):
-        is_first = np.ones(len(owner), bool)
-        is_first[1:] = owner[1:] != owner[:-1]
+    best = _least_of_each(owner, score, len(goals))
+    return np.where(best >= 0, index[best], -1) if len(index) else best
+
+
+def _least_of_each(owner: np.ndarray, score: np.ndarray, num: int) -> np.ndarray:
+    """(num,) index of each owner's first least score; -1 where it has none. `owner` is ascending."""
+    best = np.full(num, -1)
+    if len(owner):
+        is_first = np.diff(owner, prepend=-1) != 0
         least = np.minimum.reduceat(score, np.flatnonzero(is_first))
-        winners = index[score == least[np.cumsum(is_first) - 1]][::-1]
-        best[around.owner[winners]] = winners  # reversed, so that the first of equals stays
+        winners = np.flatnonzero(score == least[np.cumsum(is_first) - 1])[::-1]
+        best[owner[winners]] = winners  # reversed, so that the first of equals stays
     return best
 
 
@@ -176,9 +180,7 @@ def walk_many(
     for hop in range(1, len(trace)):
         if not len(walking):
             break
-        here = trace[hop - 1, walking]
-        allowed = _unvisited(graph, trace[:hop, walking]) if memory else None
-        following = _next_nodes(graph, distance, here, goals[walking], epsilon, allowed, rng)
+        following = _next_nodes(graph, distance, trace[:hop, walking], goals[walking], epsilon, memory, rng)
         trace[hop, walking] = following
         walking = walking[following >= 0]
         arrived[walking] = has_arrived(trace[hop, walking], goals[walking])
@@ -186,27 +188,18 @@ def walk_many(
     return Walks(trace, arrived)
 
 
-def _next_nodes(graph: csr_array, distance: Distance, here: np.ndarray, goals: np.ndarray, epsilon: float,
-                allowed: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-    """(m,) the greedy (or random) neighbour of each node; -1 where there is none."""
+def _next_nodes(graph: csr_array, distance: Distance, trace: np.ndarray, goals: np.ndarray, epsilon: float,
+                memory: bool, rng: np.random.Generator) -> np.ndarray:
+    """(m,) the greedy (or random) neighbour of the last node of each walk's trace (hops, m); -1 where there is none."""
+    here = trace[-1]
     owner, neighbor = neighbor_lists(graph, here)
     score = distance(neighbor, goals[owner]).astype(np.float64)
     score[neighbor == goals[owner]] = -1.0  # the goal itself is recognized
     random = rng.random(len(here)) < epsilon
     score[random[owner]] = rng.random(np.count_nonzero(random[owner]))
-    if allowed is not None:
-        score[~allowed] = np.inf
-    least = np.full(len(here), np.inf)
-    np.minimum.at(least, owner, score)
-    best = np.flatnonzero((score == least[owner]) & (score < np.inf))[::-1]
-    following = np.full(len(here), -1)
-    following[owner[best]] = neighbor[best]  # reversed, so that the first of equals stays
-    return following
-
-
-def _unvisited(graph: csr_array, trace: np.ndarray) -> np.ndarray:
-    """(number of neighbours,) bool: the neighbour does not stand in its walk's trace (hops, m)."""
-    owner, neighbor = neighbor_lists(graph, trace[-1])
-    n = graph.shape[0]
-    visited = (trace + np.arange(trace.shape[1]) * n).ravel()
-    return ~np.isin(owner * n + neighbor, visited)
+    if memory:
+        n = graph.shape[0]
+        score[np.isin(owner * n + neighbor, trace + np.arange(len(here)) * n)] = np.inf
+    best = _least_of_each(owner, score, len(here))
+    best[best >= 0] = np.where(score[best[best >= 0]] < np.inf, best[best >= 0], -1)
+    return np.where(best >= 0, neighbor[best], -1) if len(neighbor) else best

@@ -46,16 +46,18 @@ class Adam:
 
     def set_rate(self, rate: float) -> None:
         for group in self.inner.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+            group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
 
     def state(self) -> State:
         """What Adam remembers of every parameter that it has moved, in the parameter's shape."""
         known = {number: [self.inner.state[part] for part in parts] for number, parts in enumerate(self.pieces)}
-        return {number: {name: _joined([part[name] for part in parts], self.parameters[number]) for name in parts[0]}
+        return {number: {name: self._joined(number, [part[name] for part in parts]) for name in parts[0]}
                 for number, parts in known.items() if parts[0]}
+
+    def _joined(self, number: int, parts: list[Tensor]) -> Tensor:
+        """One value of all parts in the parameter's shape; the number of steps is the same in all."""
+        whole = self.parameters[number]
+        return torch.cat([part.reshape(-1) for part in parts]).view_as(whole) if parts[0].ndim else parts[0]
 
     def load_state(self, state: State) -> None:
         cut = [self._cut_state(state.get(number, {}), len(parts)) for number, parts in enumerate(self.pieces)]
@@ -67,8 +69,3 @@ class Adam:
         cut = {name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num
                for name, value in remembered.items()}
         return [{name: parts[i].clone() for name, parts in cut.items()} for i in range(num)]
-
-
-def _joined(parts: list[Tensor], parameter: Tensor) -> Tensor:
-    """One value of all parts in the parameter's shape; the number of steps is the same in all."""
-    return torch.cat([part.reshape(-1) for part in parts]).view_as(parameter) if parts[0].ndim else parts[0]

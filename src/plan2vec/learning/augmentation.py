@@ -45,17 +45,11 @@ def augment(images: Tensor, config: Augmentation, changes: tuple[Array, ...], pa
     if config.brightness:
         gain, rise = next(waiting)[:, :, None, None, None].unbind(1)
         images = (images * (1 + gain) + rise).clamp(0, 1)
-    if config.shift:
-        images = _shifted(images, next(waiting))
+    if config.shift:  # by [b, 2] rows and columns; what comes in repeats the edge
+        moves, which = next(waiting), torch.arange(len(images), device=images.device)[:, None, None]
+        rows, columns = ((torch.arange(size, device=images.device) + moves[:, axis, None]).clamp(0, size - 1)
+                         for axis, size in enumerate(images.shape[2:]))
+        images = images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
     if config.noise:
         images = images + config.noise * next(waiting)
     return images
-
-
-def _shifted(images: Tensor, moves: Tensor) -> Tensor:
-    """Images [b, c, h, w] moved by [b, 2] rows and columns; what is moved in repeats the edge."""
-    height, width = images.shape[2:]
-    rows, columns = ((torch.arange(size, device=images.device) + moves[:, axis, None]).clamp(0, size - 1)
-                     for axis, size in enumerate((height, width)))
-    which = torch.arange(len(images), device=images.device)[:, None, None]
-    return images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

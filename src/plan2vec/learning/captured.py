@@ -39,11 +39,9 @@ class CapturedUpdate:
     """Makes updates of the parameters that an optimizer holds: three eagerly, then by replaying a CUDA graph."""
 
     def __init__(self, step: Step, optimizer: Adam):
-        self.step, self.optimizer = step, optimizer
+        self.step, self.optimizer, self.num_made, self.beside = step, optimizer, 0, torch.cuda.Stream()
         self.inputs: tuple[Tensor, ...] = ()
         self.parcel = torch.empty(0)  # bytes on the device, in which those inputs lie that the host draws
-        self.num_made = 0
-        self.beside = torch.cuda.Stream()
 
     def __call__(self, update: int) -> Tensor:
         """The loss before the update; its value changes with the next one."""

@@ -69,7 +69,9 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     if name == "resnet18":
         return resnet18(channels, dim)
     if name == "maze-global":
-        return _with_linear_end(maze_global_trunk(channels), frame_shape, (dim,), name)
+        layers = _convolutions(channels, 7, MAZE_GLOBAL)
+        trunk: nn.Module = nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
+        return _with_linear_end(trunk, frame_shape, (dim,), name)
     trunk = small_trunk(channels, height, width) if name == "small" else medium_trunk(channels, height, width)
     return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (256, dim), name)
 
@@ -192,12 +194,6 @@ def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten())
 
 
-def maze_global_trunk(channels: int) -> nn.Module:
-    """The paper's `GlobalMetricConvL2` (Maze), written for 64 x 64."""
-    layers = _convolutions(channels, 7, ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2)))
-    return nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
-
-
 def _convolutions(channels: int, kernel: int, sizes: Sequence[tuple[int, int]]) -> list[nn.Module]:
     """Convolutions of (output channels, stride), each with batch normalization and ReLU: the paper's networks."""
     layers: list[nn.Module] = []
@@ -207,6 +203,7 @@ def _convolutions(channels: int, kernel: int, sizes: Sequence[tuple[int, int]]) 
     return layers
 
 
+MAZE_GLOBAL = ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2))  # the paper's `GlobalMetricConvL2` (Maze), for 64 x 64
 STACKED = {  # the paper's `LocalMetricConvLarge` (Maze) and `LocalMetric` (Rope and StreetLearn)
     "maze-local": ((32, 2), (64, 2), (64, 2), (32, 2)),
     "deep-local": ((128, 2), (128, 2), (128, 1), (128, 1), (128, 1), (128, 1)),

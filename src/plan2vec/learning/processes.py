@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -67,14 +68,9 @@ def asked_size() -> int:
     return _environment("WORLD_SIZE", 1)
 
 
-def num_here() -> int:
-    """How many of them share this machine and its cores."""
-    return _environment("LOCAL_WORLD_SIZE", 1)
-
-
 @contextmanager
 def together(device: str) -> Iterator[None]:
-    """Work in step with the processes that were started with this one. If an error ends them all, one tells the user."""
+    """Work in step with the processes started with this one. If an error ends them all, one tells the user."""
     if asked_size() == 1:
         yield
         return
@@ -121,9 +117,9 @@ def _join(device: str) -> World:
         refuse("several processes need --device cpu or cuda, but it is mps")
     on_gpu = device != "cpu" and torch.cuda.is_available()
     if on_gpu:
-        if num_here() > torch.cuda.device_count():
-            num_gpus = torch.cuda.device_count()
-            refuse(f"{num_here()} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
+        num_here, num_gpus = _environment("LOCAL_WORLD_SIZE", 1), torch.cuda.device_count()
+        if num_here > num_gpus:
+            refuse(f"{num_here} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
         torch.cuda.set_device(_environment("LOCAL_RANK", 0))
     try:
         store, rank, number = next(iter(dist.rendezvous("env://", timeout=START)))
@@ -164,16 +160,18 @@ def _in_step() -> Iterator[None]:
                          "the same command continues where it was") from None
 
 
-# ---------------------------------------------------------------------------------------------------- done once
-
-
 def first_does(work: Callable[[], A]) -> A:
     """What `work` gives in the first process, in all of them; or a ValueError in all of them."""
     world = _world.get()
     if world.size == 1:
         return work()
-    if world.rank > 0:
-        return _wait_for_first(world)
+    while world.rank > 0:  # helps wherever the first process spreads work, until it has its answer
+        function, message, problem = _tell(None)
+        if problem is not None:
+            raise ValueError(problem)
+        if function is None:
+            return message
+        _do_share(world, function, message)
     token = _world.set(World(helpers=world))
     try:
         answer = work()
@@ -184,17 +182,6 @@ def first_does(work: Callable[[], A]) -> A:
         _world.reset(token)
     _tell((None, answer, None))
     return answer
-
-
-def _wait_for_first(world: World):
-    """Helps wherever the first process spreads work, until it has its answer."""
-    while True:
-        function, message, error = _tell(None)
-        if error is not None:
-            raise ValueError(error)
-        if function is None:
-            return message
-        _do_share(world, function, message)
 
 
 def _tell(message: object):
@@ -237,11 +224,8 @@ def _do_share(world: World, function: Callable[[list[A]], list[B]], items: list[
     return [result for results, _ in shares for result in results]
 
 
-# ---------------------------------------------------------------------------------------------------- done in shares
-
-
 def concatenated(items: Sequence[A], compute: Callable[[A], np.ndarray]) -> np.ndarray:
-    """np.concatenate of compute(item) for all items, each process computing its share: the same bytes for any number."""
+    """np.concatenate of compute(item) for all items, each process computing a share: the same bytes for any number."""
     mine = [compute(item) for item in items[_world.get().share(len(items))]]
     if size() == 1:
         return np.concatenate(mine)
@@ -252,19 +236,13 @@ def concatenated(items: Sequence[A], compute: Callable[[A], np.ndarray]) -> np.n
     shape, dtype = next(layout for layout in layouts if layout is not None)
     ends = np.cumsum([0 if layout is None else layout[0][0] for layout in layouts])
     whole = np.empty((ends[-1], *shape[1:]), dtype)
-    for rank, (end, layout) in enumerate(zip(ends, layouts, strict=True)):
-        if layout is not None and layout[0][0]:
-            _broadcast_rows(whole[end - layout[0][0] : end], array, rank)
+    for rank, (first, last) in enumerate(pairwise((0, *ends.tolist()))):
+        if _world.get().rank == rank and array is not None:
+            whole[first:last] = array
+        if first < last:
+            with _in_step():
+                dist.broadcast(torch.from_numpy(whole[first:last].view(np.uint8)), src=rank)
     return whole
-
-
-def _broadcast_rows(rows: np.ndarray, mine: np.ndarray | None, rank: int) -> None:
-    """Fills `rows` in every process with what the process called `rank` has."""
-    if _world.get().rank == rank:
-        assert mine is not None
-        rows[:] = mine
-    with _in_step():
-        dist.broadcast(torch.from_numpy(rows.view(np.uint8)), src=rank)
 
 
 class _Whole(torch.autograd.Function):

@@ -125,8 +125,7 @@ class LossLog:
         if self.journal.folder is None:
             return
         if not loss.is_cuda:
-            self._record(update, loss)
-            return
+            return self._record(update, loss)
         on_host, arrived = torch.empty((), dtype=loss.dtype, pin_memory=True), torch.cuda.Event()
         on_host.copy_(loss.detach(), non_blocking=True)
         arrived.record()

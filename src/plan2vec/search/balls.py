@@ -57,14 +57,16 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
     starts = np.asarray(starts, np.int64)
     n, m = graph.shape[0], len(starts)
     owners, nodes, parents = [np.arange(m)], [starts], [np.full(m, -1)]
-    key = owners[0] * n + starts  # of every node found, ball by ball
+    key = owners[0] * n + starts  # of every node found, sorted after the first round
     start_touched, num_expanded, num_before = np.zeros(m, bool), np.zeros(m, np.int64), 0
     for _ in range(depth):
         asked, neighbor = neighbor_lists(graph, nodes[-1])
         owner = owners[-1][asked]
         num_expanded += np.bincount(owners[-1], minlength=m)
         start_touched[owner[neighbor == starts[owner]]] = True
-        key, found = _first_occurrences(key, owner * n + neighbor)
+        num_known = len(key)
+        key, index = np.unique(np.concatenate((key, owner * n + neighbor)), return_index=True)
+        found = np.sort(index[index >= num_known]) - num_known
         parents.append(num_before + asked[found])
         num_before += len(nodes[-1])
         owners.append(owner[found])
@@ -75,16 +77,3 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
     index[order] = np.arange(len(order))
     parent = parent[order]
     return Balls(owner[order], node[order], np.where(parent >= 0, index[parent], -1), num_expanded, start_touched)
-
-
-def _first_occurrences(known: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All keys, and the indices of those in `keys` that stand there first and are not known."""
-    if len(keys) == 0:
-        return known, np.empty(0, np.int64)
-    everything = np.concatenate((known, keys))
-    order = np.argsort(everything, kind="stable")
-    in_order = everything[order]
-    is_first = np.ones(len(order), bool)
-    is_first[1:] = in_order[1:] != in_order[:-1]
-    index = order[is_first]
-    return in_order[is_first], np.sort(index[index >= len(known)]) - len(known)

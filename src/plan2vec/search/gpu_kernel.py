@@ -94,16 +94,20 @@ def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning(
     pending = torch.full((num_tiles, graph.num_nodes), torch.inf, device=graph.device)
     distance[tile, sources, column] = 0
     pending[tile, sources] = 0
-    _sweep_until_done(graph, distance.view(torch.int32), pending.view(torch.int32), tuning)
+    _sweep(graph, distance.view(torch.int32), pending.view(torch.int32), tuning)
     return distance.transpose(1, 2).reshape(-1, graph.num_nodes)[: len(sources)]
 
 
-def _sweep_until_done(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
+def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
+    """Selects and relaxes until nothing is pending."""
     num_tiles, num_nodes = pending.shape
     numbers = partial(torch.empty, dtype=torch.int32, device=graph.device)
     queue, count = numbers(pending.numel()), numbers(tuning.sweeps_at_once)  # nodes; how many of them in each sweep
     least = numbers(tuning.sweeps_at_once + 1, num_tiles).zero_()  # pending distance before each sweep
-    blocks, programs = (triton.cdiv(num_nodes, NODES_AT_ONCE), num_tiles), (_num_programs(graph.device, tuning),)
+    num_programs = 4  # where the device is no GPU, Triton's interpreter runs one after another
+    if graph.device.type == "cuda":  # as many as it runs at once
+        num_programs = torch.cuda.get_device_properties(graph.device).multi_processor_count * tuning.programs_per_core
+    blocks, programs = (triton.cdiv(num_nodes, NODES_AT_ONCE), num_tiles), (num_programs,)
     reach, is_pending = tuning.reach * graph.mean_weight, True
     while is_pending:
         least[1:] = INFINITE.value
@@ -115,10 +119,3 @@ def _sweep_until_done(graph: DeviceGraph, distance: Tensor, pending: Tensor, tun
                              num_warps=tuning.num_warps)
         least[0] = least[-1]
         is_pending = bool((least[0] < INFINITE.value).any())
-
-
-def _num_programs(device: torch.device, tuning: Tuning) -> int:
-    """As many as the device runs at once; where it is no GPU, Triton's interpreter runs one after another."""
-    if device.type != "cuda":
-        return 4
-    return torch.cuda.get_device_properties(device).multi_processor_count * tuning.programs_per_core

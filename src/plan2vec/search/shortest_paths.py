@@ -49,9 +49,6 @@ class Path:
     touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # these nodes
 
 
-# ---------------------------------------------------------------------------------------- one start, one goal
-
-
 def shortest_path(graph: csr_array, start: int, goal: int) -> Path:
     """The exact shortest path, by Dijkstra."""
     return best_first(graph, start, goal)
@@ -74,7 +71,11 @@ def best_first(graph: csr_array, start: int, goal: int, heuristic: Heuristic | N
     once. `queue_size` bounds the open nodes; the others are forgotten and may be found again. The search ends when the
     goal is taken from the queue, not when it is first seen. Ties go to the smaller estimate, then number.
     """
-    _check_weights(heuristic_weight, cost_weight, queue_size)
+    if not (heuristic_weight >= 0 and cost_weight >= 0):
+        raise ValueError(f"weights must not be negative, but heuristic_weight is {heuristic_weight} "
+                         f"and cost_weight is {cost_weight}")
+    if queue_size is not None and queue_size < 1:
+        raise ValueError(f"queue_size must be 1 or more, or None for no bound, but is {queue_size}")
     search = _expansions(graph, start, goal, heuristic_weight, cost_weight, queue_size)
     return _drive([search], [goal], lambda nodes, _: np.zeros(len(nodes)) if heuristic is None else heuristic(nodes))[0]
 
@@ -109,7 +110,10 @@ def _drive(searches: list[Expansions], goals: list[int], heuristic: PairHeuristi
         if asked:
             sizes = [len(nodes) for nodes in asked.values()]
             ends = np.repeat([goals[which] for which in asked], sizes)
-            estimates = _checked_estimates(heuristic(np.concatenate(list(asked.values())), ends), sum(sizes))
+            estimates = np.asarray(heuristic(np.concatenate(list(asked.values())), ends))
+            if estimates.shape != (len(ends),) or np.isnan(estimates).any():
+                raise ValueError(f"the heuristic must return {len(ends)} numbers, one per node, but returned shape "
+                                 f"{estimates.shape} with {int(np.isnan(estimates).sum())} NaN")
             answers |= zip(asked, np.split(estimates, np.cumsum(sizes[:-1])), strict=True)
     return [paths[which] for which in range(len(searches))]
 
@@ -197,17 +201,6 @@ class _Queue:
         return dropped
 
 
-def _checked_estimates(estimates: np.ndarray, num: int) -> np.ndarray:
-    estimates = np.asarray(estimates)
-    if estimates.shape != (num,) or np.isnan(estimates).any():
-        raise ValueError(f"the heuristic must return {num} numbers, one a node, but returned shape {estimates.shape}"
-                         f" with {int(np.isnan(estimates).sum())} NaN")
-    return estimates
-
-
-# ---------------------------------------------------------------------------------------- many sources, all nodes
-
-
 @overload
 def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1,
                    predecessors: Literal[False] = False) -> np.ndarray: ...
@@ -252,21 +245,14 @@ def hop_counts(graph: csr_array, sources: np.ndarray) -> np.ndarray:
     distances, predecessors = distances_from(graph, sources, predecessors=True)
     hops = np.empty(distances.shape, np.float32)
     for part in _parts(len(hops)):
-        hops[part] = np.where(np.isinf(distances[part]), np.inf, _depths(predecessors[part]))
+        parents = predecessors[part]
+        ancestors = np.where(parents < 0, np.arange(graph.shape[0]), parents)
+        depths = (parents >= 0).astype(np.int64)
+        while (further := np.take_along_axis(depths, ancestors, axis=1)).any():  # ancestors are 1, 2, 4, ... edges up
+            depths += further
+            ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
+        hops[part] = np.where(np.isinf(distances[part]), np.inf, depths)
     return hops
-
-
-def _depths(parents: np.ndarray) -> np.ndarray:
-    """(k, n) int: edges from each node up to the root of its tree. `parents` (k, n) int: negative at roots."""
-    nodes = np.arange(parents.shape[1])
-    ancestors = np.where(parents < 0, nodes, parents)
-    depths = (parents >= 0).astype(np.int64)
-    while True:  # ancestors are 1, 2, 4, ... edges up: as many rounds as the deepest count has binary digits
-        further = np.take_along_axis(depths, ancestors, axis=1)
-        if not further.any():
-            return depths
-        depths += further
-        ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
 
 
 def _parts(num_sources: int) -> Iterator[slice]:
@@ -325,9 +311,6 @@ def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
     _search_from(graph, sources[rows], *(array[rows] for array in arrays))
 
 
-# ---------------------------------------------------------------------------------------- parts
-
-
 def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "weak") -> tuple[int, np.ndarray]:
     """Number of parts, and (n,) int64 the part of each node. 0 is the largest; ties go to the smaller first node.
 
@@ -342,9 +325,6 @@ def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "w
     return num_parts, rank[labels]
 
 
-# ---------------------------------------------------------------------------------------- refusals
-
-
 def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray) -> np.ndarray:
     """(m,) int64 node numbers of this graph, or a ValueError."""
     checked = np.asarray(nodes, dtype=np.int64) if len(nodes) == 0 else np.asarray(nodes)
@@ -356,14 +336,6 @@ def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray) -> np.nda
         raise ValueError(f"node numbers must lie in 0..{graph.shape[0] - 1} (the graph has {graph.shape[0]} nodes), "
                          f"but {wrong[0]} came")
     return checked.astype(np.int64)
-
-
-def _check_weights(heuristic_weight: float, cost_weight: float, queue_size: int | None) -> None:
-    if not (heuristic_weight >= 0 and cost_weight >= 0):
-        raise ValueError(f"weights must not be negative, but heuristic_weight is {heuristic_weight} "
-                         f"and cost_weight is {cost_weight}")
-    if queue_size is not None and queue_size < 1:
-        raise ValueError(f"queue_size must be 1 or more, or None for no bound, but is {queue_size}")
 
 
 if __name__ == "__main__":
