@@ -181,7 +181,7 @@ class _GroupNorm(nn.GroupNorm):
 
 
 def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
-    """For a moving camera: ten times the work of `small`, and normalized, as it must tell thousands of views apart."""
+    """For a moving camera: ten times the work of `small`, and normalized, as it must distinguish thousands of views."""
     layers: list[nn.Module] = []
     wide, out, short = channels, 32, min(height, width)
     for kernel in (5, 3, 3, 3):

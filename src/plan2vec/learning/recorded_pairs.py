@@ -28,7 +28,7 @@ def recorded_pairs(recorded: Sequences, usable: np.ndarray, max_gap: int) -> Pai
         start = frames_ahead(sequence, gap)
         start = start[usable[start] & usable[start + gap]]
         start = start[still_since[start] != still_since[start + gap]]
-        if gap > 1:  # there and back again; frames one step apart that are equal stand still together
+        if gap > 1:  # there and back again; equal frames one step apart stand still, so they are out already
             start = start[~is_still(frames, start, start + gap)]
         first.append(start)
     return Pairs(tuple(first), sequence, np.flatnonzero(usable))
@@ -64,7 +64,7 @@ def spaced_times(pairs: Pairs) -> np.ndarray:
 
 
 def draw_judged(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(num,) first, (num,) second, (num,) bool: pairs to be told apart, and whether they were recorded as near."""
+    """(num,) first, (num,) second, (num,) bool: pairs to judge, and whether they were recorded as near."""
     first, gap = draw_neighbors(pairs, num // 4, rng)
     far_first, far_second = draw_far(pairs, rng.choice(pairs.frames, num // 2), rng)
     a, b = np.concatenate((first, first, far_first)), np.concatenate((first, first + gap, far_second))

@@ -34,10 +34,10 @@ class Tuning:
 
     tile: int = 8  # sources side by side, a power of two: 8 float32 are a sector of memory
     edges_at_once: int = 64  # neighbours that a program offers its row to at once, a power of two
-    reach: float = 4.0  # edges of mean length above a tile's least pending distance from where on nodes wait
+    reach: float = 4.0  # nodes wait that lie this many mean edges above their tile's least pending distance
     sweeps_at_once: int = 16  # before the host looks whether anything is pending
-    num_warps: int = 1  # of 32 threads, a program
-    programs_per_core: int = 32  # of `_relax`, a multiprocessor
+    num_warps: int = 1  # of 32 threads, per program
+    programs_per_core: int = 32  # of `_relax`, per multiprocessor
 
 
 @triton.jit(do_not_specialize=["sweep"])
@@ -45,8 +45,8 @@ def _select(pending, least, queue, count, reach, num_nodes, sweep, block: tl.con
     """Nodes within reach of what was the tile's least pending distance a sweep ago go into the queue."""
     tile, num_tiles = tl.program_id(1), tl.num_programs(1)
     node = tl.program_id(0) * block + tl.arange(0, block)
-    place = pending + tile.to(tl.int64) * num_nodes + node
-    bits = tl.load(place, mask=node < num_nodes, other=INFINITE)
+    address = pending + tile.to(tl.int64) * num_nodes + node
+    bits = tl.load(address, mask=node < num_nodes, other=INFINITE)
     lowest = tl.min(bits, 0)
     if lowest < INFINITE:
         tl.atomic_min(least + (sweep + 1) * num_tiles + tile, lowest, sem="relaxed")
@@ -55,7 +55,7 @@ def _select(pending, least, queue, count, reach, num_nodes, sweep, block: tl.con
         one = ready.to(tl.int32)
         first = tl.atomic_add(count + sweep, tl.sum(one, 0), sem="relaxed")
         tl.store(queue + first + tl.cumsum(one, 0) - one, tile * num_nodes + node, mask=ready)
-        tl.store(place, INFINITE, mask=ready)
+        tl.store(address, INFINITE, mask=ready)
 
 
 @triton.jit(do_not_specialize=["sweep"])
@@ -75,9 +75,9 @@ def _relax(distance, pending, queue, count, indptr, indices, weights, num_nodes,
             other = first + tl.load(indices + edge, mask=edge < end, other=0)
             weight = tl.load(weights + edge, mask=edge < end, other=float("inf"))
             offered = (own[None, :] + weight[:, None]).to(tl.int32, bitcast=True)
-            place = distance + (other * tile_size)[:, None] + source[None, :]
-            better = offered < tl.load(place, mask=(edge < end)[:, None], other=0)
-            tl.atomic_min(place, offered, mask=better, sem="relaxed")
+            address = distance + (other * tile_size)[:, None] + source[None, :]
+            better = offered < tl.load(address, mask=(edge < end)[:, None], other=0)
+            tl.atomic_min(address, offered, mask=better, sem="relaxed")
             best = tl.min(tl.where(better, offered, INFINITE), 1)
             tl.atomic_min(pending + other, best, mask=best < INFINITE, sem="relaxed")
             begin += edges_at_once

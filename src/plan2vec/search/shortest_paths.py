@@ -96,7 +96,7 @@ def best_first_many(graph: csr_array, starts: np.ndarray, goals: np.ndarray, heu
 
 
 def _drive(searches: list[Expansions], goals: list[int], heuristic: PairHeuristic) -> list[Path]:
-    """All searches to their end, a round of estimates at a time."""
+    """All searches to their end; per round the heuristic is asked once."""
     paths: dict[int, Path] = {}
     answers: dict[int, np.ndarray | None] = dict.fromkeys(range(len(searches)))
     while answers:
