@@ -1,7 +1,6 @@
-"""Every stream of random numbers has a name. What is drawn is a function of (seed, stream, number of the draw) alone.
+"""Streams of random numbers by name. A draw depends on (seed, stream, number of the draw) alone.
 
-Then a killed run needs no stored random state to continue with the same numbers. Streams that share a number never meet
-in one program.
+So a killed run continues with the same numbers and stores no random state. Streams that share a number never meet.
 """
 
 from enum import IntEnum
