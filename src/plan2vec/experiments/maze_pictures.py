@@ -10,6 +10,7 @@ from matplotlib.patches import Circle, Rectangle
 
 from plan2vec.domains import find_domain, maze
 from plan2vec.pictures.figures import BLUE, GRAY, ORANGE, place_colors
+from plan2vec.results.comparisons import legend_below
 from plan2vec.results.drawing import panels, room_title
 
 Parts = dict[str, dict[str, np.ndarray]]  # room -> name -> array
@@ -49,7 +50,7 @@ def rooms_figure(rooms: Sequence[str]) -> Figure:
         ax.add_patch(Circle(goal, 0.03, color=ORANGE, label="goal (not in the frame)"))
         ax.set(title=room_title(room), xlabel="x (m)", xticks=(-0.2, 0, 0.2), yticks=(-0.2, 0, 0.2))
     axes[0].set_ylabel("y (m)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    legend_below(figure, axes[0], 2)
     return figure
 
 
@@ -86,10 +87,7 @@ def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[
         ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
         ax.set(title=f"{room_title(room)}, {dim}-d", xlabel="true distance around walls (m)")
     axes[0].set_ylabel("local metric (steps)")
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9,
-        markerscale=5
-    )
+    legend_below(figure, axes[0], 3, markerscale=5)
     return figure
 
 
@@ -134,7 +132,7 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
         ax.plot(*arrays["small_goal"], "*", color="black", markersize=12, zorder=3, label="goal")
         prepare(ax, room)
         ax.set_title(words, fontsize=10)
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    legend_below(figure, axes[1], 4)
     return figure
 
 
@@ -163,7 +161,7 @@ def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
         ax.set_xlabel("x (m)", fontsize=8)
         ax.tick_params(labelleft=ax is axes[0])
     axes[0].set_ylabel("y (m)", fontsize=8)
-    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    legend_below(figure, axes[-1], 4)
     return figure
 
 

@@ -19,12 +19,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, Plan, make_plan
 from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.drawing import curve, panels
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Row, cell, in_order, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
@@ -40,7 +41,7 @@ COUNTS = ("expanded", "touched")
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in maze_scenes(settings, DOMAINS):
-        methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)]
+        methods = scene.lacking(settings, NAME, {}, METHODS)
         if not methods:
             continue
         site = scene.large
@@ -51,10 +52,10 @@ def run(settings: Settings) -> Iterator[list[Row]]:
             yield rows_of(scene, settings, method, tasks[:, 0], plans, seconds)
 
 
-def draw_tasks(scene: MazeScene, site: Site) -> np.ndarray:
+def draw_tasks(scene: MazeScene, site: MazeSite) -> np.ndarray:
     """(m, 3) length in whole steps, start, goal."""
-    rng = rng_at(scene.seed, 62)
-    away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.truth.position, axis=1), np.inf)
+    rng = rng_at(scene.seed, Stream.PLANNING_COST)
+    away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.position, axis=1), np.inf)
     central = np.flatnonzero(away <= max(CENTRE, away.min()))
     starts = rng.choice(central, min(len(central), PER_LENGTH), replace=False)
     lengths = distances_from(site.graph, starts)
@@ -67,14 +68,12 @@ def draw_tasks(scene: MazeScene, site: Site) -> np.ndarray:
     return np.array(tasks, np.int64).reshape(-1, 3)
 
 
-def make_plans(site: Site, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
+def make_plans(site: MazeSite, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
     """A plan for each of the (m, 2) starts and goals."""
     if method == "Dijkstra":
         return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
-    return [
-        make_plan(site.graph, distance, start, goal, "astar" if method == "A*" else "greedy") for start,
-        goal in tasks.tolist()
-    ]
+    plan = partial(make_plan, site.graph, distance, method="astar" if method == "A*" else "greedy")
+    return [plan(start, goal) for start, goal in tasks.tolist()]
 
 
 def rows_of(
@@ -106,28 +105,15 @@ def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
 
 def table(rows: list[Row]) -> list[str]:
     """Exponents first, then the counts."""
-    methods = in_order(rows, "method", METHODS)
+    methods = by_method(rows, METHODS)
     expected = {"Dijkstra": "2 (quadratic)", "plan2vec": "1 (linear)"}
-    header = ["growth exponent", "expanded", "touched", "paper"]
-    body = [
-        [
-            method, *(cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2) for name in COUNTS),
-            expected.get(method, "")
-        ] for method in methods
-    ]
-    lines = markdown(header, body)
-    lengths = in_order(rows, "steps")
+    exponents = [Column(name, {"metric": f"exponent_{name}"}, 1, 2) for name in COUNTS]
+    lines = compare(rows, "growth exponent", methods, [*exponents, Column("paper", texts=expected)])
+    by_length = [Column(f"{length}", {"steps": length}, 1) for length in in_order(rows, "steps")]
     for name in COUNTS:
-        body = [
-            [method] + [cell(values(rows, method=method, metric=name, steps=length)) for length in lengths]
-            for method in methods
-        ]
-        lines += markdown([f"frames {name}, by steps", *map(str, lengths)], body)
-    shares = [cell(values(rows, method=method, metric="found"), 100) for method in methods]
-    return [
-        *lines, "Plans found, %: " + ", ".join(f"{m} {share}" for m, share in zip(methods, shares, strict=True)) + ".",
-        ""
-    ]
+        lines += compare(select(rows, metric=name), f"frames {name}, by steps", methods, by_length)
+    shares = ", ".join(f"{method} {cell(values(rows, method=method, metric='found'), 100)}" for method in methods)
+    return [*lines, f"Plans found, %: {shares}.", ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -138,9 +124,8 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
         for look, method in enumerate(METHODS):
             if select(counted, method=method):
                 exponent = cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2)
-                curve(
-                    ax, counted, "steps", lengths, look, f"{method}: steps^({exponent})", 1, method=method, metric=name
-                )
+                words = f"{method}: steps^({exponent})"
+                curve(ax, counted, "steps", lengths, look, words, 1, method=method, metric=name)
         ax.set(xscale="log", yscale="log", xlabel="length of the shortest plan (steps)", ylabel=f"frames {name}")
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()

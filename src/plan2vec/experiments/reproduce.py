@@ -10,18 +10,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from plan2vec.bench.demo import commit, machine_name
 from plan2vec.domains.ogbench import find_recipe
 from plan2vec.experiments import (
-    acting,
-    heads,
+    acting_in_rooms,
+    head_comparison,
     latent_dimension,
     local_metric_accuracy,
     lookahead,
     maze_figures,
-    ogbench,
+    ogbench_mazes,
     planning_cost,
-    reward,
+    reward_learning,
     robot_frames,
     rope_figures,
     rope_table,
@@ -31,8 +30,8 @@ from plan2vec.experiments import (
     street_maps,
     table1,
     table2,
-    targets,
-    value_iteration,
+    target_comparison,
+    value_iteration_table,
 )
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
@@ -41,17 +40,18 @@ from plan2vec.results.drawing import save_both, save_small
 from plan2vec.results.pages import PICTURES, RESULTS, results_page
 from plan2vec.results.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
 from plan2vec.results.settings import SMOKE, Settings, Size
+from plan2vec.results.stamp import commit, machine_name
 
 EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module
     for module in (
         table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension,
-        heads, targets, value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost,
-        street_generalization, acting, reward, ogbench
+        head_comparison, target_comparison, value_iteration_table, rope_table, rope_figures, robot_frames, table2,
+        street_maps, street_cost, street_generalization, acting_in_rooms, reward_learning, ogbench_mazes
     )
 }
 ARRAYS = "arrays"  # folder inside the output folder
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @dataclass(frozen=True)
@@ -173,10 +173,8 @@ def progress(rows: list[Row], elapsed: float) -> str:
     if not rows:
         return f"{elapsed:7.1f} s"
     first = rows[0]
-    shared = {
-        name: value for name,
-        value in first["setting"].items() if all(row["setting"].get(name) == value for row in rows)
-    }
+    shared = {name: value for name, value in first["setting"].items()
+              if all(row["setting"].get(name) == value for row in rows)}
     setting = " ".join(str(value) for value in shared.values())
     shown = ", ".join(
         f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}" for row in rows[:3]

@@ -18,9 +18,9 @@ from stable_baselines3.common.vec_env import VecEnv
 from plan2vec.acting.shaping import Shaping, vector_distance
 from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import maze
-from plan2vec.experiments.acting import act_out, has_arrived
+from plan2vec.experiments.acting_in_rooms import act_out, has_arrived
 from plan2vec.learning.encoders import standardization
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 
 SIDE = 16  # pixels of a frame: an agent on two cores learns from few of them
@@ -186,7 +186,7 @@ class Examiner(BaseCallback):
 
     def examine(self) -> float:
         """Share of episodes that arrive; starts and goals are always the same ones."""
-        num, rng = self.settings.episodes, rng_at(self.seed, 70)
+        num, rng = self.settings.episodes, rng_at(self.seed, Stream.EXAMINATION)
         start, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
         wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
 
@@ -207,7 +207,7 @@ def train_agent(
     """Success by the number of environment steps taken; `sees`: images or vectors."""
     sight = make_sight(sees, model)
     shaping = Shaping("potential", DISCOUNT) if is_shaped else None
-    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping, rng_at(seed, 71))
+    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping, rng_at(seed, Stream.LEARNING_TASKS))
     agent = DQN(
         "MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
         learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,

@@ -24,13 +24,14 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, street_scenes
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, parts_of, street_scenes
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.planner import Distance, Plan, make_plan, plan_of
 from plan2vec.results.arrays import Arrays, save_arrays
+from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.drawing import LOOKS
-from plan2vec.results.rows import Row, cell, in_order, interval, markdown, select, values
+from plan2vec.results.rows import Row, in_order, interval, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
 
@@ -38,7 +39,7 @@ NAME, TITLE = "street-cost", "Planning cost across the city"
 DOMAINS = ("street-small", "street-large")
 DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
 METHODS = (*DRAWN, "plan2vec, no memory")  # the last often fails, so that its cost says little
-BLOCKS = ("far", "corners")
+BLOCKS = {"far": "200 far pairs", "corners": "corner to corner"}
 PAPER = {"Dijkstra": 11.8, "A* with l1": 2.7, "plan2vec": 1.6}  # touched a step, corner to corner
 NUM_PAIRS = 200
 SMOKE_PAIRS = 10
@@ -46,11 +47,8 @@ SMOKE_PAIRS = 10
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in street_scenes(settings, DOMAINS):
-        for block in settings.chosen("blocks", BLOCKS):
-            methods = [
-                m for m in settings.chosen("methods", METHODS)
-                if scene.lacks(settings, NAME, scene.setting(block=block), m)
-            ]
+        for block in settings.chosen("blocks", tuple(BLOCKS)):
+            methods = scene.lacking(settings, NAME, scene.setting(block=block), METHODS)
             tasks = draw_tasks(scene, block) if methods else np.empty((0, 2), np.int64)
             for method in methods:
                 plans, seconds = timed(make_plans, scene, method, tasks)
@@ -59,7 +57,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 
 def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
     """(m, 2) starts and goals in the graph's largest part."""
-    site, rng = scene.site, rng_at(scene.seed, 73)
+    site, rng = scene.site, rng_at(scene.seed, Stream.STREET_COST)
     joined = np.flatnonzero(connected_parts(site.graph)[1] == 0)
     if block == "corners":
         along = site.position[joined].sum(axis=1)
@@ -73,7 +71,8 @@ def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]
     site = scene.site
     if method == "Dijkstra":
         return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
-    distance = block_distance(site, scene) if method == "A* with l1" else learned_distance(scene)
+    learned = scene.train_map(site, scene.config) if method != "A* with l1" else None
+    distance = block_distance(site) if learned is None else learned.on(site.frames)
     if method == "plan2vec":
         return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
     plan = partial(make_plan, site.graph, distance, method="greedy" if method == "plan2vec, no memory" else "astar")
@@ -88,17 +87,14 @@ def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int)
     return plan_of(path, start, goal, "greedy best-first")
 
 
-def learned_distance(scene: StreetScene) -> Distance:
-    return scene.train_map(scene.site, scene.config, "views").on(scene.site.frames)
-
-
-def block_distance(site: StreetSite, scene: StreetScene) -> Distance:
+def block_distance(site: StreetSite) -> Distance:
     """The l1 distance of true positions in steps, in the axes of the grid of streets (the direction of most links)."""
-    links = scene.streets.xy[scene.streets.links[:, 1]] - scene.streets.xy[scene.streets.links[:, 0]]
+    streets = site.truth.streets
+    links = streets.xy[streets.links[:, 1]] - streets.xy[streets.links[:, 0]]
     four_fold = np.sum((links[:, 0] + 1j * links[:, 1]) ** 4)  # the same for all four directions of a grid
     angle = np.angle(four_fold) / 4
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    place = site.position @ turn / np.median(scene.streets.link_lengths)
+    place = site.position @ turn / np.median(streets.link_lengths)
     return lambda nodes, goals: np.abs(place[nodes] - place[goals]).sum(axis=1)
 
 
@@ -136,44 +132,28 @@ def save_picture(settings: Settings, scene: StreetScene, method: str, plan: Plan
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    shown = (
-        ("touched_per_step", "touched", 1, 2), ("expanded_per_step", "expanded", 1, 2), ("path_ratio", "ratio", 1, 4),
-        ("found", "found, %", 100, 1), ("hops", "hops", 1, 0)
-    )
-    words = {"far": "200 far pairs", "corners": "corner to corner"}
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
-            for block in in_order(rows, "block", BLOCKS):
-                part = select(rows, network=network, domain=domain, block=block)
-                header = [
-                    f"{TITLES[domain]}, {words[block]}, a step", *(name for _, name, _, _ in shown), "paper, touched"
-                ]
-                body = [
-                    [
-                        method,
-                        *(
-                            cell(values(part, method=method, metric=metric), factor, digits) for metric, _, factor,
-                            digits in shown
-                        ),
-                        f"{PAPER[method]}" if method in PAPER and block == "corners" and domain == "street-large"
-                        else ""
-                    ] for method in in_order(part, "method", METHODS)
-                ]
-                lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)] if body else []
+    for network, domain, part in parts_of(rows, DOMAINS):
+        for block in in_order(part, "block", BLOCKS):
+            some, touched = select(part, block=block), PAPER if (domain, block) == ("street-large", "corners") else {}
+            columns = [
+                Column("touched", {"metric": "touched_per_step"}, 1, 2),
+                Column("expanded", {"metric": "expanded_per_step"}, 1, 2),
+                Column("ratio", {"metric": "path_ratio"}, 1, 4), Column("found, %", {"metric": "found"}),
+                Column("hops", {"metric": "hops"}, 1, 0), Column("paper, touched", texts=touched)
+            ]
+            head = f"{TITLES[domain]}, {BLOCKS[block]}, a step"
+            lines += [f"**{NETWORKS[network]}**", "", *compare(some, head, by_method(some, METHODS), columns)]
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network and part whose arrays are at hand: the nodes that each method touched, and the bars of touched
-    nodes a step.
+    """A figure per network and part whose arrays are at hand: the nodes that each method touched, and the bars of
+    touched nodes per step.
     """
     figures = {}
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
-            part = select(rows, network=network, domain=domain)
-            pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
-            if not any(pictures.values()):
-                continue  # without them the figure would be bars beside empty panels
+    for network, domain, part in parts_of(rows, DOMAINS):
+        pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
+        if any(pictures.values()):  # without them the figure would be bars beside empty panels
             figure = cost_figure(part, pictures)
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
             figures[f"{NAME}-{network}-{domain}"] = figure
@@ -191,15 +171,12 @@ def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | Non
         if picture is not None:
             position, path = picture["position"], picture["path"]
             ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
-            ax.scatter(
-                *position[picture["touched"]].T, s=4, c="0.35" if method != "plan2vec" else ORANGE, linewidths=0,
-                label="touched"
-            )
+            color = ORANGE if method == "plan2vec" else "0.35"
+            ax.scatter(*position[picture["touched"]].T, s=4, c=color, linewidths=0, label="touched")
             ax.plot(*position[path].T, color="#0072B2", linewidth=0.8, label="plan")
             if method == methods[0]:
-                ax.legend(
-                    frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, markerscale=2
-                )
+                ax.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2,
+                          markerscale=2)
     bars_of(axes[-1], rows, methods)
     return figure
 
@@ -210,10 +187,7 @@ def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
         samples = [values(rows, block=block, method=method, metric="touched_per_step") for method in methods]
         middle = np.array([interval(sample)[0] for sample in samples])
         place = np.arange(len(methods)) + 0.4 * shift - 0.2
-        ax.bar(
-            place, middle, 0.38, color=LOOKS[shift][0],
-            label={"far": "200 far pairs", "corners": "corner to corner"}[block]
-        )
+        ax.bar(place, middle, 0.38, color=LOOKS[shift][0], label=BLOCKS[block])
         for x, height in zip(place, middle, strict=True):
             ax.annotate(f"{height:.1f}", (x, height), ha="center", va="bottom", fontsize=6)
     ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)

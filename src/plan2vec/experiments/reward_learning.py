@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import legend_below
 from plan2vec.results.drawing import curve, panels, room_title
 from plan2vec.results.rows import Case, Row, cell, in_order, make_rows, markdown, select, values
 from plan2vec.results.settings import Settings, Size, timed
@@ -57,9 +58,7 @@ def learn(room: str, method: str, seed: int, size: Size) -> dict[int, float]:
     agents = import_agents()
     settings = agents.AgentSettings()
     if size.is_smoke:
-        settings = agents.AgentSettings(
-            num_steps=160, steps_between=80, steps_before=32, updates_per_move=2, episodes=20
-        )
+        settings = agents.AgentSettings(160, 80, updates_per_move=2, steps_before=32, episodes=20)
     return agents.train_agent(room, fit_map(room, seed, size), *METHODS[method], settings, seed)
 
 
@@ -104,27 +103,20 @@ def table(rows: list[Row]) -> list[str]:
 def line(rows: list[Row], method: str) -> list[str]:
     reached = values(rows, method=method, metric="steps_to_90")
     num_seeds = len(select(rows, method=method, metric="steps_to_90"))
-    steps = (
-        cell(reached, digits=0) if len(reached) == num_seeds else f"{cell(reached, digits=0)}, of those that did"
-        if len(reached) else "-"
-    )
-    return [
-        method, steps, f"{len(reached)} of {num_seeds}", cell(values(rows, method=method, metric="success_at_end"), 100)
-    ]
+    steps = cell(reached, digits=0) + (", of those that did" if 0 < len(reached) < num_seeds else "")
+    at_end = cell(values(rows, method=method, metric="success_at_end"), 100)
+    return [method, steps, f"{len(reached)} of {num_seeds}", at_end]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Success against steps, mean and 95 % interval over seeds."""
-    rooms = in_order(rows, "domain", DOMAINS)
+    rooms, part = in_order(rows, "domain", DOMAINS), select(rows, metric="success")
     figure, axes = panels(len(rooms), max(6.0, 4.5 * len(rooms)), 3.6)
     for ax, room in zip(axes, rooms, strict=True):
         for look, method in enumerate(METHODS):
-            curve(
-                ax, rows, "steps", in_order(rows, "steps"), look, method, 100, domain=room, method=method,
-                metric="success"
-            )
+            curve(ax, part, "steps", in_order(part, "steps"), look, method, 100, domain=room, method=method)
         ax.axhline(100 * WANTED, color="0.7", linewidth=1, zorder=0)
         ax.set(xlabel="environment steps", title=room_title(room), ylim=(0, 103))
     axes[0].set_ylabel("success (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    legend_below(figure, axes[0], 2)
     return {NAME: figure}

@@ -28,6 +28,7 @@ classical scaling of all distances (of their roots: squared) without a network: 
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -37,18 +38,17 @@ from matplotlib.figure import Figure
 
 from plan2vec.acting.control import Guidance
 from plan2vec.baselines import pair_distance
-from plan2vec.config import EmbeddingConfig
 from plan2vec.domains.ogbench import MAZES, NAMES
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.heads import make_head
-from plan2vec.experiments.ogbench_scene import HEADS, MapConfig, PointMaze, search_costs
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.experiments.ogbench_scene import HEADS, MapKind, PointMaze, search_costs
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.drawing import bars, panels
-from plan2vec.results.rows import Case, Row, cell, in_order, make_rows, markdown, select, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure
+from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.settings import Settings
 from plan2vec.search.shortest_paths import distances_from
 
 NAME, TITLE = "ogbench", "OGBench: the map drives an agent through point mazes"
@@ -64,14 +64,12 @@ PUBLISHED = {  # success %, by kind and maze
     "CRL": {"navigate": (29, 39, 27), "stitch": (0, 0, 0)}, "HIQL": {"navigate": (79, 58, 46), "stitch": (74, 13, 0)},
 }
 VARIANTS = {
-    "MLP, l2": MapConfig("mlp", "l2"), "MLP, squared": MapConfig("mlp", "squared"), "MLP, mrn": MapConfig("mlp", "mrn"),
-    "Fourier, l2": MapConfig("fourier", "l2"), "Fourier, max-relu": MapConfig("fourier", "max-relu"),
-    "Fourier, mrn": MapConfig("fourier", "mrn"), "Fourier, squared": MapConfig("fourier", "squared"),
-    "Fourier, squared, 16-d": MapConfig("fourier", "squared", 16),
-    "Fourier, squared, Sammon's stress": MapConfig(
-        embedding=EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, loss="sammon")),
-    "Fourier, squared, guided by scaling": MapConfig(
-        embedding=EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, guide=0.3)),
+    "MLP, l2": MapKind("mlp", "l2"), "MLP, squared": MapKind("mlp", "squared"), "MLP, mrn": MapKind("mlp", "mrn"),
+    "Fourier, l2": MapKind("fourier", "l2"), "Fourier, max-relu": MapKind("fourier", "max-relu"),
+    "Fourier, mrn": MapKind("fourier", "mrn"), "Fourier, squared": MapKind("fourier", "squared"),
+    "Fourier, squared, 16-d": MapKind("fourier", "squared", 16),
+    "Fourier, squared, Sammon's stress": MapKind(loss="sammon"),
+    "Fourier, squared, guided by scaling": MapKind(guided=0.3)
 }
 FREE = ("free vectors, l2", "free vectors, squared")
 METHODS = (*ACTING, *FREE, *VARIANTS)
@@ -83,62 +81,44 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         return
     known = ("ogbench/pointmaze-medium-stitch-v0",) if settings.size.is_smoke and not settings.domains else DOMAINS
     for domain, seed in settings.scenes(known):
-        maze = PointMaze(domain.removeprefix("ogbench/"), seed, settings.size, settings.ogbench_data, settings.device)
+        maze = PointMaze(domain, seed, settings.size, settings.device, settings.ogbench_data)
         for block in settings.chosen("blocks", BLOCKS):
-            yield from run_acting(
-                settings, maze, domain
-            ) if block == "act" else run_distillation(settings, maze, domain)
-
-
-def run_acting(settings: Settings, maze: PointMaze, domain: str) -> Iterator[list[Row]]:
-    for method in settings.chosen("methods", ACTING):
-        case = Case(NAME, domain, {"block": "act", "data": "regenerated"}, method, maze.seed)
-        if settings.lacks(case):
-            metrics, seconds = timed(measure, maze, method)
-            yield make_rows(case, metrics, seconds, settings.stamp)
+            setting = {"block": block, "data": "regenerated"}
+            methods, measured = (ACTING, measure) if block == "act" else ((*FREE, *VARIANTS), measure_walks)
+            yield from maze.measured(settings, NAME, setting, methods, partial(measured, maze))
 
 
 def measure(maze: PointMaze, method: str) -> dict[str, Any]:
     """Success over all tasks and in each; of A* what its searches cost; of graph search what the graph is like."""
     planner, _, head = method.partition(", ")
-    agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], MapConfig(head=head or "squared"))
+    agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], MapKind(head=head or "squared"))
     acted = maze.act(agent)
     success = np.array([episodes.success.mean() for episodes in acted])
     steps = np.concatenate([episodes.num_steps[episodes.success] for episodes in acted])
-    found: dict[str, Any] = {"success": success.mean()} | {
-        f"success_task{task}": share for task, share in enumerate(success, 1)
-    }
+    found: dict[str, Any] = {"success": success.mean()}
+    found |= {f"success_task{task}": share for task, share in enumerate(success, 1)}
     found |= {"num_steps": steps.mean() if len(steps) else None, "num_plans": agent.num_plans}
     if planner == "A*":
         found |= search_costs(agent, acted)
     if method == "graph search":
-        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": len(maze.cover.nodes)}
-        found |= {"degree": maze.graph.nnz / len(maze.cover.nodes)} | {
-            f"seconds_{stage}": spent for stage, spent in maze.seconds.items()
-        }
+        num_nodes = len(maze.site.frames)
+        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes}
+        found |= {"degree": maze.site.graph.nnz / num_nodes}
+        found |= {f"seconds_{stage}": spent for stage, spent in maze.seconds.items()}
     return found
-
-
-def run_distillation(settings: Settings, maze: PointMaze, domain: str) -> Iterator[list[Row]]:
-    for method in settings.chosen("methods", (*FREE, *VARIANTS)):
-        case = Case(NAME, domain, {"block": "distillation", "data": "regenerated"}, method, maze.seed)
-        if settings.lacks(case):
-            metrics, seconds = timed(measure_walks, maze, method)
-            yield make_rows(case, metrics, seconds, settings.stamp)
 
 
 def measure_walks(maze: PointMaze, method: str) -> dict[str, float]:
     """Greedy walks by D between random nodes, until they reach the goal or have made as many hops as there are nodes.
     """
-    num_nodes, rng = len(maze.cover.nodes), rng_at(maze.seed, 90)
-    exact = distances_from(maze.graph, np.arange(num_nodes))
-    distance = maze.map(VARIANTS[method]).on(maze.node_frames) if method in VARIANTS else scaled(
-        exact, method == FREE[1]
-    )
+    site, rng = maze.site, rng_at(maze.seed, Stream.OGBENCH_WALKS)
+    num_nodes = len(site.frames)
+    exact = distances_from(site.graph, np.arange(num_nodes))
+    distance = scaled(exact, method == FREE[1]) if method in FREE else maze.map(VARIANTS[method]).on(site.frames)
     starts, goals = rng.integers(num_nodes, size=(2, NUM_WALKS))
     starts, goals = starts[starts != goals], goals[starts != goals]
     max_hops = np.full(len(starts), min(num_nodes, 1000))
-    walks = walk_many(maze.graph, distance, starts, goals, max_hops, 0.0, False, lambda nodes, ends: nodes == ends, rng)
+    walks = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng)
     path = exact[starts, goals]
     known = np.isfinite(path)
     error = np.abs(distance(starts[known], goals[known]) - path[known]) / path[known]
@@ -148,7 +128,7 @@ def measure_walks(maze: PointMaze, method: str) -> dict[str, float]:
 def scaled(lengths: np.ndarray, is_squared: bool, dim: int = 64) -> Distance:
     """D between free vectors of the nodes: classical scaling of path lengths, or of their roots, from random landmarks.
     """
-    landmarks = rng_at(0, 91).permutation(len(lengths))
+    landmarks = rng_at(0, Stream.OGBENCH_LANDMARKS).permutation(len(lengths))
     vectors = torch.from_numpy(landmark_vectors(lengths[landmarks], landmarks, dim, 2 if is_squared else 1))
     distance = pair_distance(vectors, vectors, make_head("squared" if is_squared else "lp", 2.0, dim))
     # no vectors outside the landmarks' part
@@ -169,79 +149,58 @@ def domain_of(maze: str, kind: str) -> str:
 
 
 def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
-    body = [
-        [f"{name} (published)"] + [str(shares[kind][MAZES.index(maze)]) if maze != "teleport" else "" for maze in mazes]
-        for name, shares in PUBLISHED.items()
-    ]
-    for method in in_order(rows, "method", ACTING):
-        body.append(
-            [method]
-            + [cell(values(rows, domain=domain_of(maze, kind), method=method, metric="success"), 100) for maze in mazes]
-        )
-    return markdown(["method", *mazes], body)
+    """Published rows first."""
+    published = [[f"{name} (published)", *(str(shares[kind][MAZES.index(maze)]) if maze != "teleport" else ""
+                                           for maze in mazes)] for name, shares in PUBLISHED.items()]
+    part = select(rows, metric="success")
+    ours = [[method, *(cell(values(part, domain=domain_of(maze, kind), method=method), 100) for maze in mazes)]
+            for method in in_order(rows, "method", ACTING)]
+    return markdown(["method", *mazes], published + ours)
 
 
 def cost_table(rows: list[Row]) -> list[str]:
-    """A line a data set and head."""
-    shown = (
-        ("touched_share", "of Dijkstra's nodes"), ("touched_share_exact", "by an exact heuristic"),
-        ("length_ratio", "length ratio")
-    )
+    """A line per data set and head."""
+    shown = {"touched_share": "of Dijkstra's nodes", "touched_share_exact": "by an exact heuristic",
+             "length_ratio": "length ratio"}
     body = [
         [domain.removeprefix("ogbench/"), method,
-         *(cell(values(rows, domain=domain, method=method, metric=metric), 1, 3) for metric, _ in shown)]
+         *(cell(values(rows, domain=domain, method=method, metric=metric), 1, 3) for metric in shown)]
         for domain in in_order(rows, "domain", DOMAINS) for method in ACTING
         if method.startswith("A*") and select(rows, domain=domain, method=method)
     ]
-    return markdown(["data set", "method", *(words for _, words in shown)], body) if body else []
+    return markdown(["data set", "method", *shown.values()], body) if body else []
 
 
 def graph_table(rows: list[Row]) -> list[str]:
     part = select(rows, method="graph search")
-    shown = (
-        ("num_frames", "frames"), ("num_nodes", "nodes"), ("degree", "degree"), ("num_steps", "steps of an episode")
-    )
-    body = [
-        [
-            domain.removeprefix("ogbench/"),
-            *(cell(values(part, domain=domain, metric=metric), 1, 0) for metric, _ in shown)
-        ] for domain in in_order(part, "domain", DOMAINS)
-    ]
-    return markdown(["data set", *(words for _, words in shown)], body) if part else []
+    shown = {"num_frames": "frames", "num_nodes": "nodes", "degree": "degree", "num_steps": "steps of an episode"}
+    columns = [Column(words, {"metric": metric}, 1, 0) for metric, words in shown.items()]
+    lines = {domain.removeprefix("ogbench/"): {"domain": domain} for domain in in_order(part, "domain", DOMAINS)}
+    return compare(part, "data set", lines, columns) if part else []
 
 
 def distillation_table(rows: list[Row]) -> list[str]:
-    domains = in_order(rows, "domain", DOMAINS)
-    header = [
-        words for domain in domains
-        for words in (f"{domain.removeprefix('ogbench/')}: greedy walks, %", "error of D, %")
+    columns = [
+        Column(words, {"domain": domain, "metric": metric}) for domain in in_order(rows, "domain", DOMAINS)
+        for metric, words in (("walk_success", f"{domain.removeprefix('ogbench/')}: greedy walks, %"),
+                              ("embedding_error", "error of D, %"))
     ]
-    body = [
-        [method, *(cell(values(rows, domain=domain, method=method, metric=metric), 100)
-                   for domain in domains for metric in ("walk_success", "embedding_error"))]
-        for method in in_order(rows, "method", (*FREE, *VARIANTS))
-    ]
-    return markdown(["distillation", *header], body) if rows else []
+    return compare(rows, "distillation", by_method(rows, (*FREE, *VARIANTS)), columns) if rows else []
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Success by method, a panel a data set."""
+    """Success by method, a panel per data set."""
     acted = select(rows, block="act", metric="success")
-    domains, methods = in_order(acted, "domain", DOMAINS), in_order(acted, "method", ACTING)
     if not acted:
         return {}
-    figure, axes = panels(len(domains), 2 + 1.7 * len(domains), 1.3 + 0.22 * len(methods))
-    for ax, domain in zip(axes, domains, strict=True):
-        _, maze, kind, _ = domain.split("-")
-        best = max(shares[kind][MAZES.index(maze)] for shares in PUBLISHED.values()) if maze != "teleport" else None
-        bars(
-            ax, methods, [100 * values(acted, domain=domain, method=method) for method in methods],
-            [None] * len(methods)
-        )
-        if best is not None:
+    domains, methods = in_order(acted, "domain", DOMAINS), by_method(acted, ACTING)
+    kinds = [domain.split("-")[1:3] for domain in domains]
+    shown = [Panel(acted, f"{maze}, {kind}", "success (%)", {"domain": domain})
+             for domain, (maze, kind) in zip(domains, kinds, strict=True)]
+    figure, axes = panel_figure(methods, shown, (2 + 1.7 * len(domains), 1.3 + 0.22 * len(methods)))
+    for ax, (maze, kind) in zip(axes, kinds, strict=True):
+        if maze != "teleport":
+            best = max(shares[kind][MAZES.index(maze)] for shares in PUBLISHED.values())
             ax.axvline(best, color=ORANGE, linestyle="--", label="best published (QRL)")
-        ax.set(xlim=(0, 103), xlabel="success (%)", title=f"{maze}, {kind}")
-    for ax in axes[1:]:
-        ax.set_yticklabels([])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower right", frameon=False, fontsize=9)
     return {NAME: figure}
