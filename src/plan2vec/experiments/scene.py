@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from plan2vec.baselines import Judge
 from plan2vec.baselines.registry import Map, baseline_trainers
-from plan2vec.config import Config, settle
-from plan2vec.data import Sequences, SuccessRule, make_sequences
+from plan2vec.config import DEFAULTS, Config, setting, with_settings
+from plan2vec.data import Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.evaluation import graph_numbers, straight_line
@@ -135,8 +135,9 @@ class Scene:
 
 
 def settled(config: Config) -> Config:
-    """What is not given is decided as for few frames of a camera that does not move, whatever the recordings."""
-    return settle(replace(config, view=config.view or "fixed"), make_sequences(np.zeros((1, 1))))
+    """What is not given is decided as for a camera that does not move, without a look at the recordings."""
+    decided = DEFAULTS | {"view": "fixed", "closures.neighbors": "exact"}
+    return with_settings(config, {name: value for name, value in decided.items() if setting(config, name) is None})
 
 
 @dataclass(frozen=True, kw_only=True)
