@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plan2vec.commands.main import main
-from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
+from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration_table
 from plan2vec.experiments.maze_scene import MazeScene, maze_scene
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
 from plan2vec.graph.build import edge_rows
@@ -194,11 +194,11 @@ def variant_rows(method, success, seconds, lookahead):
 
 
 def test_the_fastest_of_the_best_variants_is_advised():
-    four, one = list(value_iteration.METHODS)[1:]
+    four, one = list(value_iteration_table.METHODS)[1:]
     slow, poor = variant_rows(four, 0.905, 40.0, 1), variant_rows(one, 0.6, 1.0, 3)
-    advised = value_iteration.advice(variant_rows("amortized", 0.9, 10.0, 0) + slow + poor)
+    advised = value_iteration_table.advice(variant_rows("amortized", 0.9, 10.0, 0) + slow + poor)
     assert advised.startswith("Use: amortized, the fastest of the best (90.0 %") and four in advised and one not in advised
-    assert value_iteration.advice(variant_rows("amortized", 0.8, 10.0, 0) + slow).startswith(f"Use: {four}, k = 1")
+    assert value_iteration_table.advice(variant_rows("amortized", 0.8, 10.0, 0) + slow).startswith(f"Use: {four}, k = 1")
 
 
 # ---------------------------------------------------------------------------------------------------- the command

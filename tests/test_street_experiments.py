@@ -1,5 +1,8 @@
 """The streets' experiments: what their tables measure, on tiny worlds with a known answer."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +29,10 @@ def true_site(scene: StreetScene) -> StreetSite:
     """The street network itself as a graph."""
     hops = csr_array((scene.truth.hops == 1).astype(np.float32))
     view = np.arange(scene.streets.num_views)
-    return StreetSite(np.zeros((len(view), 8, 8, 1), np.uint8), view, hops, np.zeros(hops.nnz, bool), scene.truth, 1.0, 0.0, 0, 500)
+    many = copy(scene)
+    many.size = replace(SMOKE, episodes=500)
+    frames, closure = np.zeros((len(view), 8, 8, 1), np.uint8), np.zeros(hops.nnz, bool)
+    return StreetSite(scene=many, frames=frames, graph=hops, view=view, closure=closure)
 
 
 def test_a_node_of_clean_recordings_is_a_view(scene):
@@ -46,24 +52,24 @@ def test_recorded_steps_alone_join_views_and_weigh_their_length(scene):
 
 
 def test_noisy_visits_are_nodes_of_their_own(scene):
-    site = table2.visits_site(scene, scene.noisy, scene.visited)
+    site = scene.visits_site(scene.noisy, scene.visited)
     assert len(site.view) == scene.noisy.num_frames
 
 
 def test_exact_distance_on_the_true_network_always_arrives_and_random_scores_do_not(scene):
     site, rng = true_site(scene), np.random.default_rng(0)
     for rule in RULES.values():
-        assert site.success(site.exact_distance(CPU), rule) > 0.99
+        assert site.success(site.exact_distance(), rule) > 0.99
         assert site.success(lambda nodes, goals: rng.random(len(nodes)), rule) < 0.8
 
 
 def test_a_goal_without_a_path_is_a_failure(scene):
     site = true_site(scene)
     cut = csr_array((len(site.view),) * 2, dtype=np.float32)
-    apart = StreetSite(site.frames, site.view, cut, np.zeros(0, bool), site.truth, 1.0, 0.0, 0, 500)
+    apart = replace(site, graph=cut, closure=np.zeros(0, bool))
     starts, goals = apart.tasks(RULES["success"])
-    near = np.linalg.norm(apart.position[starts] - apart.position[goals], axis=1) < RULES["success"].radius
-    assert apart.success(site.exact_distance(CPU), RULES["success"]) == pytest.approx(near.mean())
+    near = np.linalg.norm(apart.position[starts] - apart.position[goals], axis=1) < RULES["success"].walk.radius
+    assert apart.success(site.exact_distance(), RULES["success"]) == pytest.approx(near.mean())
 
 
 def test_goals_lie_within_the_reach_of_the_rule(scene):
@@ -84,7 +90,7 @@ def test_the_graphs_numbers_count_false_closures_and_missed_links(scene):
     graph = csr_array(matrix)
     row = np.repeat(np.arange(len(matrix)), np.diff(graph.indptr))
     closure = ((row == far[0]) & (graph.indices == far[1])) | ((row == far[1]) & (graph.indices == far[0]))
-    numbers = StreetSite(site.frames, site.view, graph, closure, site.truth, 1.0, 0.0, 0, 500).numbers
+    numbers = replace(site, graph=graph, closure=closure).numbers
     assert numbers["num_false"] == numbers["num_closures"] == 1 and numbers["false_edge_share"] == 1
     assert numbers["missed_link_share"] == pytest.approx(2 / len(scene.streets.links))
 
@@ -109,7 +115,7 @@ def test_the_l1_heuristic_is_exact_on_a_turned_grid_of_straight_streets():
     city = generate_city("street-tiny", seed=0)
     scene = StreetScene("street-tiny", 0, SMOKE, CPU, None)
     site = true_site(scene)
-    distance = street_cost.block_distance(site, scene)
+    distance = street_cost.block_distance(site)
     first, second = city.links.T
     straight = city.link_lengths / np.median(city.link_lengths)
     estimate = distance(first, second)
@@ -125,8 +131,8 @@ def test_every_size_has_settings_and_the_paper_has_them_too():
 
 def test_one_step_of_the_papers_scaling_is_what_its_degrees_make_of_it(scene):
     large = StreetScene("street-large", 0, Settings().size, CPU, None)
-    assert table2.paper_config(large).embedding.target_scale == pytest.approx(1 / 0.48)
-    assert table2.paper_config(large).norm_order == 2 and table2.paper_config(large).encoder == "resnet18"
+    config, teaching = table2.paper_way(large)
+    assert teaching.unit == pytest.approx(1 / 0.48) and config.norm_order == 2 and config.encoder == "resnet18"
 
 
 def test_a_smoke_run_takes_the_smallest_part_of_the_city():
