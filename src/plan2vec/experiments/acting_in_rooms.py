@@ -33,24 +33,20 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric, local_vectors
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure
-from plan2vec.results.drawing import room_title
+from plan2vec.results.comparisons import by_domain, by_method, compare, domain_panels, panel_figure
+from plan2vec.results.drawing import ROOM_TITLES
 from plan2vec.results.rows import Row, in_order, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "acting", "Table 1 with actions: an agent in the three rooms"
 DOMAINS = ("open", "table", "c-maze")
 HOPPERS = ("plan2vec",)
-GUIDANCE: dict[str, Guidance] = {
-    "greedy on the map": "greedy", "graph search": "graph", "controller alone": "direct",
-    "greedy, controller untrained": "greedy"
-}
+GUIDANCE: dict[str, Guidance] = {"greedy on the map": "greedy", "graph search": "graph", "controller alone": "direct",
+                                 "greedy, controller untrained": "greedy"}
 ACTORS = (*GUIDANCE, "random actions")
 METHODS = (*HOPPERS, *ACTORS)
-BLOCKS = {
-    "hops": "hops between the 10,000 recorded frames (Table 1, block `large`)",
-    "acts": "actions in the room, from pictures"
-}
+BLOCKS = {"hops": "hops between the 10,000 recorded frames (Table 1, block `large`)",
+          "acts": "actions in the room, from pictures"}
 ON_FOOT = AgentConfig(ahead=1.5, off_path=4, patience=6)  # steps of a few centimetres: plans are followed closely
 EPISODES = 500  # of actions, per seed
 Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (r, ...) frames, (r,) numbers of the episodes -> (r,) actions
@@ -131,9 +127,8 @@ class Actor:
     @cached_property
     def places(self) -> Places:
         frames = self.vectors.frames
-        return Places(
-            frames, self.site.graph, lambda nodes, goals: self.distance(nodes, goals), frames, lambda views: views
-        )
+        return Places(frames, self.site.graph, lambda nodes, goals: self.distance(nodes, goals), frames,
+                      lambda views: views)
 
 
 def act_out_tasks(scene: MazeScene, policy: Callable[[np.ndarray], Policy]) -> Episodes:
@@ -144,9 +139,7 @@ def act_out_tasks(scene: MazeScene, policy: Callable[[np.ndarray], Policy]) -> E
 
 
 def act_out(room: maze.Room, start: np.ndarray, goal: np.ndarray, decide: Policy) -> Episodes:
-    """Episodes side by side from `start` (m, 2) to `goal` (m, 2), until arrival or for 50 actions; the policy is shown
-    frames.
-    """
+    """Episodes side by side from `start` (m, 2) to `goal` (m, 2): to arrival or for 50 actions, by frames alone."""
     here, arrived, num_actions = start.copy(), has_arrived(start, goal), np.zeros(len(start), int)
     for _ in range(maze.SUCCESS.max_hops or 0):
         going = np.flatnonzero(~arrived)
@@ -167,11 +160,8 @@ def table(rows: list[Row]) -> list[str]:
     """A table per block: success in per cent, and for actions how many it took."""
     lines = []
     for block in in_order(rows, "block", BLOCKS):
-        kinds = (("success", "success %", 100), ("num_actions", "actions", 1))[: 2 if block == "acts" else 1]
-        columns = [
-            Column(f"{room_title(room)}, {words}", {"domain": room, "metric": metric}, factor)
-            for room in in_order(rows, "domain", DOMAINS) for metric, words, factor in kinds
-        ]
+        kinds = (("success", "success %", 100, 1), ("num_actions", "actions", 1, 1))[: 2 if block == "acts" else 1]
+        columns = by_domain(rows, ROOM_TITLES, kinds)
         part = select(rows, block=block)
         lines += [f"**{BLOCKS[block]}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
     return lines
@@ -180,6 +170,4 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Success of acting by method, a panel per room."""
     part = select(rows, block="acts", metric="success")
-    shown = [Panel(part, room_title(room), "success (%)", {"domain": room})
-             for room in in_order(rows, "domain", DOMAINS)]
-    return {NAME: panel_figure(by_method(part, METHODS), shown, (9, 2.4))[0]}
+    return {NAME: panel_figure(by_method(part, METHODS), domain_panels(part, ROOM_TITLES), (9, 2.4))[0]}

@@ -15,9 +15,7 @@ LEARNING_RATE = 0.02  # Adam, at first; falls to 0
 
 
 def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Tensor:
-    """[n, dim] vectors whose distances are the path lengths (n, n), all of them in every update; they start as
-    classical scaling's.
-    """
+    """[n, dim] vectors whose distances are the path lengths (n, n). Start: classical scaling; every update sees all."""
     target, mean = torch.from_numpy(lengths), float(lengths.mean())
     vectors = torch.from_numpy(
         landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)

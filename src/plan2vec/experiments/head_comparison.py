@@ -20,17 +20,15 @@ from matplotlib.figure import Figure
 from plan2vec.config import Head
 from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, Panel, by_method, compare_each, panel_figure
-from plan2vec.results.drawing import ROOM_TITLES, dots, room_title
+from plan2vec.results.comparisons import Column, by_method, compare_each, domain_panels, panel_figure
+from plan2vec.results.drawing import ROOM_TITLES, dots
 from plan2vec.results.rows import Row, in_order, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "heads", "Distances between vectors: success and error by head"
 DOMAINS = ("open", "table", "c-maze")
-METHODS: dict[str, tuple[Head, float]] = {
-    "l2": ("lp", 2.0), "l1": ("lp", 1.0), "l1.2": ("lp", 1.2), "l-infinity": ("lp", inf), "max-relu": ("max-relu", 2.0),
-    "mrn": ("mrn", 2.0)
-}
+METHODS: dict[str, tuple[Head, float]] = {"l2": ("lp", 2.0), "l1": ("lp", 1.0), "l1.2": ("lp", 1.2),
+                                          "l-infinity": ("lp", inf), "max-relu": ("max-relu", 2.0), "mrn": ("mrn", 2.0)}
 BLOCKS = ("8", "32")  # dimensions
 
 
@@ -48,17 +46,16 @@ def measure(scene: MazeScene, dim: int, method: str) -> dict[str, Any]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    columns = [
-        Column(f"{words}, {dim}-d", {"metric": metric, "dim": dim}) for dim in in_order(rows, "dim")
-        for metric, words in (("success", "success %"), ("embedding_error", "error %"))
-    ]
+    columns = [Column(f"{words}, {dim}-d", {"metric": metric, "dim": dim}) for dim in in_order(rows, "dim")
+               for metric, words in (("success", "success %"), ("embedding_error", "error %"))]
     return compare_each(rows, ROOM_TITLES, by_method(rows, METHODS), columns)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Success above, error below, a panel per room; one dot per head and dimension."""
     methods = in_order(rows, "method", METHODS)
-    names = {f"{method}, {dim}-d": {"method": method, "dim": dim} for dim in in_order(rows, "dim") for method in methods}
+    names = {f"{method}, {dim}-d": {"method": method, "dim": dim}
+             for dim in in_order(rows, "dim") for method in methods}
     return error_figures(NAME, rows, names, 1.2 + 0.22 * len(names))
 
 
@@ -66,8 +63,7 @@ def error_figures(name: str, rows: list[Row], names: dict[str, Any], height: flo
     """A figure of success and one of the error, a panel per room."""
     figures = {}
     for metric, words in (("success", "success (%)"), ("embedding_error", "error of the path length (%)")):
-        part = select(rows, metric=metric)
-        shown = [Panel(part, room_title(room), words, {"domain": room}) for room in in_order(rows, "domain", DOMAINS)]
+        shown = domain_panels(select(rows, metric=metric), ROOM_TITLES, words)
         figure, _ = panel_figure(names, shown, (9, height), dots, xlim=None, legend=False)
         figures[f"{name}-{metric.removeprefix('embedding_')}"] = figure
     return figures

@@ -26,19 +26,17 @@ from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.evaluation import truth_of
 from plan2vec.experiments.maze_scene import MazeScene, first_rollouts, maze_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.local_metric import NEAR
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure
-from plan2vec.results.drawing import dots, room_title
+from plan2vec.results.comparisons import Column, by_method, compare, domain_panels, panel_figure
+from plan2vec.results.drawing import ROOM_TITLES, dots, room_title
 from plan2vec.results.rows import Row, in_order, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "local-metric", "Table 3: accuracy of the local metric"
 DOMAINS = ("open", "table", "c-maze")
-METHODS = tuple(
-    f"{architecture} {loss}" for architecture in ("siamese", "stacked") for loss in ("hinge", "regression", "nce")
-)
+METHODS = tuple(f"{architecture} {loss}" for architecture in ("siamese", "stacked")
+                for loss in ("hinge", "regression", "nce"))
 BLOCKS = ()
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
 PAPERS_METHOD = "stacked regression"
@@ -61,13 +59,9 @@ def measure(scene: MazeScene, method: str) -> dict[str, float | None]:
     assert truth is not None
     kept, held_out = split_sequences(recorded.sequence, 0.1, rng_at(scene.seed, Stream.ACCURACY_SPLIT))
     metric = scene.train_metric(recorded, config, kept).metric
-    found: dict[str, float | None] = {}
-    for part, usable in (("train", kept), ("test", held_out)):
-        found |= scene.accuracies(
-            metric, recorded_pairs(recorded, usable, 1), NEAR,
-            lambda first, second: truth.between(first, second) > NEAR * LONGEST_STEP,
-            rng_at(scene.seed, Stream.JUDGED_PAIRS), part
-        )
+    found = scene.accuracies(metric, {"train": kept, "test": held_out}, NEAR, 1,
+                             lambda first, second: truth.between(first, second) > NEAR * LONGEST_STEP,
+                             Stream.JUDGED_PAIRS)
     numbers = scene.join(first_rollouts(recorded, num_joined), metric, config).numbers
     return found | {name: numbers[name] for name in ("false_edge_share", "radius", "largest_component_share")}
 
@@ -89,9 +83,5 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Held-out accuracy, plain as in the paper, a panel per room."""
     part = select(rows, metric="test_accuracy")
-    shown = [
-        Panel(part, room_title(room), "held-out accuracy, plain (%)", {"domain": room},
-              paper={PAPERS_METHOD: PAPER[room][1]})
-        for room in in_order(rows, "domain", DOMAINS)
-    ]
+    shown = domain_panels(part, ROOM_TITLES, "held-out accuracy, plain (%)", lambda room: {PAPERS_METHOD: PAPER[room][1]})
     return {NAME: panel_figure(by_method(rows, METHODS), shown, (9, 2.8), dots, xlim=None)[0]}

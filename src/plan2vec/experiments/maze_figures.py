@@ -69,15 +69,12 @@ def embedding(scene: MazeScene) -> tuple[dict, dict]:
     frames = maze.render(maze.ROOMS[scene.domain], position)
     judge = scene.baseline("VAE 2-d")
     assert isinstance(judge, VectorJudge)
-    vectors = {
-        "plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2)).vectors(frames),
-        "VAE": encode(judge.encoder, scene.images(frames)),
-    }
+    vectors = {"plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2)).vectors(frames),
+               "VAE": encode(judge.encoder, scene.images(frames))}
     first, second = np.triu_indices(len(position), 1)
     true = maze.geodesic(scene.domain, position[first], position[second])
-    metrics = {
-        f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true) for name, v in vectors.items()
-    }
+    metrics = {f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true)
+               for name, v in vectors.items()}
     return metrics, vectors | {"position": position}
 
 
@@ -104,16 +101,13 @@ def connections(scene: MazeScene) -> tuple[dict, dict]:
     closures = np.stack((row, column), axis=1)[closure & (row < column)]
     steps = np.stack((row, column), axis=1)[~closure & (row < column)]
     shown = rng_at(scene.seed, Stream.SHOWN_CLOSURES).permutation(len(closures))[:NUM_CLOSURES]
-    metrics = {
-        "recorded_steps": len(steps), "closures": len(closures), "false_edge_share": site.numbers["false_edge_share"]
-    }
+    metrics = {"recorded_steps": len(steps), "closures": len(closures),
+               "false_edge_share": site.numbers["false_edge_share"]}
     return metrics, {"position": site.position, "steps": steps, "closures": closures[shown]}
 
 
 def walk(scene: MazeScene) -> tuple[dict, dict]:
-    """Figures 3, 10d and 10e: a memoryless walk and a search, a greedy walk, a value map; from one end of the C to the
-    other.
-    """
+    """Figures 3, 10d and 10e, between the ends of the C: memoryless walk, search, greedy walk and value map."""
     site = scene.large
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
     learned = scene.train_map(site, scene.config)
@@ -122,10 +116,8 @@ def walk(scene: MazeScene) -> tuple[dict, dict]:
     grid = free_grid(scene.domain, FINE)
     frames = np.concatenate((maze.render(maze.ROOMS[scene.domain], grid), site.frames[goal][None]))
     value = learned.on(frames)(np.arange(len(grid)), np.full(len(grid), len(grid)))
-    arrays = {
-        "position": site.position[greedy], "neighbor_of": owner, "neighbor": site.position[neighbor],
-        "goal": site.position[goal], "grid": grid, "value": value,
-    }
+    arrays = {"position": site.position[greedy], "neighbor_of": owner, "neighbor": site.position[neighbor],
+              "goal": site.position[goal], "grid": grid, "value": value}
     reached = bool(straight_line(site.position[greedy[-1:]], site.position[[goal]])[0] < maze.LONGEST_STEP)
     return {"hops": len(greedy) - 1, "reached": float(reached)}, arrays | sampling_and_search(scene)
 
@@ -138,10 +130,8 @@ def sampling_and_search(scene: MazeScene) -> dict[str, np.ndarray]:
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
     position = site.position
-    return {
-        "all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
-        "touched": position[sorted(found.touched)], "small_goal": position[goal]
-    }
+    return {"all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
+            "touched": position[sorted(found.touched)], "small_goal": position[goal]}
 
 
 def nearest_frame(site: MazeSite, place: tuple[float, float]) -> int:
@@ -156,13 +146,11 @@ def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> n
 
 
 def table(rows: list[Row]) -> list[str]:
-    shown = (
-        ("spearman_plan2vec", "2-d plan2vec: rank correlation with the true way", 3),
-        ("spearman_VAE", "2-d VAE: rank correlation with the true way", 3),
-        *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
-        ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
-        ("hops", "hops of the walk in 10d", 1),
-    )
+    shown = (("spearman_plan2vec", "2-d plan2vec: rank correlation with the true way", 3),
+             ("spearman_VAE", "2-d VAE: rank correlation with the true way", 3),
+             *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
+             ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
+             ("hops", "hops of the walk in 10d", 1))
     rooms = in_order(rows, "domain", DOMAINS)
     body = [[words, *(cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms)]
             for metric, words, digits in shown]
@@ -172,17 +160,14 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Every picture whose arrays are at hand."""
     seed = min((row["seed"] for row in rows), default=0)
-    by_room = {
-        method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
-        for method in ("embedding", "local-metric", "connections", "walk")
-    }
+    by_room = {method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
+               for method in ("embedding", "local-metric", "connections", "walk")}
     figures = {"4-rooms": maze_pictures.rooms_figure(DOMAINS)}
     if by_room["embedding"]:
         figures["5-embedding"] = maze_pictures.embedding_figure(by_room["embedding"])
     if by_room["connections"]:
-        num_found = {
-            room: int(values(rows, domain=room, metric="closures", seed=seed)[0]) for room in by_room["connections"]
-        }
+        num_found = {room: int(values(rows, domain=room, metric="closures", seed=seed)[0])
+                     for room in by_room["connections"]}
         figures["10bc-connections"] = maze_pictures.connection_figure(by_room["connections"], num_found)
     if by_room["walk"]:
         figures["10e-value"] = maze_pictures.value_figure(by_room["walk"])

@@ -92,17 +92,14 @@ def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[
 
 
 def connection_figure(parts: Parts, num_found: dict[str, int]) -> Figure:
-    """Figures 10b and 10c: recorded trajectories above, connections found between them below; in each room so many were
-    found.
-    """
+    """Figures 10b and 10c: recorded trajectories above, connections below; `num_found` in each room."""
     figure = Figure((2.9 * len(parts) + 0.6, 5.8), layout="constrained")
     axes = figure.subplots(2, len(parts), squeeze=False, sharex=True, sharey=True)
     for column, (room, arrays) in enumerate(parts.items()):
         position = arrays["position"]
         found = f"{len(arrays['closures']):,} of {num_found[room]:,} found"
-        for ax, name, color, words in (
-            (axes[0, column], "steps", BLUE, "recorded"), (axes[1, column], "closures", ORANGE, found)
-        ):
+        for ax, name, color, words in ((axes[0, column], "steps", BLUE, "recorded"),
+                                       (axes[1, column], "closures", ORANGE, found)):
             ax.add_collection(LineCollection(list(position[arrays[name]]), colors=color, linewidths=0.8, zorder=2))
             ax.plot(position[:, 0], position[:, 1], ".", color=GRAY, markersize=2, zorder=1)
             prepare(ax, room, labels=False)
@@ -137,24 +134,19 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
 
 
 def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
-    """Figure 10d: moments of a greedy walk; blue: neighbours, orange: the next step, gray: where the agent was and is.
-    """
+    """Figure 10d: moments of a greedy walk. Blue: neighbours. Orange: the next step. Gray: past and current."""
     position = arrays["position"]
     moments = np.unique(np.linspace(0, max(len(position) - 2, 0), NUM_MOMENTS).astype(int))
     figure, axes = panels(len(moments), 2.0 * len(moments) + 0.6, 2.9)
     for ax, now in zip(axes, moments, strict=True):
         around = arrays["neighbor"][arrays["neighbor_of"] == now]
         ax.plot(*around.T, ".", color=BLUE, markersize=2, zorder=1, label="neighbours", linestyle="")
-        ax.plot(
-            *position[: now + 1].T, "o-", color="0.45", markersize=3, linewidth=0.8, zorder=2, label="past and current"
-        )
-        ax.plot(
-            *position[min(now + 1, len(position) - 1)], "o", color=ORANGE, markersize=5, zorder=3, label="next",
-            linestyle=""
-        )
-        ax.plot(
-            *arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal", linestyle=""
-        )
+        ax.plot(*position[: now + 1].T, "o-", color="0.45", markersize=3, linewidth=0.8, zorder=2,
+                label="past and current")
+        ax.plot(*position[min(now + 1, len(position) - 1)], "o", color=ORANGE, markersize=5, zorder=3, label="next",
+                linestyle="")
+        ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal",
+                linestyle="")
         prepare(ax, room, labels=False)
         ax.set_title(f"hop {now}", fontsize=9)
         ax.tick_params(labelsize=7)
@@ -171,9 +163,8 @@ def value_figure(parts: Parts) -> Figure:
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]
         size = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1)
-        points = ax.scatter(
-            grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis"
-        )
+        points = ax.scatter(grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0,
+                            cmap="viridis")
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
         prepare(ax, room)
         ax.set_title(f"{room_title(room)}: to the circled goal", fontsize=10)

@@ -5,7 +5,7 @@ is what the paper's Table 1 plans on. The oracle's graph is of true neighbours.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.domains.maze import ROOMS, simulate
 from plan2vec.evaluation import Truth, closure_numbers, default_rule, map_numbers, rank_agreement, truth_of
-from plan2vec.experiments.scene import Scene, Site
+from plan2vec.experiments.scene import Scene, Site, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -63,14 +63,10 @@ class MazeSite(Site):
     def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int | None = None) -> float:
         """Share of the greedy walks that arrive."""
         hops = np.full(self.episodes, max_hops or self.max_hops)
-        return self.share_arrived(
-            distance, self.tasks, self.rule, hops, rng_at(self.seed, Stream.ROOM_TASKS, 1), graph
-        )
+        return self.share_arrived(distance, self.tasks, self.rule, hops, rng_at(self.seed, Stream.ROOM_TASKS, 1), graph)
 
     def agreement(self, distance: Distance) -> float | None:
-        """Rank correlation of a distance with the true way around the walls, over 20,000 random pairs of a frame and a
-        task's goal.
-        """
+        """Rank correlation with the true way around the walls, over 20,000 pairs of a frame and a task's goal."""
         rng = rng_at(self.seed, Stream.ROOM_TASKS, 2)
         first, second = rng.integers(len(self.frames), size=20_000), rng.choice(self.tasks[1], 20_000)
         return rank_agreement(distance(first, second), self.truth.between(first, second))
@@ -88,9 +84,7 @@ class MazeSite(Site):
         return self.exact_distance_to(self.tasks[1])
 
     def random_distance(self) -> Distance:
-        """An independent random score per frame and goal of the tasks: a judge without any sense, but always of the
-        same opinion.
-        """
+        """A random score per frame and goal of the tasks: without sense, but always the same."""
         rng = rng_at(self.seed, Stream.ROOM_TASKS, 3)
         return self.looked_up(self.tasks[1], lambda goals: rng.random((len(goals), len(self.frames)), np.float32))
 
@@ -142,12 +136,7 @@ class MazeScene(Scene):
 
 def first_rollouts(sequences: Sequences, num: int) -> Sequences:
     """The first so many rollouts, so that smaller sets are parts of larger ones."""
-    kept = np.searchsorted(sequences.sequence, num)
-    assert sequences.position is not None and sequences.action is not None
-    return replace(
-        sequences, frames=sequences.frames[:kept], sequence=sequences.sequence[:kept],
-        position=sequences.position[:kept], action=sequences.action[:kept]
-    )
+    return some_frames(sequences, slice(int(np.searchsorted(sequences.sequence, num))))
 
 
 def maze_scenes(settings: Settings, rooms: tuple[str, ...] = tuple(ROOMS)) -> Iterator[MazeScene]:

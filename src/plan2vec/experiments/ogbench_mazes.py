@@ -63,14 +63,13 @@ PUBLISHED = {  # success %, by kind and maze
     "GCIQL": {"navigate": (53, 34, 0), "stitch": (21, 31, 0)}, "QRL": {"navigate": (82, 86, 68), "stitch": (80, 84, 50)},
     "CRL": {"navigate": (29, 39, 27), "stitch": (0, 0, 0)}, "HIQL": {"navigate": (79, 58, 46), "stitch": (74, 13, 0)},
 }
-VARIANTS = {
-    "MLP, l2": MapKind("mlp", "l2"), "MLP, squared": MapKind("mlp", "squared"), "MLP, mrn": MapKind("mlp", "mrn"),
-    "Fourier, l2": MapKind("fourier", "l2"), "Fourier, max-relu": MapKind("fourier", "max-relu"),
-    "Fourier, mrn": MapKind("fourier", "mrn"), "Fourier, squared": MapKind("fourier", "squared"),
-    "Fourier, squared, 16-d": MapKind("fourier", "squared", 16),
-    "Fourier, squared, Sammon's stress": MapKind(loss="sammon"),
-    "Fourier, squared, guided by scaling": MapKind(guided=0.3)
-}
+VARIANTS = {"MLP, l2": MapKind("mlp", "l2"), "MLP, squared": MapKind("mlp", "squared"),
+            "MLP, mrn": MapKind("mlp", "mrn"), "Fourier, l2": MapKind("fourier", "l2"),
+            "Fourier, max-relu": MapKind("fourier", "max-relu"), "Fourier, mrn": MapKind("fourier", "mrn"),
+            "Fourier, squared": MapKind("fourier", "squared"),
+            "Fourier, squared, 16-d": MapKind("fourier", "squared", 16),
+            "Fourier, squared, Sammon's stress": MapKind(loss="sammon"),
+            "Fourier, squared, guided by scaling": MapKind(guided=0.3)}
 FREE = ("free vectors, l2", "free vectors, squared")
 METHODS = (*ACTING, *FREE, *VARIANTS)
 
@@ -109,8 +108,7 @@ def measure(maze: PointMaze, method: str) -> dict[str, Any]:
 
 
 def measure_walks(maze: PointMaze, method: str) -> dict[str, float]:
-    """Greedy walks by D between random nodes, until they reach the goal or have made as many hops as there are nodes.
-    """
+    """Greedy walks by D between random nodes, to the goal or for as many hops as there are nodes."""
     site, rng = maze.site, rng_at(maze.seed, Stream.OGBENCH_WALKS)
     num_nodes = len(site.frames)
     exact = distances_from(site.graph, np.arange(num_nodes))
@@ -126,8 +124,7 @@ def measure_walks(maze: PointMaze, method: str) -> dict[str, float]:
 
 
 def scaled(lengths: np.ndarray, is_squared: bool, dim: int = 64) -> Distance:
-    """D between free vectors of the nodes: classical scaling of path lengths, or of their roots, from random landmarks.
-    """
+    """D between free vectors of the nodes: classical scaling of path lengths, or of their roots."""
     landmarks = rng_at(0, Stream.OGBENCH_LANDMARKS).permutation(len(lengths))
     vectors = torch.from_numpy(landmark_vectors(lengths[landmarks], landmarks, dim, 2 if is_squared else 1))
     distance = pair_distance(vectors, vectors, make_head("squared" if is_squared else "lp", 2.0, dim))
@@ -162,13 +159,11 @@ def cost_table(rows: list[Row]) -> list[str]:
     """A line per data set and head."""
     shown = {"touched_share": "of Dijkstra's nodes", "touched_share_exact": "by an exact heuristic",
              "length_ratio": "length ratio"}
-    body = [
-        [domain.removeprefix("ogbench/"), method,
-         *(cell(values(rows, domain=domain, method=method, metric=metric), 1, 3) for metric in shown)]
-        for domain in in_order(rows, "domain", DOMAINS) for method in ACTING
-        if method.startswith("A*") and select(rows, domain=domain, method=method)
-    ]
-    return markdown(["data set", "method", *shown.values()], body) if body else []
+    lines = {f"{domain.removeprefix('ogbench/')} | {method}": {"domain": domain, "method": method}
+             for domain in in_order(rows, "domain", DOMAINS) for method in ACTING
+             if method.startswith("A*") and select(rows, domain=domain, method=method)}
+    columns = [Column(words, {"metric": metric}, 1, 3) for metric, words in shown.items()]
+    return compare(rows, "data set | method", lines, columns) if lines else []
 
 
 def graph_table(rows: list[Row]) -> list[str]:

@@ -126,9 +126,7 @@ def _no_distance(nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
 
 
 def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: int) -> Acted:
-    """One episode of a task in every environment, side by side. The environment says when an episode ends and whether
-    it succeeded.
-    """
+    """One episode of a task in every environment, side by side. The environment says how each ends."""
     np.random.seed((seed, task))  # noqa: NPY002 - where the environments draw starts and goals from
     begun = [env.reset(seed=1000 * seed + number, options={"task_id": task}) for number, env in enumerate(environments)]
     observations = np.array([observation for observation, _ in begun], np.float32)

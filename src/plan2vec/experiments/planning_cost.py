@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.sparse import csr_array
 
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
@@ -48,7 +49,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         tasks = draw_tasks(scene, site)
         distance = scene.train_map(site, scene.config).on(site.frames)
         for method in methods:
-            plans, seconds = timed(make_plans, site, distance, method, tasks[:, 1:])
+            plans, seconds = timed(make_plans, site.graph, distance, method, tasks[:, 1:])
             yield rows_of(scene, settings, method, tasks[:, 0], plans, seconds)
 
 
@@ -68,30 +69,27 @@ def draw_tasks(scene: MazeScene, site: MazeSite) -> np.ndarray:
     return np.array(tasks, np.int64).reshape(-1, 3)
 
 
-def make_plans(site: MazeSite, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
+def make_plans(graph: csr_array, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
     """A plan for each of the (m, 2) starts and goals."""
     if method == "Dijkstra":
-        return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
-    plan = partial(make_plan, site.graph, distance, method="astar" if method == "A*" else "greedy")
+        return [dijkstra_cost(graph, start, goal) for start, goal in tasks.tolist()]
+    plan = partial(make_plan, graph, distance, method="astar" if method == "A*" else "greedy")
     return [plan(start, goal) for start, goal in tasks.tolist()]
 
 
-def rows_of(
-    scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan], seconds: float
-) -> list[Row]:
+def rows_of(scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan],
+            seconds: float) -> list[Row]:
     """Mean counts by length, and their growth; failures included."""
     row = partial(scene.rows, settings, NAME)
-    counts = {
-        "expanded": np.array([p.num_expanded for p in plans]), "touched": np.array([p.num_touched for p in plans])
-    }
+    counts = {"expanded": np.array([p.num_expanded for p in plans]),
+              "touched": np.array([p.num_touched for p in plans])}
     found = np.array([p.length is not None for p in plans])
     rows = []
     for length in np.unique(lengths).tolist():
         means = {name: count[lengths == length].mean() for name, count in counts.items()}
         rows += row({"steps": length}, method, means | {"found": found[lengths == length].mean()}, 0.0)
-    return rows + row(
-        {}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}, seconds
-    )
+    return rows + row({}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()},
+                      seconds)
 
 
 def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:

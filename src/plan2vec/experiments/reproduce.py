@@ -6,33 +6,13 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from plan2vec.domains.ogbench import find_recipe
-from plan2vec.experiments import (
-    acting_in_rooms,
-    head_comparison,
-    latent_dimension,
-    local_metric_accuracy,
-    lookahead,
-    maze_figures,
-    ogbench_mazes,
-    planning_cost,
-    reward_learning,
-    robot_frames,
-    rope_figures,
-    rope_table,
-    sample_complexity,
-    street_cost,
-    street_generalization,
-    street_maps,
-    table1,
-    table2,
-    target_comparison,
-    value_iteration_table,
-)
+from plan2vec.experiments import robot_frames
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.results.arrays import read_arrays
@@ -42,14 +22,12 @@ from plan2vec.results.rows import Row, Stamp, append_rows, finished_cases, read_
 from plan2vec.results.settings import SMOKE, Settings, Size
 from plan2vec.results.stamp import commit, machine_name
 
-EXPERIMENTS: dict[str, ModuleType] = {
-    module.NAME: module
-    for module in (
-        table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension,
-        head_comparison, target_comparison, value_iteration_table, rope_table, rope_figures, robot_frames, table2,
-        street_maps, street_cost, street_generalization, acting_in_rooms, reward_learning, ogbench_mazes
-    )
-}
+FILES = ("table1", "sample_complexity", "lookahead", "planning_cost", "maze_figures", "local_metric_accuracy",
+         "latent_dimension", "head_comparison", "target_comparison", "value_iteration_table", "rope_table",
+         "rope_figures", "robot_frames", "table2", "street_maps", "street_cost", "street_generalization",
+         "acting_in_rooms", "reward_learning", "ogbench_mazes")
+MODULES: list[Any] = [import_module(f"plan2vec.experiments.{file}") for file in FILES]
+EXPERIMENTS: dict[str, ModuleType] = {module.NAME: module for module in MODULES}
 ARRAYS = "arrays"  # folder inside the output folder
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -142,10 +120,8 @@ def run_all(chosen: list[str], request: Request, out: Path) -> None:
             append_rows(out / f"{name}.jsonl", rows)
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
-                print(
-                    f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}",
-                    file=sys.stderr
-                )
+                print(f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}",
+                      file=sys.stderr)
                 return
 
 
@@ -161,11 +137,9 @@ def make_settings(request: Request, out: Path) -> Settings:
     num_seeds = 1 if request.smoke else request.seeds
     seeds = tuple(range(request.seed_start, request.seed_start + num_seeds))
     stamp = Stamp(request.commit or commit(), machine_name(device))
-    return Settings(
-        seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
-        recordings=request.recordings, street_graph=request.street_graph,
-        ogbench_data=request.ogbench_data or out / "ogbench"
-    )
+    return Settings(seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
+                    recordings=request.recordings, street_graph=request.street_graph,
+                    ogbench_data=request.ogbench_data or out / "ogbench")
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
@@ -176,9 +150,8 @@ def progress(rows: list[Row], elapsed: float) -> str:
     shared = {name: value for name, value in first["setting"].items()
               if all(row["setting"].get(name) == value for row in rows)}
     setting = " ".join(str(value) for value in shared.values())
-    shown = ", ".join(
-        f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}" for row in rows[:3]
-    )
+    shown = ", ".join(f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}"
+                      for row in rows[:3])
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
     return f"{elapsed:7.1f} s  {words}: {shown} ({first['seconds']:.1f} s)"
 
@@ -189,9 +162,7 @@ def named(row: Row, shared: dict[str, Any]) -> str:
 
 
 def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
-    """The table as markdown, the figures as PNG and PDF; gives the table's lines. Rows stay as they are: others may be
-    appending.
-    """
+    """Table as markdown, figures as PNG and PDF; gives the table's lines. Rows stay: others may be appending."""
     rows = read_rows(out / f"{experiment.NAME}.jsonl")
     if not rows:
         return []

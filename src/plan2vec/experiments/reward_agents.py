@@ -60,8 +60,7 @@ def record(room: str, num_rollouts: int, seed: int) -> Sequences:
 
 @dataclass(frozen=True)
 class Sight:
-    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's as seen from there.
-    """
+    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's from there."""
 
     look: Look
     mean: np.ndarray  # over the recordings
@@ -88,9 +87,8 @@ def pixels(frames: np.ndarray) -> np.ndarray:
 class Blocks(VecEnv):
     """Many blocks in one room, each with its goal: the rules of `maze_env.MazeEnv`, all steps at once."""
 
-    def __init__(
-        self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None, rng: np.random.Generator
-    ):
+    def __init__(self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None,
+                 rng: np.random.Generator):
         self.room, self.sight, self.model, self.shaping, self.rng = maze.find_room(room), sight, model, shaping, rng
         self.position, self.goal = np.zeros((2, num, 2))
         self.moves, self.distance = np.zeros(num, int), np.zeros(num)
@@ -191,29 +189,24 @@ class Examiner(BaseCallback):
         wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
 
         def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
-            best = self.model.predict(
-                self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]), deterministic=True
-            )[0]
-            return np.where(
-                rng.random(len(going)) < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best
-            )
+            best = self.model.predict(self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]),
+                                      deterministic=True)[0]
+            return np.where(rng.random(len(going)) < maze.SUCCESS.epsilon,
+                            rng.integers(len(maze.ACTIONS), size=len(going)), best)
 
         return float(act_out(self.room, start, goal, decide).arrived.mean())
 
 
-def train_agent(
-    room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings, seed: int
-) -> dict[int, float]:
+def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings,
+                seed: int) -> dict[int, float]:
     """Success by the number of environment steps taken; `sees`: images or vectors."""
     sight = make_sight(sees, model)
     shaping = Shaping("potential", DISCOUNT) if is_shaped else None
     blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping, rng_at(seed, Stream.LEARNING_TASKS))
-    agent = DQN(
-        "MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
-        learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
-        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets,
-        exploration_fraction=0.2, policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu"
-    )
+    agent = DQN("MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
+                learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
+                gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets,
+                exploration_fraction=0.2, policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu")
     examiner = Examiner(room, sight, settings, seed)
     agent.learn(settings.num_steps, examiner)
     return examiner.success

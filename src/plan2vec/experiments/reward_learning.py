@@ -92,10 +92,8 @@ def table(rows: list[Row]) -> list[str]:
     for room in in_order(rows, "domain", DOMAINS):
         part = select(rows, domain=room)
         steps_in_all = int(values(part, metric="steps_in_all").max())
-        header = [
-            room_title(room), "environment steps to 90 % success", "seeds that got there",
-            f"success % after {steps_in_all:,} steps"
-        ]
+        header = [room_title(room), "environment steps to 90 % success", "seeds that got there",
+                  f"success % after {steps_in_all:,} steps"]
         lines += markdown(header, [line(part, method) for method in in_order(part, "method", METHODS)])
     return lines
 

@@ -53,12 +53,10 @@ REMEDY = "give them by --recordings PATH (docs/rope.md says where they come from
 HELD_OUT = 0.1  # share of the episodes
 EVERY = 5  # frames from one start to the next
 SMALL_STEP = 0.08  # of the image's side
-SHOWN = (
-    ("final_distance", "distance at the end, share of the image", 1, 3),
-    ("goal_distance", "where the goal was placed", 1, 3), ("start_distance", "where the start was placed", 1, 3),
-    ("small_step_share", "small steps, %", 100, 1), ("plans_found", "plans found, %", 100, 1),
-    ("hops", "steps a plan", 1, 1)
-)
+SHOWN = (("final_distance", "distance at the end, share of the image", 1, 3),
+         ("goal_distance", "where the goal was placed", 1, 3), ("start_distance", "where the start was placed", 1, 3),
+         ("small_step_share", "small steps, %", 100, 1), ("plans_found", "plans found, %", 100, 1),
+         ("hops", "steps a plan", 1, 1))
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
@@ -92,9 +90,8 @@ def stand_in(seed: int, num_episodes: int = 8, num_frames: int = 20) -> Sequence
     pixel = (np.arange(64) + 0.5) / 64
     across, down = (np.abs(pixel - position[:, axis, None]) < 0.08 for axis in (0, 1))
     frames = np.where(across[:, None, :] & down[:, :, None], 60, 200).astype(np.uint8)
-    return make_sequences(
-        frames, np.repeat(np.arange(num_episodes), num_frames), position=position, source="made-up frames"
-    )
+    return make_sequences(frames, np.repeat(np.arange(num_episodes), num_frames), position=position,
+                          source="made-up frames")
 
 
 class RobotScene(Scene):
@@ -149,10 +146,8 @@ def scores(scene: RobotScene, starts: np.ndarray, goals: np.ndarray, nodes: np.n
     moved = straight_line(bottle[nodes[:-1][step]], bottle[nodes[1:][step]])
     away = {f"{name}_distance": float(straight_line(bottle[ends], wanted).mean())
             for name, ends in (("final", last), ("goal", goals), ("start", starts))}
-    return away | {
-        "small_step_share": float(np.mean(moved < SMALL_STEP)) if len(moved) else None,
-        "plans_found": float(np.mean(last == goals)), "hops": float(hops.mean()),
-    }
+    return away | {"small_step_share": float(np.mean(moved < SMALL_STEP)) if len(moved) else None,
+                   "plans_found": float(np.mean(last == goals)), "hops": float(hops.mean())}
 
 
 def table(rows: list[Row]) -> list[str]:

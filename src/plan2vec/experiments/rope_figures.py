@@ -38,20 +38,16 @@ COLUMNS = 13  # frames a row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
 EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame
-TITLES = {
-    "pairs": ("11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
-    "neighbours": ("12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
-    "across": ("7", "a greedy plan from one sequence to another"),
-    "within": ("13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec"),
-}
+TITLES = {"pairs": ("11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
+          "neighbours": ("12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
+          "across": ("7", "a greedy plan from one sequence to another"),
+          "within": ("13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
 # numbers, frames of every row, and their scores
 Part = tuple[dict[str, float | None], list[list[int]], list[list[float]]]
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: dict[str, Callable[[RopeScene], Part]] = dict(
-        zip(METHODS, (pairs, neighbours, across, within), strict=True)
-    )
+    parts: dict[str, Callable[[RopeScene], Part]] = dict(zip(METHODS, (pairs, neighbours, across, within), strict=True))
     for scene in rope_scenes(settings):
         for method in scene.lacking(settings, NAME, {}, METHODS):
             (metrics, numbers, scores), seconds = timed(parts[method], scene)
@@ -60,9 +56,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 
 
 def sheet(scene: RopeScene, numbers: list[list[int]], scores: list[list[float]]) -> dict[str, np.ndarray]:
-    """Rows of frames as arrays of one width, with label, index within the sequence (-1: nothing there) and score (NaN:
-    none).
-    """
+    """Rows of frames as arrays of one width: label, index within the sequence (-1: empty), score (NaN: none)."""
     shape = len(numbers), max(len(row) for row in numbers)
     place, score = np.full(shape, -1), np.full(shape, np.nan)
     for k, (row, below) in enumerate(zip(numbers, scores, strict=True)):
@@ -117,9 +111,7 @@ def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
 
 
 def across(scene: RopeScene) -> Part:
-    """Figure 7: of the greedy plans between two sequences that find their goal (if none does, of all), one of middling
-    length.
-    """
+    """Figure 7: a plan of middling length between two sequences, among those that find their goal where any does."""
     tasks, sequence = scene.tasks, scene.recordings.sequence
     nodes = greedy_plans(scene.site.graph, scene.timed_map[0].on(scene.frames), tasks)
     hops, last = plan_ends(nodes)
@@ -147,14 +139,12 @@ def within(scene: RopeScene) -> Part:
 
 
 def table(rows: list[Row]) -> list[str]:
-    shown = (
-        ("near_score", "mean score of recorded neighbours shown", 2),
-        ("far_score", "mean score of random pairs shown", 2),
-        ("local_share", "neighbours shown below the cut-off that are a local move away, share", 3),
-        ("hops", "steps of the plan between two sequences", 1), ("local_steps", "of them local moves, share", 3),
-        ("recorded_steps", "recorded steps between the frames of Figure 13", 0),
-        ("dijkstra_hops", "steps of Dijkstra's path", 1), ("greedy_hops", "steps of plan2vec's plan", 1)
-    )
+    shown = (("near_score", "mean score of recorded neighbours shown", 2),
+             ("far_score", "mean score of random pairs shown", 2),
+             ("local_share", "neighbours shown below the cut-off that are a local move away, share", 3),
+             ("hops", "steps of the plan between two sequences", 1), ("local_steps", "of them local moves, share", 3),
+             ("recorded_steps", "recorded steps between the frames of Figure 13", 0),
+             ("dijkstra_hops", "steps of Dijkstra's path", 1), ("greedy_hops", "steps of plan2vec's plan", 1))
     body = [[words, cell(sample, 1, digits)] for metric, words, digits in shown
             if len(sample := values(rows, metric=metric))]
     return markdown(["", "rope"], body)

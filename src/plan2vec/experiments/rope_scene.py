@@ -37,11 +37,9 @@ from plan2vec.search.shortest_paths import connected_parts, hop_counts
 # of a peg looks like one on the other: the local metric learns from frames up to two steps apart, as the paper's does,
 # longer, and with more weight on far pairs. So it can be trusted up to two steps, and hops are long. The map has more
 # dimensions than a room's.
-ROPE = Config(
-    dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="close-common"),
-    local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
-    embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512),
-)
+ROPE = Config(dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="close-common"),
+              local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
+              embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512))
 CUT_OFF = 1.4  # times `max_gap`: a pair beyond it counts as far (paper)
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
@@ -118,8 +116,7 @@ def closest_graph(vectors: np.ndarray, like: csr_array, sequence: np.ndarray, de
 
 
 def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: torch.device) -> NearPairs:
-    """The `num` pairs of least l2 distance, recorded steps left out; of each frame only its 200 nearest are looked at.
-    """
+    """The `num` pairs of least l2 distance without recorded steps, among the 200 nearest of each frame."""
     points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)
     found = []
     for first in range(0, len(points), TILE):
@@ -162,9 +159,7 @@ def draw_tasks(moves: rope.TrueMoves, num: int, device: torch.device, rng: np.ra
 
 
 def greedy_plans(graph: csr_array, distance: Distance, tasks: Tasks) -> np.ndarray:
-    """(hops + 1, m) frames of greedy plans without memory, -1 after a plan's end: at its goal, or where it would enter
-    a frame again.
-    """
+    """(hops + 1, m) frames of memoryless plans, -1 after the end: at the goal, or before a frame comes again."""
     num_hops, rng = np.full(len(tasks.starts), MAX_HOPS), rng_at(0, Stream.ROPE_TASKS)
     nodes = walk_many(graph, distance, tasks.starts, tasks.goals, num_hops, 0.0, False, np.equal, rng).nodes
     for walk in nodes.T:
@@ -197,11 +192,10 @@ def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[
     reached = moves.are_local(last, tasks.goals)
     counted = reached & np.isfinite(tasks.fewest)
     ratio = (hops + (last != tasks.goals))[counted] / tasks.fewest[counted]
-    return {
-        "goal_reached": float(reached.mean()), "local_step_share": float(local[step].mean()) if step.any() else None,
-        "valid_plans": float((reached & local.all(axis=0)).mean()),
-        "length_ratio": float(ratio.mean()) if len(ratio) else None
-    }
+    return {"goal_reached": float(reached.mean()),
+            "local_step_share": float(local[step].mean()) if step.any() else None,
+            "valid_plans": float((reached & local.all(axis=0)).mean()),
+            "length_ratio": float(ratio.mean()) if len(ratio) else None}
 
 
 def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
@@ -215,10 +209,8 @@ def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.
     part = connected_parts(graph)[1]
     joined, across = part[tasks.starts] == part[tasks.goals], sequence[tasks.starts] != sequence[tasks.goals]
     shortest = shortest_hops(graph, tasks)[joined]
-    return {
-        "expanded_per_step": float(expanded[joined].sum() / shortest.sum()) if shortest.sum() else None,
-        "cross_sequence_plans": float(joined[across].mean()) if across.any() else None,
-    }
+    return {"expanded_per_step": float(expanded[joined].sum() / shortest.sum()) if shortest.sum() else None,
+            "cross_sequence_plans": float(joined[across].mean()) if across.any() else None}
 
 
 def shortest_hops(graph: csr_array, tasks: Tasks) -> np.ndarray:
@@ -232,11 +224,9 @@ def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) 
     closure = closure_entries(graph, sequence) & (edge_rows(graph) < graph.indices)
     local = moves.are_local(edge_rows(graph)[closure], graph.indices[closure])
     numbers = graph_numbers(graph)
-    return {
-        "degree": graph.nnz / graph.shape[0], "num_components": numbers["num_components"],
-        "largest_component_share": numbers["largest_component_share"],
-        "false_edge_share": float(1 - local.mean()) if len(local) else None
-    }
+    return {"degree": graph.nnz / graph.shape[0], "num_components": numbers["num_components"],
+            "largest_component_share": numbers["largest_component_share"],
+            "false_edge_share": float(1 - local.mean()) if len(local) else None}
 
 
 def distance_of(vectors: np.ndarray, device: torch.device) -> Distance:

@@ -45,7 +45,6 @@ from plan2vec.experiments import rope_scene
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, Tasks, rope_scenes, shortest_hops
 from plan2vec.experiments.scene import settled
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure
 from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
@@ -57,28 +56,26 @@ BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 MAPS = ("plan2vec", "plan2vec, default settings")
 # how it is trained
 FOLDS = {"local metric": LocalMetricConfig(num_updates=1500), "local metric, as for the plans": ROPE.local_metric}
-METHODS = (*MAPS, *BASELINES, "Dijkstra", *FOLDS)
+PLANNERS = (*MAPS, *BASELINES, "Dijkstra")
+METHODS = (*PLANNERS, *FOLDS)
 BLOCKS = ("plans", "accuracy")
 NUM_FOLDS = 10
 MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
-SHOWN = (
-    ("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "local steps, %", 100, 2),
-    ("valid_plans", "valid plans, %", 100, 1), ("length_ratio", "length ratio", 1, 2),
-    ("expanded_per_step", "expanded a step", 1, 2), ("cross_sequence_plans", "plans across sequences, %", 100, 1),
-    ("degree", "degree", 1, 1), ("num_components", "parts", 1, 1), ("false_edge_share", "false closures, %", 100, 3)
-)
+SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "local steps, %", 100, 2),
+         ("valid_plans", "valid plans, %", 100, 1), ("length_ratio", "length ratio", 1, 2),
+         ("expanded_per_step", "expanded a step", 1, 2), ("cross_sequence_plans", "plans across sequences, %", 100, 1),
+         ("degree", "degree", 1, 1), ("num_components", "parts", 1, 1),
+         ("false_edge_share", "false closures, %", 100, 3))
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in rope_scenes(settings):
         for block in settings.chosen("blocks", BLOCKS):
-            yield from run_plans(settings, scene) if block == "plans" else run_folds(settings, scene)
-
-
-def run_plans(settings: Settings, scene: RopeScene) -> Iterator[list[Row]]:
-    methods = tuple(method for method in METHODS if method not in FOLDS)
-    return scene.measured(settings, NAME, {"block": "plans"}, methods, partial(measure, scene))
+            if block == "plans":
+                yield from scene.measured(settings, NAME, {"block": block}, PLANNERS, partial(measure, scene))
+            elif scene.seed == settings.seeds[0]:
+                yield from run_folds(settings, scene)
 
 
 def measure(scene: RopeScene, method: str) -> dict[str, Any]:
@@ -103,8 +100,7 @@ def measure(scene: RopeScene, method: str) -> dict[str, Any]:
 
 
 def fit_facts(scene: RopeScene) -> dict[str, float]:
-    """Wall time of a fit (local metric, graph, map), the radius it chose, and what two recorded steps reach in pixels.
-    """
+    """Wall time of a fit (metric, graph, map), the radius it chose, and the pixels that two recorded steps reach."""
     seconds = scene.timed_metric[1] + scene.site.seconds + scene.timed_map[1]
     return {"fit_seconds": seconds, "radius": scene.site.radius, "reach": scene.moves.reach}
 
@@ -119,8 +115,6 @@ def search_cost(scene: RopeScene, tasks: Tasks) -> float:
 
 
 def run_folds(settings: Settings, scene: RopeScene) -> Iterator[list[Row]]:
-    if scene.seed != settings.seeds[0]:
-        return
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     for fold, held_out in enumerate(np.array_split(labels, 2 if scene.size.is_smoke else NUM_FOLDS)):
@@ -133,14 +127,8 @@ def accuracies(scene: RopeScene, held_out: np.ndarray, method: str) -> dict[str,
     config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLDS[method]))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric
-    found: dict[str, float | None] = {}
-    for part, usable in (("train", ~held_out), ("test", held_out)):
-        found |= scene.accuracies(
-            metric, recorded_pairs(scene.recordings, usable, MAX_GAP), CUT_OFF * MAX_GAP,
-            lambda first, second: ~scene.moves.are_local(first, second), rng_at(scene.seed, Stream.ROPE_JUDGED_PAIRS),
-            part
-        )
-    return found
+    return scene.accuracies(metric, {"train": ~held_out, "test": held_out}, CUT_OFF, MAX_GAP,
+                            lambda first, second: ~scene.moves.are_local(first, second), Stream.ROPE_JUDGED_PAIRS)
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -168,9 +156,8 @@ def table(rows: list[Row]) -> list[str]:
 
 def seeds_of(rows: list[Row]) -> str:
     """How many seeds of each method there are."""
-    return ", ".join(
-        f"{method} {len(in_order(select(rows, method=method), 'seed'))}" for method in in_order(rows, "method", METHODS)
-    )
+    return ", ".join(f"{method} {len(in_order(select(rows, method=method), 'seed'))}"
+                     for method in in_order(rows, "method", METHODS))
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:

@@ -88,10 +88,8 @@ class Trial:
 
     def __init__(self, scene: MazeScene, recorded: Sequences, fresh: Sequences):
         self.scene, self.metric = scene, scene.train_metric(recorded, scene.config).metric
-        self.sites = {
-            place: scene.join(frames, self.metric, scene.config)
-            for place, frames in (("recorded", recorded), ("fresh", fresh))
-        }
+        self.sites = {place: scene.join(frames, self.metric, scene.config)
+                      for place, frames in (("recorded", recorded), ("fresh", fresh))}
 
     @cached_property
     def learned(self) -> Map:
@@ -125,10 +123,8 @@ class Trial:
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
     """The fewest rollouts from which on the mean success is 95 % or more."""
-    known = [
-        (num, sample.mean()) for num in in_order(rows, "rollouts")
-        if len(sample := values(rows, rollouts=num, **wanted))
-    ]
+    known = [(num, sample.mean()) for num in in_order(rows, "rollouts")
+             if len(sample := values(rows, rollouts=num, **wanted))]
     enough = list(takewhile(lambda case: case[1] >= ENOUGH, reversed(known)))
     return enough[-1][0] if enough else None
 

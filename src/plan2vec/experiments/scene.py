@@ -24,7 +24,8 @@ from plan2vec.evaluation import graph_numbers, straight_line
 from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames
 from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.learning.recorded_pairs import Pairs, draw_judged
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.rows import Case, Row, make_rows
@@ -87,23 +88,25 @@ class Scene:
     def baseline(self, method: str) -> Judge:
         """Trained on the recordings, whichever graph it walks on, and once."""
         if method not in self.baselines:
-            trainers = baseline_trainers(
-                self.recordings, lambda: self.metric, self.config.encoder, self.size, self.seed, self.device
-            )
+            trainers = baseline_trainers(self.recordings, lambda: self.metric, self.config.encoder, self.size,
+                                         self.seed, self.device)
             self.baselines[method] = trainers[method]()
         return self.baselines[method]
 
-    def accuracies(
-        self, metric: LocalMetric, pairs: Pairs, near: float, truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray],
-        rng: np.random.Generator, prefix: str = "train"
-    ) -> dict[str, float | None]:
-        """Share of recorded pairs that the metric puts on the right side of `near` steps; cleaned: without random pairs
-        that are not `truly_far`.
+    def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
+                   truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> dict[str, float | None]:
+        """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps, by part of the frames.
+
+        Cleaned: without random pairs that are not truly far.
         """
-        first, second, is_near = draw_judged(pairs, 10 * self.size.episodes, rng)
-        scores = pair_distances(metric, self.images(self.recordings.frames), first, second)
-        right, clean = (scores < near) == is_near, is_near | truly_far(first, second)
-        return {f"{prefix}_accuracy": float(right.mean()), f"{prefix}_accuracy_cleaned": float(right[clean].mean())}
+        found: dict[str, float | None] = {}
+        for name, usable in parts.items():
+            pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)
+            first, second, is_near = draw_judged(pairs, 10 * self.size.episodes, rng)
+            scores = pair_distances(metric, self.images(self.recordings.frames), first, second)
+            right, clean = (scores < cut_off * max_gap) == is_near, is_near | truly_far(first, second)
+            found |= {f"{name}_accuracy": right.mean(), f"{name}_accuracy_cleaned": right[clean].mean()}
+        return found
 
     def images(self, frames: np.ndarray) -> FrameTensors:
         return FrameTensors(frames, self.device)
@@ -118,16 +121,12 @@ class Scene:
         chosen = settings.chosen("methods", tuple(methods))
         return [method for method in chosen if self.lacks(settings, experiment, setting, method)]
 
-    def rows(
-        self, settings: Settings, experiment: str, setting: Setting, method: str, metrics: dict[str, Any],
-        seconds: float
-    ) -> list[Row]:
+    def rows(self, settings: Settings, experiment: str, setting: Setting, method: str, metrics: dict[str, Any],
+             seconds: float) -> list[Row]:
         return make_rows(Case(experiment, self.domain, setting, method, self.seed), metrics, seconds, settings.stamp)
 
-    def measured(
-        self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str],
-        measure: Callable[[str], dict[str, Any]]
-    ) -> Iterator[list[Row]]:
+    def measured(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str],
+                 measure: Callable[[str], dict[str, Any]]) -> Iterator[list[Row]]:
         """A group of rows per method that is still to be run, from what `measure` gives for it."""
         for method in self.lacking(settings, experiment, setting, methods):
             metrics, seconds = timed(measure, method)
@@ -138,6 +137,12 @@ def settled(config: Config) -> Config:
     """What is not given is decided as for a camera that does not move, without a look at the recordings."""
     decided = DEFAULTS | {"view": "fixed", "closures.neighbors": "exact"}
     return with_settings(config, {name: value for name, value in decided.items() if setting(config, name) is None})
+
+
+def some_frames(sequences: Sequences, numbers: np.ndarray | slice) -> Sequences:
+    """A part of recordings that cuts no sequence."""
+    recorded = {name: getattr(sequences, name) for name in ("frames", "sequence", "position", "action", "step_length")}
+    return replace(sequences, **{name: values[numbers] for name, values in recorded.items() if values is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,16 +169,13 @@ class Site:
         """(n, 2) where the nodes truly are."""
         raise NotImplementedError
 
-    def share_arrived(
-        self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
-        rng: np.random.Generator, graph: csr_array | None = None
-    ) -> float:
+    def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
+                      rng: np.random.Generator, graph: csr_array | None = None) -> float:
         """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
         position = self.position
-        walks = walk_many(
-            self.graph if graph is None else graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
-            lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius, rng
-        )
+        walks = walk_many(self.graph if graph is None else graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon,
+                          rule.memory, lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius,
+                          rng)
         return float(walks.arrived.mean())
 
     def exact_distance_to(self, goals: np.ndarray) -> Distance:
@@ -193,7 +195,5 @@ class Site:
     def shape_numbers(self) -> dict[str, Any]:
         """Radius, degree and parts of the graph."""
         parts = graph_numbers(self.graph)
-        return {
-            "radius": self.radius, "degree": self.graph.nnz / len(self.frames),
-            "num_components": parts["num_components"], "largest_component_share": parts["largest_component_share"]
-        }
+        return {"radius": self.radius, "degree": self.graph.nnz / len(self.frames),
+                "num_components": parts["num_components"], "largest_component_share": parts["largest_component_share"]}

@@ -16,18 +16,17 @@ where it would circle.
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
-from plan2vec.evaluation import dijkstra_cost
+from plan2vec.experiments import planning_cost
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, parts_of, street_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import ORANGE
-from plan2vec.planner import Distance, Plan, make_plan, plan_of
+from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.arrays import Arrays, save_arrays
 from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.drawing import LOOKS
@@ -70,19 +69,16 @@ def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
 def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]:
     site = scene.site
     if method == "Dijkstra":
-        return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
+        return planning_cost.make_plans(site.graph, site.gps_distance(), method, tasks)
     learned = scene.train_map(site, scene.config) if method != "A* with l1" else None
     distance = block_distance(site) if learned is None else learned.on(site.frames)
     if method == "plan2vec":
         return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
-    plan = partial(make_plan, site.graph, distance, method="greedy" if method == "plan2vec, no memory" else "astar")
-    return [plan(start=start, goal=goal) for start, goal in tasks.tolist()]
+    return planning_cost.make_plans(site.graph, distance, "greedy" if method == "plan2vec, no memory" else "A*", tasks)
 
 
 def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
-    """Greedy best-first search: always on from the seen node of least D, so that a wrong turn costs some expansions,
-    not the plan.
-    """
+    """Always on from the seen node of least D: a wrong turn costs some expansions, not the plan."""
     path = best_first(graph, start, goal, lambda nodes: distance(nodes, np.full(len(nodes), goal)), cost_weight=0)
     return plan_of(path, start, goal, "greedy best-first")
 
@@ -98,21 +94,17 @@ def block_distance(site: StreetSite) -> Distance:
     return lambda nodes, goals: np.abs(place[nodes] - place[goals]).sum(axis=1)
 
 
-def rows_of(
-    settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan],
-    seconds: float
-) -> list[Row]:
+def rows_of(settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan],
+            seconds: float) -> list[Row]:
     """Counts a hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
     graph = scene.site.graph
     starts, which = np.unique(tasks[:, 0], return_inverse=True)
     length, hops = distances_from(graph, starts)[which, tasks[:, 1]], hop_counts(graph, starts)[which, tasks[:, 1]]
     found = np.array([plan.length is not None for plan in plans])
     ratios = [plan.length / shortest for plan, shortest in zip(plans, length, strict=True) if plan.length is not None]
-    metrics = {
-        "touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
-        "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(),
-        "found": found.mean(), "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean(),
-    }
+    metrics = {"touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
+               "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(), "found": found.mean(),
+               "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean()}
     if block == "corners":
         save_picture(settings, scene, method, plans[0])
     return scene.rows(settings, NAME, scene.setting(block=block), method, metrics, seconds)
@@ -124,10 +116,9 @@ def save_picture(settings: Settings, scene: StreetScene, method: str, plan: Plan
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
     path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []
-    save_arrays(
-        settings.arrays, NAME, f"{scene.network} {scene.domain} {method} {scene.seed}",
-        position=site.position.astype(np.float32), touched=np.array(touched, np.int32), path=np.array(path, np.int32),
-    )
+    save_arrays(settings.arrays, NAME, f"{scene.network} {scene.domain} {method} {scene.seed}",
+                position=site.position.astype(np.float32), touched=np.array(touched, np.int32),
+                path=np.array(path, np.int32))
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -135,21 +126,17 @@ def table(rows: list[Row]) -> list[str]:
     for network, domain, part in parts_of(rows, DOMAINS):
         for block in in_order(part, "block", BLOCKS):
             some, touched = select(part, block=block), PAPER if (domain, block) == ("street-large", "corners") else {}
-            columns = [
-                Column("touched", {"metric": "touched_per_step"}, 1, 2),
-                Column("expanded", {"metric": "expanded_per_step"}, 1, 2),
-                Column("ratio", {"metric": "path_ratio"}, 1, 4), Column("found, %", {"metric": "found"}),
-                Column("hops", {"metric": "hops"}, 1, 0), Column("paper, touched", texts=touched)
-            ]
+            columns = [Column("touched", {"metric": "touched_per_step"}, 1, 2),
+                       Column("expanded", {"metric": "expanded_per_step"}, 1, 2),
+                       Column("ratio", {"metric": "path_ratio"}, 1, 4), Column("found, %", {"metric": "found"}),
+                       Column("hops", {"metric": "hops"}, 1, 0), Column("paper, touched", texts=touched)]
             head = f"{TITLES[domain]}, {BLOCKS[block]}, a step"
             lines += [f"**{NETWORKS[network]}**", "", *compare(some, head, by_method(some, METHODS), columns)]
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure per network and part whose arrays are at hand: the nodes that each method touched, and the bars of
-    touched nodes per step.
-    """
+    """Per network and part whose arrays are at hand: the nodes that each method touched, and bars of their number."""
     figures = {}
     for network, domain, part in parts_of(rows, DOMAINS):
         pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}

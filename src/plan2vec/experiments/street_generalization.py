@@ -24,16 +24,9 @@ from matplotlib.figure import Figure
 
 from plan2vec.baselines.registry import Map
 from plan2vec.embedding.train import Teaching
+from plan2vec.experiments import street_scene
 from plan2vec.experiments.street_maps import align, draw_map
-from plan2vec.experiments.street_scene import (
-    FLAT_TEACHING,
-    NETWORKS,
-    TITLES,
-    StreetScene,
-    as_flat,
-    parts_of,
-    street_scenes,
-)
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene
 from plan2vec.experiments.table2 import PAPER_SETTINGS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
@@ -51,7 +44,7 @@ NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in street_scenes(settings, DOMAINS):
+    for scene in street_scene.street_scenes(settings, DOMAINS):
         for block in settings.chosen("blocks", BLOCKS):
             setting = scene.setting(block=block)
             yield from scene.measured(settings, NAME, setting, METHODS, partial(measure, settings, scene, block))
@@ -65,28 +58,23 @@ def measure(settings: Settings, scene: StreetScene, block: str, method: str) -> 
     known = np.isfinite(path) & (path >= 1)
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
-    save_arrays(
-        settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}",
-        position=site.position.astype(np.float32), place=place.astype(np.float32), links=np.empty((0, 2), np.int32),
-        **some_pairs(kinds, path, distance, scene.seed)
-    )
+    save_arrays(settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}",
+                position=site.position.astype(np.float32), place=place.astype(np.float32),
+                links=np.empty((0, 2), np.int32), **some_pairs(kinds, path, distance, scene.seed))
     signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
     errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
     return errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
 
 
-def some_pairs(
-    kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int
-) -> dict[str, np.ndarray]:
+def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray,
+               seed: int) -> dict[str, np.ndarray]:
     """Path lengths and distances of a few pairs of each kind, for the scatter plots."""
     rng = rng_at(seed, Stream.STREET_PAIRS)
     dots: dict[str, np.ndarray] = {}
     for kind, chosen in kinds.items():
         drawn = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
-        dots |= {
-            f"{kind}_path": path.ravel()[drawn].astype(np.float32),
-            f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)
-        }
+        dots |= {f"{kind}_path": path.ravel()[drawn].astype(np.float32),
+                 f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)}
     return dots
 
 
@@ -97,15 +85,13 @@ def opposite_quarters(position: np.ndarray) -> np.ndarray:
 
 
 def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[Map, np.ndarray]:
-    """A map taught the allowed tasks, and its distances (n, n). A flat one is guided by free points fitted to the same
-    tasks.
-    """
+    """A map taught the allowed tasks, and its distances (n, n). Free points fitted to these guide a flat map."""
     site, config, teaching = scene.site, scene.config, Teaching()
     if block == "2-d":
-        config = as_flat(config, 2, PAPER_SETTINGS[scene.domain].norm_order)
+        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain].norm_order)
         known = np.where(allowed, path, np.inf)
         guide = fit_points(known, config.norm_order, scene.seed, scene.device, scene.size.is_smoke)
-        teaching = replace(FLAT_TEACHING, guide=guide)
+        teaching = replace(street_scene.FLAT_TEACHING, guide=guide)
     learned = scene.train_map(replace(site, name=""), config, replace(teaching, allowed=allowed))
     first, second = (ends.ravel() for ends in np.indices(path.shape))
     return learned, learned.on(site.frames)(first, second).reshape(path.shape)
@@ -168,11 +154,9 @@ def ratio_words(rows: list[Row], block: str, domain: str) -> str:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network, part of the city and block: the quarters, a scatter for each way of teaching, and the two
-    embeddings.
-    """
+    """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
     figures, seed = {}, min(in_order(rows, "seed"), default=0)
-    for network, domain, part in parts_of(rows, DOMAINS):
+    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
         for block in in_order(part, "block", BLOCKS):
             names = {method: f"{network} {domain} {block} {method} {seed}" for method in METHODS}
             known = {method: arrays[name] for method, name in names.items() if name in arrays}

@@ -21,19 +21,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from scipy.linalg import orthogonal_procrustes
 
-from plan2vec.experiments.street_scene import (
-    DOMAINS,
-    FLAT_TEACHING,
-    NETWORKS,
-    TITLES,
-    StreetScene,
-    as_flat,
-    parts_of,
-    street_scenes,
-)
+from plan2vec.experiments import street_scene
+from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene
 from plan2vec.pictures.figures import place_colors
 from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.comparisons import Column, by_method, compare
+from plan2vec.results.comparisons import by_domain, by_method, compare
 from plan2vec.results.rows import Row, in_order, select
 from plan2vec.results.settings import Settings
 
@@ -44,7 +36,7 @@ BLOCKS = ()
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in street_scenes(settings, DOMAINS):
+    for scene in street_scene.street_scenes(settings, DOMAINS):
         yield from scene.measured(settings, NAME, scene.setting(), METHODS, partial(measure, settings, scene))
 
 
@@ -52,22 +44,18 @@ def measure(settings: Settings, scene: StreetScene, method: str) -> dict[str, fl
     site = scene.site
     if method == "true GPS":
         return {"spearman_true": site.agreement(site.gps_distance())}
-    learned = scene.train_map(site, as_flat(scene.config, *LATENTS[method]), FLAT_TEACHING)
+    learned = scene.train_map(site, street_scene.as_flat(scene.config, *LATENTS[method]), street_scene.FLAT_TEACHING)
     aligned, residual = align(learned.vectors(site.frames), site.position)
     number = np.empty(scene.streets.num_views, np.int64)
     number[site.view] = np.arange(len(site.view))
-    save_arrays(
-        settings.arrays, NAME, part_name(scene.network, scene.domain, method, scene.seed),
-        place=aligned.astype(np.float32), position=site.position.astype(np.float32),
-        links=number[scene.streets.links].astype(np.int32)
-    )
+    save_arrays(settings.arrays, NAME, part_name(scene.network, scene.domain, method, scene.seed),
+                place=aligned.astype(np.float32), position=site.position.astype(np.float32),
+                links=number[scene.streets.links].astype(np.int32))
     return {"spearman_true": site.agreement(learned.on(site.frames)), "procrustes": residual}
 
 
 def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]:
-    """Vectors (n, dim) turned, mirrored, moved and scaled onto positions (n, 2), and the share of their variance that
-    is left.
-    """
+    """Vectors turned, mirrored, moved and scaled onto positions (n, 2), and the share of variance that is left."""
     target = np.pad(position - position.mean(axis=0), ((0, 0), (0, vectors.shape[1] - position.shape[1])))
     source = vectors - vectors.mean(axis=0, dtype=np.float64)
     turn, overlap = orthogonal_procrustes(source, target)
@@ -83,11 +71,7 @@ def table(rows: list[Row]) -> list[str]:
     lines = []
     for network in in_order(rows, "network", NETWORKS):
         part = select(rows, network=network)
-        columns = [
-            Column(f"{TITLES[domain]}, {words}", {"domain": domain, "metric": metric}, 1, 3)
-            for domain in in_order(part, "domain", DOMAINS)
-            for metric, words in (("spearman_true", "Spearman"), ("procrustes", "residual"))
-        ]
+        columns = by_domain(part, TITLES, (("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)))
         lines += [f"**{NETWORKS[network]}**", "", *compare(part, "latents", by_method(part, METHODS), columns)]
     return lines
 
@@ -95,12 +79,10 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """A figure per network and part of the city: the true map, then all seeds, a row per kind of latents."""
     figures = {}
-    for network, domain, part in parts_of(rows, DOMAINS):
-        shown = {
-            (method, row["seed"]): (arrays[name], row["value"])
-            for method in LATENTS for row in select(part, method=method, metric="procrustes")
-            if (name := part_name(network, domain, method, row["seed"])) in arrays
-        }
+    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
+        shown = {(method, row["seed"]): (arrays[name], row["value"]) for method in LATENTS
+                 for row in select(part, method=method, metric="procrustes")
+                 if (name := part_name(network, domain, method, row["seed"])) in arrays}
         if shown:
             figure = maps_figure(shown)
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)

@@ -27,7 +27,6 @@ from plan2vec.experiments.scene import Scene, Site, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.rows import Row, in_order, select
@@ -50,10 +49,8 @@ class Training:
     block: int  # goals, and nodes, of an update of the map
 
 
-TRAINING = {
-    "street-tiny": Training(1500, 300, 128), "street-small": Training(3000, 500, 256),
-    "street-medium": Training(4000, 700, 512), "street-large": Training(5500, 1000, 768)
-}
+TRAINING = {"street-tiny": Training(1500, 300, 128), "street-small": Training(3000, 500, 256),
+            "street-medium": Training(4000, 700, 512), "street-large": Training(5500, 1000, 768)}
 
 
 @dataclass(frozen=True)
@@ -184,20 +181,17 @@ class StreetSite(Site):
         joined = np.zeros((self.truth.streets.num_views,) * 2, bool)
         joined[first, second] = True
         false = self.truth.metres[first, second][self.closure] > FALSE_BEYOND
-        return self.shape_numbers | {
-            "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
-            "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
-            "missed_link_share": np.mean(~joined[tuple(self.truth.streets.links.T)])
-        }
+        return self.shape_numbers | {"num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
+                                     "num_false": np.count_nonzero(false) // 2,
+                                     "false_edge_share": false.mean() if len(false) else 0.0,
+                                     "missed_link_share": np.mean(~joined[tuple(self.truth.streets.links.T)])}
 
 
 class StreetScene(Scene):
     """One part of a city and one seed."""
 
-    def __init__(
-        self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None,
-        encoder: str = "medium"
-    ):
+    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None,
+                 encoder: str = "medium"):
         config = size.config if size.is_smoke else street_config(domain, seed, encoder)
         super().__init__(domain, seed, size, device, config)
         self.noisy_config = self.config if size.is_smoke else as_noisy(self.config)
@@ -249,9 +243,8 @@ class StreetScene(Scene):
         return StreetSite(scene=self, frames=np.zeros((num, 0), np.uint8), graph=graph, view=np.arange(num),
                           closure=np.zeros(graph.nnz, bool))
 
-    def join(
-        self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config, name: str = ""
-    ) -> StreetSite:
+    def join(self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config,
+             name: str = "") -> StreetSite:
         """Stage 2 on some recordings; frames that are equal to the last pixel become one node."""
         built, seconds = self.build(sequences, metric, config)
         kept, place = equal_frames(sequences.frames)
@@ -263,15 +256,11 @@ class StreetScene(Scene):
                           name=name, view=visited[kept], closure=closure)
 
     def metric_accuracies(self) -> dict[str, float | None]:
-        """Of the local metric: on sequences held out at first, on all pairs as in the paper, and without truly near
-        "far" pairs.
-        """
+        """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""
         view = self.visited
-        found = self.accuracies(
-            self.metric, recorded_pairs(self.recordings, np.ones(len(view), bool), 1), NEAR,
-            lambda first, second: self.truth.hops[view[first], view[second]] > 1,
-            rng_at(self.seed, Stream.STREET_TASKS, 3)
-        )
+        found = self.accuracies(self.metric, {"train": np.ones(len(view), bool)}, NEAR, 1,
+                                lambda first, second: self.truth.hops[view[first], view[second]] > 1,
+                                Stream.STREET_TASKS, 3)
         return found | {"test_accuracy": self.timed_metric[0].accuracy}
 
     def setting(self, **more: Any) -> dict[str, Any]:

@@ -38,17 +38,15 @@ from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts,
 from plan2vec.experiments.scene import settled
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure
-from plan2vec.results.drawing import room_title
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.comparisons import Column, by_domain, by_method, compare, domain_panels, panel_figure
+from plan2vec.results.drawing import ROOM_TITLES
+from plan2vec.results.rows import Row, in_order, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "table1", "Table 1: planning success in the three rooms"
 DOMAINS = ("open", "table", "c-maze")
-PAPER = {
-    "plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
-    "random network": (3.2, 3.5, 4.7), "random scores": (3.2, 3.5, 4.7), "paper's networks": (90.0, 76.4, 80.2)
-}
+PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
+         "random network": (3.2, 3.5, 4.7), "random scores": (3.2, 3.5, 4.7), "paper's networks": (90.0, 76.4, 80.2)}
 
 
 @dataclass(frozen=True)
@@ -147,11 +145,7 @@ def table(rows: list[Row]) -> list[str]:
     lines = []
     for name in in_order(rows, "block", BLOCKS):
         part = select(rows, block=name, metric="success")
-        columns = [
-            column for room in in_order(part, "domain", DOMAINS)
-            for column in (Column(f"{room_title(room)}, success %", {"domain": room}),
-                           Column("paper", texts=papers_success(room)))
-        ]
+        columns = by_domain(part, ROOM_TITLES, (("success", "success %", 100, 1),), papers_success)
         lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
     return lines + graph_table(select(rows, method="graph"))
 
@@ -161,21 +155,13 @@ def papers_success(room: str) -> dict[str, float]:
 
 
 def graph_table(rows: list[Row]) -> list[str]:
-    """What the graphs are like; false edges are closures that truly join places farther apart than three of the longest
-    steps.
-    """
-    if not rows:
-        return []
-    header = ["graph", "room", "radius, steps", "degree", "parts", "share of the largest", "false edges, share"]
-    metrics = (
-        ("radius", 2), ("degree", 1), ("num_components", 1), ("largest_component_share", 3), ("false_edge_share", 5)
-    )
-    body = [
-        [block, room_title(room)] + [
-            cell(values(rows, frames=block, domain=room, metric=metric), 1, digits) for metric, digits in metrics
-        ] for block in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", DOMAINS)
-    ]
-    return markdown(header, body)
+    """What the graphs are like. False edges truly join places farther apart than three of the longest steps."""
+    shown = (("radius", "radius, steps", 2), ("degree", "degree", 1), ("num_components", "parts", 1),
+             ("largest_component_share", "share of the largest", 3), ("false_edge_share", "false edges, share", 5))
+    columns = [Column(words, {"metric": metric}, 1, digits) for metric, words, digits in shown]
+    lines = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
+             for frames in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", DOMAINS)}
+    return compare(rows, "graph | room", lines, columns) if rows else []
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -184,8 +170,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for name in in_order(rows, "block", BLOCKS):
         part = select(rows, block=name, metric="success")
         methods = by_method(part, METHODS)
-        shown = [Panel(part, room_title(room), "success (%)", {"domain": room}, paper=papers_success(room))
-                 for room in in_order(part, "domain", DOMAINS)]
+        shown = domain_panels(part, ROOM_TITLES, paper=papers_success)
         figure, _ = panel_figure(methods, shown, (9, 1.3 + 0.22 * len(methods)))
         figure.suptitle(BLOCKS[name].words, fontsize=10)
         figures[f"{NAME}-{name}"] = figure

@@ -31,59 +31,38 @@ from matplotlib.figure import Figure
 from plan2vec.baselines import pair_distance
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, EmbeddingConfig
-from plan2vec.data import Sequences
 from plan2vec.embedding.heads import make_head
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
+from plan2vec.experiments import street_scene
 from plan2vec.experiments.free_vectors import fit_free
-from plan2vec.experiments.scene import settled
-from plan2vec.experiments.street_scene import (
-    DOMAINS,
-    FLAT_TEACHING,
-    NETWORKS,
-    PASSES,
-    RULES,
-    TITLES,
-    StreetScene,
-    StreetSite,
-    as_flat,
-    street_config,
-    street_scenes,
-)
+from plan2vec.experiments.scene import settled, some_frames
+from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.comparisons import Column, by_domain, by_method, compare, domain_panels, panel_figure
+from plan2vec.results.rows import Row, in_order, markdown, select
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
 NAME, TITLE = "table2", "Table 2: planning success on the streets"
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
-BLOCKS = {
-    "views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY),
-    "visits": ("plan2vec", *SANITY),
-    "unseen": ("seen", "unseen"),
-    "small": ("plan2vec", "exact graph distance"),
-    "paper": ("paper's settings",),
-    "free": ("relative errors", "Sammon's stress", "Huber's loss"),
-}
+BLOCKS = {"views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY), "visits": ("plan2vec", *SANITY),
+          "unseen": ("seen", "unseen"), "small": ("plan2vec", "exact graph distance"), "paper": ("paper's settings",),
+          "free": ("relative errors", "Sammon's stress", "Huber's loss")}
 FREE: dict[str, str] = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
 FREE_UPDATES = 500
 METHODS = tuple(dict.fromkeys(method for methods in BLOCKS.values() for method in methods))
-BLOCK_WORDS = {
-    "views": "a node is a view", "visits": "every noisy visit is a node",
-    "unseen": "start and goal of a pass never seen", "small": "a node is a view, both networks small",
-    "paper": "a node is a view, the map by the paper's network and settings",
-    "free": "free vectors of the views on the true network, by loss"
-}
-PAPER = {
-    "plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
-    "paper's settings": (92.2, 57.2, 51.4, None), "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None),
-    "random network": (19.9, 12.0, 12.7, None), "random scores": (19.9, 12.0, 12.7, None),
-    "true GPS": (None, 73.0, 73.0, None)
-}
+BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a node",
+               "unseen": "start and goal of a pass never seen", "small": "a node is a view, both networks small",
+               "paper": "a node is a view, the map by the paper's network and settings",
+               "free": "free vectors of the views on the true network, by loss"}
+PAPER = {"plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
+         "paper's settings": (92.2, 57.2, 51.4, None), "SPTM": (31.5, 19.3, 20.2, None),
+         "VAE 2-d": (25.5, 14.4, 16.9, None), "random network": (19.9, 12.0, 12.7, None),
+         "random scores": (19.9, 12.0, 12.7, None), "true GPS": (None, 73.0, 73.0, None)}
 
 
 @dataclass(frozen=True)
@@ -97,18 +76,16 @@ class PaperSettings:
     norm_order: float
 
 
-PAPER_SETTINGS = {
-    "street-tiny": PaperSettings(200, 500, 20, 1e-4, 1.2),
-    "street-small": PaperSettings(700, 2000, 100, 3e-4, 1.2),
-    "street-medium": PaperSettings(2000, 5000, 100, 1e-5, 1.5),
-    "street-large": PaperSettings(4000, 10_000, 100, 1e-5, 2.0),
-}
+PAPER_SETTINGS = {"street-tiny": PaperSettings(200, 500, 20, 1e-4, 1.2),
+                  "street-small": PaperSettings(700, 2000, 100, 3e-4, 1.2),
+                  "street-medium": PaperSettings(2000, 5000, 100, 1e-5, 1.5),
+                  "street-large": PaperSettings(4000, 10_000, 100, 1e-5, 2.0)}
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in street_scenes(settings, DOMAINS):
+    for scene in street_scene.street_scenes(settings, DOMAINS):
         for name in settings.chosen("blocks", tuple(BLOCKS)):
             if scene.lacking(settings, NAME, scene.setting(block=name), BLOCKS[name]):
                 yield from run_block(settings, scene.with_encoder("small") if name == "small" else scene, name)
@@ -143,15 +120,13 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
         return site.scores(fit_isomap(site.graph, dim).on(site.frames))
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
-    ways = {"plan2vec 2-d": (as_flat(scene.config), FLAT_TEACHING), "paper's settings": paper_way(scene)}
+    ways = {"plan2vec 2-d": (street_scene.as_flat(scene.config), street_scene.FLAT_TEACHING), "paper's settings": paper_way(scene)}
     ours = (scene.noisy_config, scene.noisy_teaching) if block == "visits" else (scene.config, Teaching())
     return site.scores(scene.train_map(site, *ways.get(method, ours)).on(site.frames))
 
 
 def measure_free(scene: StreetScene, method: str) -> dict[str, Any]:
-    """Vectors that no network has to find in pictures, as many numbers and the head as of our maps, on the true
-    network.
-    """
+    """Free vectors instead of a network's, with our maps' head and dimensions, on the true street network."""
     site, config = scene.true_site, scene.config
     lengths = distances_from(site.graph, np.arange(len(site.view)))
     head = make_head(config.head, config.norm_order, config.dim)
@@ -161,7 +136,7 @@ def measure_free(scene: StreetScene, method: str) -> dict[str, Any]:
 
 def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
     """The map of three passes, asked about the images it was fitted to and about those of the fourth pass."""
-    first_unseen = (PASSES - 1) * scene.streets.num_views  # every pass sees every view once
+    first_unseen = (street_scene.PASSES - 1) * scene.streets.num_views  # every pass sees every view once
     fitted, fresh = np.arange(first_unseen), np.arange(first_unseen, len(scene.visited))
     site = scene.visits_site(some_frames(scene.noisy, fitted), scene.visited[fitted])
     learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
@@ -171,22 +146,10 @@ def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
     return {method: asked_about(scene, site, between, numbers) for method, numbers in shown.items()}
 
 
-def some_frames(sequences: Sequences, numbers: np.ndarray) -> Sequences:
-    """A part of the recordings that cuts no sequence."""
-    assert sequences.position is not None and sequences.step_length is not None
-    return replace(
-        sequences, frames=sequences.frames[numbers], sequence=sequences.sequence[numbers],
-        position=sequences.position[numbers], step_length=sequences.step_length[numbers]
-    )
-
-
-def asked_about(
-    scene: StreetScene, site: StreetSite, between: Distance, numbers: np.ndarray
-) -> dict[str, float | None]:
-    """Success of walks on the site from where an image is found on the map to another image, both among `numbers` of
-    the frames.
-    """
-    rule, view, xy = RULES["success"], scene.visited, scene.streets.xy
+def asked_about(scene: StreetScene, site: StreetSite, between: Distance,
+                numbers: np.ndarray) -> dict[str, float | None]:
+    """Success of walks from where an image is found on the map to another image, both among `numbers`."""
+    rule, view, xy = street_scene.RULES["success"], scene.visited, scene.streets.xy
     rng = rng_at(scene.seed, Stream.UNSEEN_TASKS)
     drawn = rng.choice(numbers, size=(2, 100 * site.episodes))
     starts, goals = drawn[:, site.within_reach(rule, *view[drawn])]
@@ -195,16 +158,12 @@ def asked_about(
     def has_arrived(nodes: np.ndarray, tasks: np.ndarray) -> np.ndarray:
         return np.linalg.norm(xy[view[nodes]] - xy[view[goals[tasks]]], axis=1) < rule.walk.radius
 
-    walks = walk_many(
-        site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
-        site.allowed_hops(rule, entry, target), rule.walk.epsilon, False, has_arrived, rng
-    )
+    walks = walk_many(site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
+                      site.allowed_hops(rule, entry, target), rule.walk.epsilon, False, has_arrived, rng)
     first, second = rng.choice(numbers, size=(2, 20_000))
     agreement = rank_agreement(between(first, second), scene.truth.metres[view[first], view[second]])
-    return {
-        "success": walks.arrived.mean(), "spearman_true": agreement,
-        "located": np.mean(scene.truth.hops[view[entry], view[starts]] <= 2),
-    }
+    return {"success": walks.arrived.mean(), "spearman_true": agreement,
+            "located": np.mean(scene.truth.hops[view[entry], view[starts]] <= 2)}
 
 
 def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarray:
@@ -216,24 +175,17 @@ def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarra
 
 
 def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
-    """The paper's network, latent, norm, scaling and number of epochs; an epoch's 160 pairs are one update of 16 x 16.
-    """
+    """The paper's network, latent, norm, scaling and epochs; an epoch's 160 pairs are one update of 16 x 16."""
     paper = PAPER_SETTINGS[scene.domain]
-    embedding = EmbeddingConfig(
-        num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
-        goals_per_round=paper.batch_size, learning_rate=PAPER_LEARNING_RATE, loss="relative"
-    )
-    config = replace(
-        scene.config, dim=2, head="lp", encoder="small" if scene.size.is_smoke else "resnet18",
-        norm_order=paper.norm_order, embedding=scene.size.shorten(embedding)
-    )
+    embedding = EmbeddingConfig(num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
+                                goals_per_round=paper.batch_size, learning_rate=PAPER_LEARNING_RATE, loss="relative")
+    config = replace(scene.config, dim=2, head="lp", encoder="small" if scene.size.is_smoke else "resnet18",
+                     norm_order=paper.norm_order, embedding=scene.size.shorten(embedding))
     return settled(config), Teaching(unit=1 / (STEP_DEGREES * paper.scaling))
 
 
 def table(rows: list[Row]) -> list[str]:
-    """For each network and block: success in per cent by both rules beside the paper's; then the graphs and the
-    settings.
-    """
+    """For each network and block success by both rules beside the paper's; then the graphs and the settings."""
     lines = []
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):
@@ -244,14 +196,11 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def success_table(rows: list[Row], block: str) -> list[str]:
-    known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1), ("spearman_true", "Spearman", 1, 3))
-    shown, columns = [column for column in known if select(rows, metric=column[0])], []
-    for domain in in_order(rows, "domain", DOMAINS):
-        columns += [Column(f"{TITLES[domain]}, {words}", {"domain": domain, "metric": metric}, factor, digits)
-                    for metric, words, factor, digits in shown]
-        columns.append(Column("paper", texts=papers_success(domain)))
+    known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
+             ("spearman_true", "Spearman", 1, 3))
+    shown = [column for column in known if select(rows, metric=column[0])]
     methods = by_method([row for row in rows if row["method"] != "graph"], BLOCKS[block])
-    return compare(rows, "method", methods, columns)
+    return compare(rows, "method", methods, by_domain(rows, TITLES, shown, papers_success))
 
 
 def papers_success(domain: str) -> dict[str, float | None]:
@@ -259,31 +208,23 @@ def papers_success(domain: str) -> dict[str, float | None]:
 
 
 def graph_table(rows: list[Row]) -> list[str]:
-    """Graphs and local metric; `missed` links of the network join no two nodes, false closures join views more than 30
-    m apart.
-    """
-    shown = (
-        ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1),
-        ("num_closures", "closures", 1, 0), ("num_false", "false ones", 1, 1),
-        ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
-        ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
-        ("test_accuracy", "held out", 100, 2)
-    )
-    if not rows:
-        return []
-    body = [
-        [block, TITLES[domain], *(cell(values(rows, block=block, domain=domain, metric=metric), factor, digits)
-                                  for metric, _, factor, digits in shown)]
-        for block in in_order(rows, "block", BLOCKS)
-        for domain in in_order(select(rows, block=block), "domain", DOMAINS)
-    ]
-    return markdown(["graph", "part", *(words for _, words, _, _ in shown)], body)
+    """Graphs and local metric. Missed links join no two nodes; false closures join views more than 30 m apart."""
+    shown = (("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1),
+             ("num_closures", "closures", 1, 0), ("num_false", "false ones", 1, 1),
+             ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
+             ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
+             ("test_accuracy", "held out", 100, 2))
+    columns = [Column(words, {"metric": metric}, factor, digits) for metric, words, factor, digits in shown]
+    lines = {f"{block} | {TITLES[domain]}": {"block": block, "domain": domain}
+             for block in in_order(rows, "block", BLOCKS)
+             for domain in in_order(select(rows, block=block), "domain", DOMAINS)}
+    return compare(rows, "graph | part", lines, columns) if rows else []
 
 
 def settings_table(domains: list[str]) -> list[str]:
     """The paper's hyper-parameters, and ours."""
     header = ["settings", *(f"{TITLES[domain]}, {who}" for domain in domains for who in ("paper", "ours"))]
-    pairs = [(PAPER_SETTINGS[domain], street_config(domain, 0)) for domain in domains]
+    pairs = [(PAPER_SETTINGS[domain], street_scene.street_config(domain, 0)) for domain in domains]
     lines = {
         "scaling": [(f"{p.scaling:g} x degrees", "mean path = 1") for p, _ in pairs],
         "epochs / updates": [
@@ -303,10 +244,8 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):
             part = select(rows, network=network, block=block, metric="success")
-            methods, domains = by_method(part, BLOCKS[block]), in_order(part, "domain", DOMAINS)
-            shown = [Panel(part, TITLES[domain], "success (%)", {"domain": domain}, paper=papers_success(domain))
-                     for domain in domains]
-            figure, _ = panel_figure(methods, shown, (max(5.0, 2.4 * len(domains)), 1.5 + 0.22 * len(methods)))
+            methods, shown = by_method(part, BLOCKS[block]), domain_panels(part, TITLES, paper=papers_success)
+            figure, _ = panel_figure(methods, shown, (max(5.0, 2.4 * len(shown)), 1.5 + 0.22 * len(methods)))
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
             figures[f"{NAME}-{network}-{block}"] = figure
     return figures

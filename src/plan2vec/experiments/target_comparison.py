@@ -21,16 +21,15 @@ from plan2vec.embedding.train import Teaching
 from plan2vec.experiments.head_comparison import error_figures
 from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_method, compare
-from plan2vec.results.drawing import room_title
-from plan2vec.results.rows import Row, in_order
+from plan2vec.results.comparisons import by_domain, by_method, compare
+from plan2vec.results.drawing import ROOM_TITLES
+from plan2vec.results.rows import Row
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "targets", "What the map is taught: whole plans, bootstrapped plans, searches led by itself"
 DOMAINS = ("open", "table", "c-maze")
-TEACHINGS = {"full": Teaching()} | {
-    f"bootstrapped {depth}": Teaching("bootstrapped", depth) for depth in (20, 10, 5, 2)
-} | {"heuristic": Teaching("heuristic")}
+TEACHINGS = {"full": Teaching()} | {f"bootstrapped {depth}": Teaching("bootstrapped", depth)
+                                    for depth in (20, 10, 5, 2)} | {"heuristic": Teaching("heuristic")}
 METHODS = tuple(TEACHINGS)
 BLOCKS = ()
 NUM_ROUNDS = 12  # of searches, where targets depend on D
@@ -51,11 +50,7 @@ def measure(scene: MazeScene, method: str) -> dict[str, Any]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    columns = [
-        Column(f"{room_title(room)}, {words}", {"domain": room, "metric": metric})
-        for room in in_order(rows, "domain", DOMAINS)
-        for metric, words in (("success", "success %"), ("embedding_error", "error %"))
-    ]
+    columns = by_domain(rows, ROOM_TITLES, (("success", "success %", 100, 1), ("embedding_error", "error %", 100, 1)))
     return compare(rows, "targets", by_method(rows, METHODS), columns)
 
 

@@ -41,9 +41,8 @@ def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in maze_scenes(settings, DOMAINS):
         for method in METHODS:
             for depth in (AMORTIZED,) if method == "amortized" else depths:
-                yield from scene.measured(
-                    settings, NAME, {"lookahead": depth}, (method,), partial(measure, scene, depth)
-                )
+                yield from scene.measured(settings, NAME, {"lookahead": depth}, (method,),
+                                          partial(measure, scene, depth))
 
 
 def measure(scene: MazeScene, depth: int, method: str) -> dict[str, Any]:
@@ -62,10 +61,8 @@ def table(rows: list[Row]) -> list[str]:
     body = []
     for method, depth in variants(rows):
         samples = [100 * values(rows, domain=room, method=method, lookahead=depth, metric="success") for room in rooms]
-        cells = [
-            words for sample in samples
-            for words in (cell(sample), quartiles(sample), f"{sample.min():.1f}" if len(sample) else "-")
-        ]
+        cells = [words for sample in samples
+                 for words in (cell(sample), quartiles(sample), f"{sample.min():.1f}" if len(sample) else "-")]
         body.append([named(method, depth), *cells, f"{mean_seconds(rows, method, depth):.0f}"])
     return [*markdown(["variant", *header, "seconds"], body), advice(rows), ""]
 

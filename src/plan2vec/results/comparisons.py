@@ -36,15 +36,25 @@ def by_method(rows: list[Row], known: Iterable[str]) -> dict[str, Wanted]:
     return {method: {"method": method} for method in in_order(rows, "method", known)}
 
 
+def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Iterable[tuple[str, str, float, int]],
+              paper: Callable[[str], Mapping[str, object]] | None = None) -> list[Column]:
+    """Columns of the metrics (name, words, factor, digits), then the paper's, for every domain that has rows."""
+    columns: list[Column] = []
+    for domain in in_order(rows, "domain", titles):
+        columns += [Column(f"{titles[domain]}, {words}", {"domain": domain, "metric": metric}, factor, digits)
+                    for metric, words, factor, digits in metrics]
+        columns += [] if paper is None else [Column("paper", texts=paper(domain))]
+    return columns
+
+
 def compare(rows: list[Row], head: str, lines: Mapping[str, Wanted], columns: Sequence[Column]) -> list[str]:
-    """A markdown table."""
+    """A markdown table. Names of lines, and the head, may hold several cells: "large | Open"."""
     body = [[name, *(column.text(rows, name, line) for column in columns)] for name, line in lines.items()]
     return markdown([head, *(column.words for column in columns)], body)
 
 
-def compare_each(
-    rows: list[Row], titles: Mapping[str, str], lines: Mapping[str, Wanted], columns: Sequence[Column]
-) -> list[str]:
+def compare_each(rows: list[Row], titles: Mapping[str, str], lines: Mapping[str, Wanted],
+                 columns: Sequence[Column]) -> list[str]:
     """A table per domain that has rows, under its title."""
     return [line for domain in in_order(rows, "domain", titles)
             for line in compare(select(rows, domain=domain), titles[domain], lines, columns)]
@@ -62,16 +72,21 @@ class Panel:
     paper: Mapping[str, float | None] = field(default_factory=dict)
 
 
-def panel_figure(
-    names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float], mark: Callable[..., None] = bars,
-    xlim: tuple[float, float] | None = (0, 103), legend: bool = True
-) -> tuple[Figure, list[Axes]]:
+def domain_panels(rows: list[Row], titles: Mapping[str, str], xlabel: str = "success (%)",
+                  paper: Callable[[str], Mapping[str, float | None]] = lambda domain: {}) -> list[Panel]:
+    """A panel per domain that has rows."""
+    return [Panel(rows, titles[domain], xlabel, {"domain": domain}, paper=paper(domain))
+            for domain in in_order(rows, "domain", titles)]
+
+
+def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float],
+                 mark: Callable[..., None] = bars, xlim: tuple[float, float] | None = (0, 103),
+                 legend: bool = True) -> tuple[Figure, list[Axes]]:
     """Panels beside each other that name their rows once. Without `xlim` dots share the range of all panels."""
     figure, axes = panels(len(shown), *size)
     for ax, panel in zip(axes, shown, strict=True):
-        samples: list[np.ndarray] = [
-            panel.factor * values(panel.rows, **line, **panel.wanted) for line in names.values()
-        ]
+        samples: list[np.ndarray] = [panel.factor * values(panel.rows, **line, **panel.wanted)
+                                     for line in names.values()]
         mark(ax, list(names), samples, [panel.paper.get(name) for name in names])
         ax.set(xlabel=panel.xlabel, title=panel.title)
         if xlim is not None:
