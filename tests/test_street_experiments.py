@@ -13,7 +13,7 @@ from plan2vec.embedding.heads import make_head
 from plan2vec.embedding.losses import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
 from plan2vec.experiments.free_vectors import fit_free
-from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, StreetTruth, street_config, street_scenes
+from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, street_config, street_scenes
 from plan2vec.results.settings import SMOKE, Settings
 
 CPU = torch.device("cpu")
@@ -27,7 +27,7 @@ def scene() -> StreetScene:
 
 def true_site(scene: StreetScene) -> StreetSite:
     """The street network itself as a graph."""
-    hops = csr_array((scene.truth.hops == 1).astype(np.float32))
+    hops = csr_array((scene.hops == 1).astype(np.float32))
     view = np.arange(scene.streets.num_views)
     many = copy(scene)
     many.size = replace(SMOKE, episodes=500)
@@ -75,7 +75,7 @@ def test_a_goal_without_a_path_is_a_failure(scene):
 def test_goals_lie_within_the_reach_of_the_rule(scene):
     site, rule = true_site(scene), RULES["success_near"]
     starts, goals = site.tasks(rule)
-    hops = scene.truth.hops[site.view[starts], site.view[goals]]
+    hops = scene.hops[site.view[starts], site.view[goals]]
     assert len(hops) == 500 and hops.min() >= 1 and hops.max() <= 15
 
 
@@ -83,7 +83,7 @@ def test_the_graphs_numbers_count_false_closures_and_missed_links(scene):
     site = true_site(scene)
     assert site.numbers["missed_link_share"] == 0 and site.numbers["num_closures"] == 0 and site.numbers["degree"] < 3
     matrix = site.graph.toarray()
-    far = np.unravel_index(scene.truth.metres.argmax(), matrix.shape)
+    far = np.unravel_index(scene.metres.argmax(), matrix.shape)
     matrix[far] = matrix[far[::-1]] = 1
     one, other = scene.streets.links[0]
     matrix[one, other] = matrix[other, one] = 0
@@ -139,10 +139,9 @@ def test_a_smoke_run_takes_the_smallest_part_of_the_city():
     assert [scene.domain for scene in street_scenes(Settings(size=SMOKE))] == ["street-tiny"]
 
 
-def test_the_truth_knows_ways_along_the_streets():
-    truth = StreetTruth(generate_city("street-tiny", seed=0))
-    straight = np.linalg.norm(truth.streets.xy[:, None] - truth.streets.xy, axis=-1)
-    assert (truth.metres >= straight - 1e-3).all() and truth.hops.max() > 15
+def test_the_truth_knows_ways_along_the_streets(scene):
+    straight = np.linalg.norm(scene.streets.xy[:, None] - scene.streets.xy, axis=-1)
+    assert (scene.metres >= straight - 1e-3).all() and scene.hops.max() > 15
 
 
 def test_points_fitted_to_known_distances_put_unknown_ones_right_where_no_start_folds():

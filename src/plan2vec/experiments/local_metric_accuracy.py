@@ -83,5 +83,6 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Held-out accuracy, plain as in the paper, a panel per room."""
     part = select(rows, metric="test_accuracy")
-    shown = domain_panels(part, ROOM_TITLES, "held-out accuracy, plain (%)", lambda room: {PAPERS_METHOD: PAPER[room][1]})
+    shown = domain_panels(part, ROOM_TITLES, "held-out accuracy, plain (%)",
+                          lambda room: {PAPERS_METHOD: PAPER[room][1]})
     return {NAME: panel_figure(by_method(rows, METHODS), shown, (9, 2.8), dots, xlim=None)[0]}

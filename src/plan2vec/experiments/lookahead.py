@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
+from plan2vec.domains.maze import SUCCESS
 from plan2vec.embedding.value_iteration import lookahead_graph
 from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.planner import Distance
@@ -41,7 +42,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
             distance, seconds = timed(distance_of, scene, method)
             rows = []
             for k in DEPTHS:
-                success, walking = timed(site.success, distance, reach[k], site.max_hops // k)
+                success, walking = timed(site.success, distance, reach[k], (SUCCESS.max_hops or 0) // k)
                 rows += scene.rows(settings, NAME, {"lookahead": k}, method, {"success": success}, seconds + walking)
                 seconds = 0.0  # training counts once
             yield rows

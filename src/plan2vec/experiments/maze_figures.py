@@ -83,7 +83,8 @@ def local_metric(scene: MazeScene) -> tuple[dict, dict]:
     site = scene.small
     first, second = rng_at(scene.seed, Stream.SCORED_PAIRS).integers(len(site.frames), size=(2, NUM_PAIRS))
     near_first, near_second = edge_rows(site.graph), site.graph.indices
-    shown = rng_at(scene.seed, Stream.SCORED_EDGES).integers(len(near_first), size=NUM_PAIRS // 4)  # random pairs alone are rarely near
+    # random pairs alone are rarely near
+    shown = rng_at(scene.seed, Stream.SCORED_EDGES).integers(len(near_first), size=NUM_PAIRS // 4)
     first, second = np.append(first, near_first[shown]), np.append(second, near_second[shown])
     metrics, arrays = {}, {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
     for dim in DIMENSIONS:
@@ -140,8 +141,9 @@ def nearest_frame(site: MazeSite, place: tuple[float, float]) -> int:
 
 def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> np.ndarray:
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
-    walks = walk_many(site.graph, distance, np.array([start]), np.array([goal]), np.array([site.max_hops]), 0.0, False,
-                      lambda nodes, goals: nodes == goals, rng_at(site.seed, Stream.SHOWN_WALK))
+    starts, goals, max_hops = np.array([[start], [goal], [maze.SUCCESS.max_hops]])
+    rng = rng_at(site.seed, Stream.SHOWN_WALK)
+    walks = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng)
     return walks.nodes[walks.nodes[:, 0] >= 0, 0]
 
 

@@ -14,9 +14,9 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec.config import Config
-from plan2vec.data import Sequences, SuccessRule
-from plan2vec.domains.maze import ROOMS, simulate
-from plan2vec.evaluation import Truth, closure_numbers, default_rule, map_numbers, rank_agreement, truth_of
+from plan2vec.data import Sequences
+from plan2vec.domains.maze import ROOMS, SUCCESS, simulate
+from plan2vec.evaluation import Truth, closure_numbers, map_numbers, rank_agreement, truth_of
 from plan2vec.experiments.scene import Scene, Site, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
@@ -46,24 +46,14 @@ class MazeSite(Site):
         return self.truth.position
 
     @cached_property
-    def rule(self) -> SuccessRule:
-        """Table 1's: no memory, epsilon 0.05, 50 hops, within 0.02 m."""
-        return default_rule(self.sequences)
-
-    @property
-    def max_hops(self) -> int:
-        assert self.rule.max_hops is not None
-        return self.rule.max_hops
-
-    @cached_property
     def tasks(self) -> np.ndarray:
         """(2, episodes) random starts and goals, the same for every method."""
         return rng_at(self.seed, Stream.ROOM_TASKS).integers(len(self.frames), size=(2, self.episodes))
 
     def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int | None = None) -> float:
-        """Share of the greedy walks that arrive."""
-        hops = np.full(self.episodes, max_hops or self.max_hops)
-        return self.share_arrived(distance, self.tasks, self.rule, hops, rng_at(self.seed, Stream.ROOM_TASKS, 1), graph)
+        """Share of the greedy walks that arrive by Table 1's rule: no memory, epsilon 0.05, 50 hops, within 0.02 m."""
+        hops = np.full(self.episodes, max_hops or SUCCESS.max_hops)
+        return self.share_arrived(distance, self.tasks, SUCCESS, hops, rng_at(self.seed, Stream.ROOM_TASKS, 1), graph)
 
     def agreement(self, distance: Distance) -> float | None:
         """Rank correlation with the true way around the walls, over 20,000 pairs of a frame and a task's goal."""

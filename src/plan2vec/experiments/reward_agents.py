@@ -202,7 +202,8 @@ def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: A
     """Success by the number of environment steps taken; `sees`: images or vectors."""
     sight = make_sight(sees, model)
     shaping = Shaping("potential", DISCOUNT) if is_shaped else None
-    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping, rng_at(seed, Stream.LEARNING_TASKS))
+    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping,
+                    rng_at(seed, Stream.LEARNING_TASKS))
     agent = DQN("MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
                 learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
                 gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets,

@@ -120,7 +120,9 @@ class RobotScene(Scene):
     def vectors(self, method: str) -> np.ndarray:
         """(n, d) of all frames: by which a method places a frame, and a baseline also walks."""
         images = self.images(self.everything.frames)
-        return local_vectors(self.metric, images) if method == "plan2vec" else encode(train_encoder(self, method), images)
+        if method == "plan2vec":
+            return local_vectors(self.metric, images)
+        return encode(train_encoder(self, method), images)
 
 
 def measure(scene: RobotScene, method: str) -> dict[str, float | None]:

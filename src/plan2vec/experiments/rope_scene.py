@@ -178,13 +178,7 @@ def plan_ends(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
-    """What plans are truly worth, by the simulator's state.
-
-    `goal_reached`      share of the tasks in which the plan's last frame is the goal or a local move away from it.
-    `local_step_share`  share of the plans' steps, failed plans included, that are local moves.
-    `valid_plans`       share of the tasks in which the goal is reached and every step is local.
-    `length_ratio`      steps of the plans that reach the goal over the fewest local moves between the same two frames.
-    """
+    """What plans are truly worth, by the simulator's state; `rope_table` says what each score is."""
     hops, last = plan_ends(nodes)
     step = nodes[1:] >= 0
     local = np.ones(step.shape, bool)
@@ -199,11 +193,7 @@ def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[
 
 
 def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
-    """What plans cost, and for how many tasks the graph has one.
-
-    `expanded_per_step`     frames whose neighbours were asked for, over the steps of the graph's shortest path.
-    `cross_sequence_plans`  share of the tasks between two sequences for which the graph has a path.
-    """
+    """What plans cost, and for how many tasks the graph has one."""
     hops, last = plan_ends(nodes)
     expanded = hops + (last != tasks.goals)
     part = connected_parts(graph)[1]

@@ -137,7 +137,8 @@ def table(rows: list[Row]) -> list[str]:
     if plans:
         columns = [Column(words, {"metric": metric}, factor, digits) for metric, words, factor, digits in SHOWN]
         lines += compare(plans, "method", by_method(plans, METHODS), columns)
-        lines += [f"Seeds: {seeds_of(plans)}.", ""]
+        seeds = {method: in_order(select(plans, method=method), "seed") for method in by_method(plans, METHODS)}
+        lines += ["Seeds: " + ", ".join(f"{method} {len(known)}" for method, known in seeds.items()) + ".", ""]
         facts = (("fit_seconds", "seconds of a fit", 1), ("radius", "radius, steps", 2), ("reach", "reach, pixels", 2))
         body = [[words, *(cell(values(plans, method=name, metric=metric), 1, digits) for name in MAPS)]
                 for metric, words, digits in facts]
@@ -152,12 +153,6 @@ def table(rows: list[Row]) -> list[str]:
         ]
         lines += markdown(["", "accuracy, %", "train", "held out", "paper, train / test"], body)
     return lines
-
-
-def seeds_of(rows: list[Row]) -> str:
-    """How many seeds of each method there are."""
-    return ", ".join(f"{method} {len(in_order(select(rows, method=method), 'seed'))}"
-                     for method in in_order(rows, "method", METHODS))
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:

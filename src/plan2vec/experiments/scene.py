@@ -16,13 +16,14 @@ from scipy.sparse import csr_array
 
 from plan2vec.baselines import Judge
 from plan2vec.baselines.registry import Map, baseline_trainers
-from plan2vec.config import DEFAULTS, Config, setting, with_settings
+from plan2vec.config import DEFAULTS, Config, setting, settle, with_settings
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.evaluation import graph_numbers, straight_line
 from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames
+from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
@@ -64,6 +65,7 @@ class Scene:
 
     def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
         """Stage 2, and the seconds it took."""
+        config = settle(config, recorded, self.device.type, usearch_installed())  # how neighbours are searched for
         return timed(join_frames, recorded.without_truth(), metric, config, self.images(recorded.frames))
 
     @cached_property
@@ -113,13 +115,10 @@ class Scene:
 
     # ------------------------------------------------------------------------------------------------ rows
 
-    def lacks(self, settings: Settings, experiment: str, setting: Setting, method: str) -> bool:
-        return settings.lacks(Case(experiment, self.domain, setting, method, self.seed))
-
     def lacking(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str]) -> list[str]:
         """The chosen ones of the methods that are still to be run."""
         chosen = settings.chosen("methods", tuple(methods))
-        return [method for method in chosen if self.lacks(settings, experiment, setting, method)]
+        return [m for m in chosen if settings.lacks(Case(experiment, self.domain, setting, m, self.seed))]
 
     def rows(self, settings: Settings, experiment: str, setting: Setting, method: str, metrics: dict[str, Any],
              seconds: float) -> list[Row]:
@@ -135,7 +134,7 @@ class Scene:
 
 def settled(config: Config) -> Config:
     """What is not given is decided as for a camera that does not move, without a look at the recordings."""
-    decided = DEFAULTS | {"view": "fixed", "closures.neighbors": "exact"}
+    decided = DEFAULTS | {"view": "fixed"}
     return with_settings(config, {name: value for name, value in decided.items() if setting(config, name) is None})
 
 

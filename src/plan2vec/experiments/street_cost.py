@@ -62,7 +62,7 @@ def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
         along = site.position[joined].sum(axis=1)
         return np.array([[joined[along.argmin()], joined[along.argmax()]]])
     pairs = rng.choice(joined, size=(4000, 2))
-    length = scene.truth.metres[site.view[pairs[:, 0]], site.view[pairs[:, 1]]]
+    length = scene.metres[site.view[pairs[:, 0]], site.view[pairs[:, 1]]]
     return pairs[length > np.median(length)][: SMOKE_PAIRS if scene.size.is_smoke else NUM_PAIRS]
 
 
@@ -85,7 +85,7 @@ def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int)
 
 def block_distance(site: StreetSite) -> Distance:
     """The l1 distance of true positions in steps, in the axes of the grid of streets (the direction of most links)."""
-    streets = site.truth.streets
+    streets = site.scene.streets
     links = streets.xy[streets.links[:, 1]] - streets.xy[streets.links[:, 0]]
     four_fold = np.sum((links[:, 0] + 1j * links[:, 1]) ** 4)  # the same for all four directions of a grid
     angle = np.angle(four_fold) / 4

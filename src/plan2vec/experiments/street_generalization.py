@@ -9,8 +9,8 @@ The graph of views of Table 2, split at the mean longitude and latitude into fou
 tasks within a quarter and between quarters side by side; shortest paths may use the whole graph. `control` learns from
 all tasks. Error: mean |D - path| over path of all pairs of views; bias: the same with its sign (below 0:
 underestimated). Blocks:
-`2-d`            the paper's latents, its p by part of the city; led at first by free points fitted to the taught tasks: no folds.
-`as in Table 2`  the latents of Table 2, which have more freedom where nothing was taught.
+`2-d` the paper's latents, its p by part of the city; at first led by free points fitted to the taught tasks: no folds.
+`as in Table 2` the latents of Table 2, which have more freedom where nothing was taught.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plan2vec.baselines.registry import Map
@@ -171,7 +170,10 @@ def generalization_figure(parts: dict[str, dict[str, np.ndarray]]) -> Figure:
     has_map = all(len(part["place"]) for part in parts.values())
     figure = Figure((2.8 * (1 + len(parts) * (1 + has_map)), 3.1), layout="constrained")
     axes = list(figure.subplots(1, 1 + len(parts) * (1 + has_map)))
-    draw_quarters(axes[0], next(iter(parts.values()))["position"])
+    position = next(iter(parts.values()))["position"]
+    east, north = (position > position.mean(axis=0)).T
+    axes[0].scatter(*position.T, c=np.where(east == north, "#CC79A7", BLACK), s=3, linewidths=0)
+    axes[0].set(xticks=[], yticks=[], aspect="equal", title="quarters")
     for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
         for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
             path, distance = part[f"{kind}_path"], part[f"{kind}_distance"]
@@ -184,9 +186,3 @@ def generalization_figure(parts: dict[str, dict[str, np.ndarray]]) -> Figure:
         draw_map(ax, part["place"], part)
         ax.set_title(f"embedding, {method}")
     return figure
-
-
-def draw_quarters(ax: Axes, position: np.ndarray) -> None:
-    east, north = (position > position.mean(axis=0)).T
-    ax.scatter(position[:, 0], position[:, 1], c=np.where(east == north, "#CC79A7", BLACK), s=3, linewidths=0)
-    ax.set(xticks=[], yticks=[], aspect="equal", title="quarters")

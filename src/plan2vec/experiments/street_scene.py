@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import dijkstra
 from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
-from plan2vec.domains.streets import STEP, Streets
+from plan2vec.domains.streets import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement, straight_line
 from plan2vec.experiments.scene import Scene, Site, settled
@@ -40,17 +40,9 @@ PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
 
 
-@dataclass(frozen=True)
-class Training:
-    """How long a part of the city is learned."""
-
-    num_updates: int  # of the map
-    metric_updates: int  # of the local metric
-    block: int  # goals, and nodes, of an update of the map
-
-
-TRAINING = {"street-tiny": Training(1500, 300, 128), "street-small": Training(3000, 500, 256),
-            "street-medium": Training(4000, 700, 512), "street-large": Training(5500, 1000, 768)}
+# updates of the map, updates of the local metric, and goals (and nodes) of an update of the map
+TRAINING = {"street-tiny": (1500, 300, 128), "street-small": (3000, 500, 256), "street-medium": (4000, 700, 512),
+            "street-large": (5500, 1000, 768)}
 
 
 @dataclass(frozen=True)
@@ -78,13 +70,13 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     What traps a walk is a large error, however few there are: relative errors forgive them, Huber's loss does not
     (Table 2, `free`).
     """
-    training = TRAINING[domain]
+    num_updates, metric_updates, block = TRAINING[domain]
     return settled(Config(
         dim=64, head="squared", encoder=encoder, view="moving", max_gap=1, seed=seed,
-        local_metric=LocalMetricConfig(num_updates=training.metric_updates, batch_size=128, shift=0, brightness=0.0),
+        local_metric=LocalMetricConfig(num_updates=metric_updates, batch_size=128, shift=0, brightness=0.0),
         closures=ClosureConfig(min_degree=8.0, look_alikes=0.0),  # a view's visits and those of its two neighbours
-        embedding=EmbeddingConfig(loss="huber", num_updates=training.num_updates, num_rounds=1, goals_per_round=10_000,
-                                  goals_per_update=training.block, nodes_per_update=training.block),
+        embedding=EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
+                                  goals_per_update=block, nodes_per_update=block),
     ))
 
 
@@ -100,23 +92,6 @@ def as_noisy(config: Config) -> Config:
     return replace(config, local_metric=metric)
 
 
-class StreetTruth:
-    """What only evaluation may know."""
-
-    def __init__(self, streets: Streets):
-        self.streets = streets
-
-    @cached_property
-    def metres(self) -> np.ndarray:
-        """(views, views) along the streets."""
-        return city.street_distance(self.streets)
-
-    @cached_property
-    def hops(self) -> np.ndarray:
-        """(views, views) fewest links."""
-        return np.asarray(dijkstra(city.street_graph(self.streets), unweighted=True))
-
-
 @dataclass(frozen=True, kw_only=True)
 class StreetSite(Site):
     """Nodes of a part of the city."""
@@ -126,12 +101,8 @@ class StreetSite(Site):
     closure: np.ndarray  # (nnz,) bool
 
     @property
-    def truth(self) -> StreetTruth:
-        return self.scene.truth
-
-    @property
     def position(self) -> np.ndarray:
-        return self.truth.streets.xy[self.view]
+        return self.scene.streets.xy[self.view]
 
     def tasks(self, rule: Rule) -> np.ndarray:
         """(2, episodes) random starts, and goals that lie within the rule's reach; the same for every method."""
@@ -141,7 +112,7 @@ class StreetSite(Site):
 
     def within_reach(self, rule: Rule, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """The first pairs of views, as many as there are episodes, whose goal lies within the rule's reach."""
-        hops = self.truth.hops[starts, goals]
+        hops = self.scene.hops[starts, goals]
         return np.flatnonzero((hops > 0) & (hops <= rule.reach))[: self.episodes]
 
     def allowed_hops(self, rule: Rule, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -165,7 +136,7 @@ class StreetSite(Site):
     def agreement(self, distance: Distance) -> float | None:
         """Rank correlation of a distance with the true way along the streets, over 20,000 random pairs."""
         first, second = rng_at(self.seed, Stream.STREET_TASKS, 2).integers(len(self.view), size=(2, 20_000))
-        return rank_agreement(distance(first, second), self.truth.metres[self.view[first], self.view[second]])
+        return rank_agreement(distance(first, second), self.scene.metres[self.view[first], self.view[second]])
 
     def exact_distance(self) -> Distance:
         """Distance on the graph itself."""
@@ -178,13 +149,13 @@ class StreetSite(Site):
     def numbers(self) -> dict[str, Any]:
         """What the graph is like: closures, false ones among them, and links of the network that it misses."""
         first, second = self.view[edge_rows(self.graph)], self.view[self.graph.indices]
-        joined = np.zeros((self.truth.streets.num_views,) * 2, bool)
+        joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
         joined[first, second] = True
-        false = self.truth.metres[first, second][self.closure] > FALSE_BEYOND
+        false = self.scene.metres[first, second][self.closure] > FALSE_BEYOND
         return self.shape_numbers | {"num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
                                      "num_false": np.count_nonzero(false) // 2,
                                      "false_edge_share": false.mean() if len(false) else 0.0,
-                                     "missed_link_share": np.mean(~joined[tuple(self.truth.streets.links.T)])}
+                                     "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
 
 
 class StreetScene(Scene):
@@ -199,7 +170,16 @@ class StreetScene(Scene):
         self.network_path, self.network = network_path, "generated" if network_path is None else "manhattan"
         # the seeds share the city; walks and networks differ
         self.streets = city.street_network(domain, network_path, seed=0)
-        self.truth = StreetTruth(self.streets)
+
+    @cached_property
+    def metres(self) -> np.ndarray:
+        """(views, views) along the streets: what only evaluation may know."""
+        return city.street_distance(self.streets)
+
+    @cached_property
+    def hops(self) -> np.ndarray:
+        """(views, views) fewest links, for evaluation too."""
+        return np.asarray(dijkstra(city.street_graph(self.streets), unweighted=True))
 
     def with_encoder(self, encoder: str) -> "StreetScene":
         """The same walks, both networks of another kind."""
@@ -259,8 +239,7 @@ class StreetScene(Scene):
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""
         view = self.visited
         found = self.accuracies(self.metric, {"train": np.ones(len(view), bool)}, NEAR, 1,
-                                lambda first, second: self.truth.hops[view[first], view[second]] > 1,
-                                Stream.STREET_TASKS, 3)
+                                lambda first, second: self.hops[view[first], view[second]] > 1, Stream.STREET_TASKS, 3)
         return found | {"test_accuracy": self.timed_metric[0].accuracy}
 
     def setting(self, **more: Any) -> dict[str, Any]:

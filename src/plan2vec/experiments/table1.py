@@ -19,8 +19,8 @@ seconds hold its walks and, where no earlier row had trained it, its training; n
 `unseen`  the same graph; the map is fitted to the other 10,000 frames.
 `large`   the graph of these 10,000 frames; the map is fitted to it.
 `paper`   `large` with the paper's networks (`--preset paper`: stacked local metric, 2-d map).
-`oracle`  the 1,000 fresh frames joined by recorded steps and by true places within 0.03 m; the map is fitted to that graph, whose holes are
-wider than those of the learned one: its hops are shorter.
+`oracle`  the 1,000 fresh frames joined by recorded steps and by true places within 0.03 m; the map is fitted to this
+graph. Its hops are shorter than the learned graph's, and its holes wider.
 """
 
 from collections.abc import Iterator

@@ -12,11 +12,11 @@ neighbour of least D, with probability 0.05 to a random one, no memory; success 
 Rule `50 hops`: goals within 50 hops, at most twice the hops of the shortest path + 10. Rule `15 hops` (the authors'
 code): goals within 15 hops, at most 20 hops. Random scores are drawn anew at every hop: a walk by chance. Blocks:
 `views`   a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
-`visits`  no two visits are alike (noise, exposure, heading); each is a node of its own; frames changed at random in training.
-`unseen`  the map is fitted to three passes of such visits; start and goal are images of the fourth. `seen`: of the first three.
+`visits`  no two visits are alike (noise, exposure, heading); each is a node; frames change at random in training.
+`unseen`  the map is fitted to three passes of visits; start and goal are images of the fourth (`seen`: of the three).
 `small`   `views` with the small encoder in both networks, as for a CPU.
 `paper`   the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
-`free`    no networks at all: 64 free numbers a view, fitted to all path lengths of the true network. What head and loss can do at best.
+`free`    no networks: 64 free numbers per view, fitted to all path lengths of the true network: what head and loss can.
 """
 
 from collections.abc import Iterator
@@ -120,7 +120,8 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
         return site.scores(fit_isomap(site.graph, dim).on(site.frames))
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
-    ways = {"plan2vec 2-d": (street_scene.as_flat(scene.config), street_scene.FLAT_TEACHING), "paper's settings": paper_way(scene)}
+    ways = {"plan2vec 2-d": (street_scene.as_flat(scene.config), street_scene.FLAT_TEACHING),
+            "paper's settings": paper_way(scene)}
     ours = (scene.noisy_config, scene.noisy_teaching) if block == "visits" else (scene.config, Teaching())
     return site.scores(scene.train_map(site, *ways.get(method, ours)).on(site.frames))
 
@@ -161,9 +162,9 @@ def asked_about(scene: StreetScene, site: StreetSite, between: Distance,
     walks = walk_many(site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
                       site.allowed_hops(rule, entry, target), rule.walk.epsilon, False, has_arrived, rng)
     first, second = rng.choice(numbers, size=(2, 20_000))
-    agreement = rank_agreement(between(first, second), scene.truth.metres[view[first], view[second]])
+    agreement = rank_agreement(between(first, second), scene.metres[view[first], view[second]])
     return {"success": walks.arrived.mean(), "spearman_true": agreement,
-            "located": np.mean(scene.truth.hops[view[entry], view[starts]] <= 2)}
+            "located": np.mean(scene.hops[view[entry], view[starts]] <= 2)}
 
 
 def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarray:
@@ -228,8 +229,8 @@ def settings_table(domains: list[str]) -> list[str]:
     lines = {
         "scaling": [(f"{p.scaling:g} x degrees", "mean path = 1") for p, _ in pairs],
         "epochs / updates": [
-            (f"{p.epochs:,} of 10 x 16 pairs", f"{c.num_updates:,} of {c.goals_per_update} x {c.nodes_per_update} pairs")
-            for p, c in ((p, c.embedding) for p, c in pairs)
+            (f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {c.embedding.goals_per_update} x "
+             f"{c.embedding.nodes_per_update} pairs") for p, c in pairs
         ], "searches": [(f"{p.batch_size} an epoch", "all") for p, _ in pairs],
         "learning rate": [(f"{p.learning_rate:g}", f"{c.embedding.learning_rate:g}") for p, c in pairs],
         "norm, dimensions": [(f"l^{p.norm_order:g}, 2", f"squared l^2, {c.dim}") for p, c in pairs],

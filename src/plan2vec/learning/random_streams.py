@@ -25,7 +25,8 @@ class Stream(IntEnum):
     GROWING = 30
     PICTURES = 40
     EXPLORER = 41
-    ROOM_TASKS = 60  # experiments in rooms: starts and goals; 1: walks, 2: pairs whose agreement is asked, 3: random scores
+    # experiments
+    ROOM_TASKS = 60  # starts and goals; 1: walks, 2: pairs whose agreement is asked, 3: random scores
     PLANNING_COST = 62
     JUDGED_PAIRS = 63
     ACCURACY_SPLIT = 64

@@ -50,7 +50,7 @@ def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Iterable[tupl
 def compare(rows: list[Row], head: str, lines: Mapping[str, Wanted], columns: Sequence[Column]) -> list[str]:
     """A markdown table. Names of lines, and the head, may hold several cells: "large | Open"."""
     body = [[name, *(column.text(rows, name, line) for column in columns)] for name, line in lines.items()]
-    return markdown([head, *(column.words for column in columns)], body)
+    return markdown([*head.split(" | "), *(column.words for column in columns)], body)
 
 
 def compare_each(rows: list[Row], titles: Mapping[str, str], lines: Mapping[str, Wanted],
