@@ -6,8 +6,8 @@ Expected: graph search and A* at least 98 % in every maze, A* touching at most 0
 best head at least 90 % in medium and large, 80 % in giant.
 
 *Regenerated data*: a million steps a set, recorded anew in OGBench's own environments by its published recipe (its
-files are a download); evaluated in its environments, on its 5 tasks x 50 episodes of at most 1,000 steps, by its
-`success`. Published rows were learned from the published files, by other authors, and act by a policy alone, where our
+files are a download); evaluated in its environments by its own `success`, on its 5 tasks x 50 episodes of at most 1,000
+steps. Published rows were learned from the published files, by other authors, and act by a policy alone, where our
 agent keeps nodes of the recordings and plans on them: success in %, from OGBench's table. Nothing reads the maze: the
 observation is a vector like any other. Frames become a few thousand nodes (docs/control.md), the controller is told a
 waypoint about 10 steps ahead on the plan. *Controller* heads for the goal without any plan. *Graph search* follows
