@@ -12,7 +12,6 @@ from plan2vec.domains.streets import generate_city
 from plan2vec.embedding.heads import make_head
 from plan2vec.embedding.losses import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
-from plan2vec.experiments.free_vectors import fit_free
 from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, street_config, street_scenes
 from plan2vec.results.settings import SMOKE, Settings
 
@@ -160,6 +159,6 @@ def test_free_vectors_end_nearer_to_the_path_lengths_than_classical_scaling(loss
     head = make_head("squared", 2.0, 4)
     began, ended = (
         distance_loss(head.pairwise(vectors, vectors), torch.from_numpy(lengths), loss, 4.0).item()
-        for vectors in (fit_free(lengths, head, loss, num_updates) for num_updates in (0, 200))
+        for vectors in (table2.fit_free(lengths, head, loss, num_updates) for num_updates in (0, 200))
     )
     assert ended < 0.8 * began

@@ -1,5 +1,4 @@
-"""Claim: the map drives an agent with real actions: from a picture of the start and one of the goal it arrives in every
-room.
+"""Claim: led by the map an agent acts: from pictures of start and goal it arrives in every room.
 
 Command: plan2vec reproduce acting        Cost: 14 minutes on one H200
 Expected: the agent led by the map arrives in at least 95 % of the episodes in each room; the same controller without a
@@ -7,13 +6,13 @@ map fails where a wall is between, an untrained one nearly everywhere. The paper
 acts.
 
 Recordings, local metric, graph and map are those of Table 1, block `large`: 1,000 rollouts of 10 frames by random
-actions. The controller (control.py) learns from the same rollouts which of the eight actions leads to a frame up to 10
-steps later. It sees frames as vectors of the local metric. Episodes start and end at places drawn uniformly from the
-free space; their pictures are new. The agent finds picture and goal on the graph, plans, gives the controller a
-waypoint 1.5 steps ahead, and never repeats an action that just changed nothing. Success: within 0.02 m of the goal
-after at most 50 actions; positions are read by this rule alone.
-`hops`  the walker of Table 1 on the same graph, for comparison: it chooses among recorded frames, no action is taken.
-`acts`  the agent in the room.
+actions. The controller learns from the same rollouts which of the eight actions leads to a frame up to 10 steps later.
+It sees frames as vectors of the local metric. Episodes start and end at places drawn uniformly from the free space;
+their pictures are new. The agent finds picture and goal on the graph, plans, gives the controller a waypoint 1.5 steps
+ahead, and never repeats an action that just changed nothing. Success: within 0.02 m of the goal after at most 50
+actions; positions are read by this rule alone.
+`hops` the walker of Table 1 on the same graph, for comparison: it chooses among recorded frames, no action is taken.
+`acts` the agent in the room.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,5 @@
 """Claim: a map of 3 or more dimensions walks better than one of 2, which is for looking at; a local metric of 8 or more
-aliases nothing (the paper, Figure 10a).
+aliases nothing (Figure 10a).
 
 Command: plan2vec reproduce latent-dimension        Cost: 4 minutes on one H200
 Expected: aliasing falls with the dimension (paper, without numbers); success at 8 dimensions at least 97 %.

@@ -1,5 +1,4 @@
-"""Claim: search makes every judge of distances better that leaves room for it, and plan2vec is the best at every depth
-(Figure 6b).
+"""Claim: search improves every judge of distances that leaves room for it; plan2vec is best at every depth (Figure 6b).
 
 Command: plan2vec reproduce lookahead        Cost: 9 minutes on a CPU core
 Expected: success of plan2vec, which begins near 100 %, at least that of SPTM and random scores at every k from 1 to 7;

@@ -40,7 +40,7 @@ DOMAINS = ("open", "table", "c-maze")
 METHODS = ("embedding", "local metric", "connections", "walk")
 BLOCKS = ()
 DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
-GRID, FINE = 21, 49  # positions a side: Figure 5, Figure 10e
+GRID, FINE = 21, 49  # positions per side: Figure 5, Figure 10e
 NUM_PAIRS, NUM_CLOSURES = 3000, 1500  # drawn
 START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
 

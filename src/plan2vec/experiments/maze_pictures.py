@@ -75,7 +75,7 @@ def embedding_figure(parts: Parts) -> Figure:
 
 
 def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[int]) -> Figure:
-    """Figure 10a: a panel a latent size."""
+    """Figure 10a: a panel per latent size."""
     figure, axes = panels(len(dimensions), 9, 3.3)
     highest = max(float(arrays[f"score_{dim}"].max()) for dim in dimensions)
     for ax, dim in zip(axes, dimensions, strict=True):

@@ -1,15 +1,14 @@
-"""Claim: the number of frames that a plan expands grows with the square of its length for Dijkstra, and linearly for
-plan2vec (Figure 6c).
+"""Claim: the frames that a plan expands grow with the square of its length for Dijkstra, linearly for plan2vec.
 
 Command: plan2vec reproduce planning-cost        Cost: 1 minute on one H200
 Expected: growth exponents of expanded nodes: Dijkstra 1.8 to 2, plan2vec at most 1.1 (the paper: quadratic, linear;
 without numbers).
 
 Open room, 10,000 frames planned on themselves; starts within 0.05 m of the centre (from a corner or in a corridor
-Dijkstra is not quadratic), goals 2 to 9 steps away, 20 plans a length and seed. Expanded: frames whose neighbours were
-asked for. Touched: distinct frames that came back; in the end these are nearly all of the 10,000, so Dijkstra's count
-of them cannot go on growing. The exponent is the slope of log(mean count) against log(steps). plan2vec is the greedy
-walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
+Dijkstra is not quadratic), goals 2 to 9 steps away, 20 plans per length and seed. Expanded: frames whose neighbours
+were asked for. Touched: distinct frames that came back; in the end these are nearly all of the 10,000, so Dijkstra's
+count of them cannot go on growing. The exponent is the slope of log(mean count) against log(steps). plan2vec is the
+greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
 """
 
 from collections.abc import Iterator
@@ -35,7 +34,7 @@ DOMAINS = ("open",)
 METHODS = ("Dijkstra", "A*", "plan2vec")
 BLOCKS = ()
 LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9)  # steps
-PER_LENGTH = 20  # plans a length and seed
+PER_LENGTH = 20  # plans per length and seed
 CENTRE = 0.05  # metres around the centre in which plans start
 COUNTS = ("expanded", "touched")
 

@@ -143,7 +143,7 @@ def make_settings(request: Request, out: Path) -> Settings:
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
-    """One line a group: what it was, what came out, how long it took."""
+    """One line per group: what it was, what came out, how long it took."""
     if not rows:
         return f"{elapsed:7.1f} s"
     first = rows[0]

@@ -2,7 +2,7 @@
 extra [rl].
 
 An agent sees where the block is and where it should go, as two pictures or as their two vectors on a map. Rewards are
-those of the Gymnasium environment (-1 a step, 0 on arrival), or these with the map's potential added (shaping.py).
+those of the Gymnasium environment (-1 per step, 0 on arrival), or these with the map's potential added (shaping.py).
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 
 SIDE = 16  # pixels of a frame: an agent on two cores learns from few of them
-DISCOUNT = 0.98  # a step
+DISCOUNT = 0.98  # per step
 NEAR = 3  # steps
 Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d) what an agent sees of them
 

@@ -1,5 +1,4 @@
-"""Claim: the local metric finds what one drag apart looks like, and plans of a rope are films that a hand could make
-(Figures 7, 11-13).
+"""Claim: the local metric finds what is one drag apart, and plans of a rope are films that a hand could make.
 
 Command: plan2vec reproduce rope-figures        Cost: 1 minute on one H200
 Expected: recorded neighbours score below the cut-off of 2.8 steps (1.4 times the two up to which frames are
@@ -34,7 +33,7 @@ DOMAINS = ("rope",)
 METHODS = ("pairs", "neighbours", "across", "within")
 BLOCKS = ()
 FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
-COLUMNS = 13  # frames a row
+COLUMNS = 13  # frames per row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
 EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame

@@ -1,5 +1,5 @@
-"""Claim: plans of a rope, led by the map without a model, are physically possible and reach their goals; no baseline's
-do as well.
+"""Claim: plans of a rope by the map, without a model, are physically possible and reach goals; no baseline's do as
+well.
 
 Command: plan2vec reproduce rope-table        Cost: 6 minutes on one H200
 Expected: plan2vec's greedy plans reach at least 95 % of the goals by at least 97 % local steps, both on average more
@@ -7,17 +7,17 @@ than any baseline's (of local steps SPTM and the contrastive embedding make near
 exist for at least 95 % of the pairs; held-out accuracy of a local metric of 1,500 updates at least 96 % (the paper's
 92.4 %, 96.6 % on what it was trained on); the paper has no numbers for plans.
 
-The simulated rope: 18 sequences of 786 frames, drags of at most 3 px. Tasks are 2,000 random frames a seed with one of
-100 random goals each, less those a local move apart. A *local move* displaces no link by more than what two recorded
+The simulated rope: 18 sequences of 786 frames, drags of at most 3 px. Tasks are 2,000 random frames per seed with one
+of 100 random goals each, less those a local move apart. A *local move* displaces no link by more than what two recorded
 steps reach (the 99th percentile of the largest displacements between frames two steps apart) and keeps each peg on its
 side (moved straight, the rope passes over no peg's middle). Greedy plans hop to the neighbour of least D without
 memory; they end at the goal, where they would enter a frame again, or after 200 hops. The local metric learns from
 frames up to two steps apart, closures join frames at most two steps apart, the map has 64 dimensions, and training is
 longer than by default (`rope_scene.ROPE`); *default settings* is what `plan2vec fit` does unasked. Each baseline walks
 by its own distance on its own graph: the recorded steps, and as many closest pairs as the learned graph has closures.
-How many that are decides what the share of local steps tells: of short hops hardly any is wrong, whoever chose it, and
-who stops after a few steps has made few. With half as many edges (closures within one step of a metric of single steps,
-commit f9bd6c8, 5 seeds) plan2vec reached 96.7 % of the goals by 99.40 % local steps, pixels 60.1 % by 99.86 %.
+Read the share of local steps with `goal_reached`: short steps, or giving up early, raise it. With half as many edges
+(closures within one step of a metric of single steps, commit f9bd6c8, 5 seeds) plan2vec reached 96.7 % of the goals by
+99.40 % local steps, pixels 60.1 % by 99.86 %.
 `goal_reached` the plan's last frame is the goal or a local move away from it (share of the tasks)
 `local_step_share` steps of all plans that are local moves, failed plans included
 `valid_plans` the goal is reached and every step is a local move (share of the tasks)

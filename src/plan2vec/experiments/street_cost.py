@@ -1,18 +1,16 @@
-"""Claim: with the learned distance a plan across the city costs about one expansion a step; Dijkstra asks the whole
-city.
+"""Claim: with the learned distance a plan across the city costs about one expansion per step; Dijkstra asks everywhere.
 
 Command: plan2vec reproduce street-cost --street-graph touchdown_graph.npz        Cost: 2 minutes on one H200
-Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 a hop of the shortest
-path, with paths within 1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) a step,
-from corner to corner, 123 steps.
+Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 per hop of the shortest
+path, with paths within 1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) per
+step, from corner to corner, 123 steps.
 
-The graph of views of Table 2. 200 random pairs a seed among those farther apart than the median pair, and one pair
+The graph of views of Table 2. 200 random pairs per seed among those farther apart than the median pair, and one pair
 corner to corner: the south-west-most view to the north-east-most. Expanded: nodes whose neighbours were asked for;
 touched: distinct nodes that came back; both over the hops of the *shortest* path, plans that fail included. `ratio`:
 length over the shortest, of plans that arrive. A* with l1 sums the absolute differences of true coordinates, along the
-avenues and across; the map's methods see no position.
-*plan2vec* goes on from the seen node of least D; *no memory* from the neighbours of where it stands only, and fails
-where it would circle.
+avenues and across; the map's methods see no position. *plan2vec* goes on from the seen node of least D; *no memory*
+from the neighbours of where it stands only, and fails where it would circle.
 """
 
 from collections.abc import Iterator
@@ -39,7 +37,7 @@ DOMAINS = ("street-small", "street-large")
 DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
 METHODS = (*DRAWN, "plan2vec, no memory")  # the last often fails, so that its cost says little
 BLOCKS = {"far": "200 far pairs", "corners": "corner to corner"}
-PAPER = {"Dijkstra": 11.8, "A* with l1": 2.7, "plan2vec": 1.6}  # touched a step, corner to corner
+PAPER = {"Dijkstra": 11.8, "A* with l1": 2.7, "plan2vec": 1.6}  # touched per step, corner to corner
 NUM_PAIRS = 200
 SMOKE_PAIRS = 10
 
@@ -96,7 +94,7 @@ def block_distance(site: StreetSite) -> Distance:
 
 def rows_of(settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan],
             seconds: float) -> list[Row]:
-    """Counts a hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
+    """Counts per hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
     graph = scene.site.graph
     starts, which = np.unique(tasks[:, 0], return_inverse=True)
     length, hops = distances_from(graph, starts)[which, tasks[:, 1]], hop_counts(graph, starts)[which, tasks[:, 1]]
@@ -169,7 +167,7 @@ def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | Non
 
 
 def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
-    """Touched nodes a step, 200 far pairs and corner to corner, the mean on top of each bar."""
+    """Touched nodes per step, 200 far pairs and corner to corner, the mean on top of each bar."""
     for shift, block in enumerate(in_order(rows, "block", BLOCKS)):
         samples = [values(rows, block=block, method=method, metric="touched_per_step") for method in methods]
         middle = np.array([interval(sample)[0] for sample in samples])

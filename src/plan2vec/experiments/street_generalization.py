@@ -1,5 +1,4 @@
-"""Claim: tasks between diagonally opposite quarters of the city, never taught, are judged about as well as if they had
-been.
+"""Claim: tasks between diagonally opposite quarters of the city, never taught, are judged about as well as taught ones.
 
 Command: plan2vec reproduce street-generalization --street-graph touchdown_graph.npz        Cost: 23 minutes on one H200
 Expected on Small: the mean relative error of the tasks left out at most 1.5 times the control's, which was taught all

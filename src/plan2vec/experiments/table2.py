@@ -1,5 +1,4 @@
-"""Claim: on the streets of a city a memoryless walker led by the map reaches its goal; led by true GPS positions it
-often does not.
+"""Claim: on city streets a memoryless walker led by the map reaches its goal; led by true GPS it often does not.
 
 Command: plan2vec reproduce table2 --street-graph touchdown_graph.npz        Cost: 110 minutes on one H200
 Expected (success %, Tiny / Small / Medium / Large): plan2vec at least 98 / 95 / 95 / 95 (the paper's: 92.2 / 57.2 /
@@ -7,18 +6,19 @@ Expected (success %, Tiny / Small / Medium / Large): plan2vec at least 98 / 95 /
 metric without near pairs at least 99 %; unseen / seen success at least 0.9.
 
 Rendered views on the panorama graph of Manhattan, cut by the paper's boxes, or on a generated city (the titles say
-which); no imagery of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks a seed: hop to the
+which); no imagery of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks per seed: hop to the
 neighbour of least D, with probability 0.05 to a random one, no memory; success within two steps (20 m) of the goal.
 Rule `50 hops`: goals within 50 hops, at most twice the hops of the shortest path + 10. Rule `15 hops` (the authors'
 code): goals within 15 hops, at most 20 hops. Random scores are drawn anew at every hop: a walk by chance. Blocks:
-`views`   a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
-`visits`  no two visits are alike (noise, exposure, heading); each is a node; frames change at random in training.
-`unseen`  the map is fitted to three passes of visits; start and goal are images of the fourth (`seen`: of the three).
-`small`   `views` with the small encoder in both networks, as for a CPU.
-`paper`   the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
-`free`    no networks: 64 free numbers per view, fitted to all path lengths of the true network: what head and loss can.
+`views` a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
+`visits` no two visits are alike (noise, exposure, heading); each is a node; frames change at random in training.
+`unseen` the map is fitted to three passes of visits; start and goal are images of the fourth (`seen`: of the three).
+`small` `views` with the small encoder in both networks, as for a CPU.
+`paper` the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
+`free` no networks: 64 free numbers per view, fitted to all path lengths of the true network: what head and loss can.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,15 +27,17 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from plan2vec.baselines import pair_distance
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, EmbeddingConfig
-from plan2vec.embedding.heads import make_head
+from plan2vec.embedding.classical_scaling import landmark_vectors
+from plan2vec.embedding.heads import Head, make_head
+from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.free_vectors import fit_free
 from plan2vec.experiments.scene import settled, some_frames
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -53,7 +55,7 @@ BLOCKS = {"views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY), 
           "unseen": ("seen", "unseen"), "small": ("plan2vec", "exact graph distance"), "paper": ("paper's settings",),
           "free": ("relative errors", "Sammon's stress", "Huber's loss")}
 FREE: dict[str, str] = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
-FREE_UPDATES = 500
+FREE_UPDATES, FREE_LEARNING_RATE = 500, 0.02  # Adam, at first; falls to 0
 METHODS = tuple(dict.fromkeys(method for methods in BLOCKS.values() for method in methods))
 BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a node",
                "unseen": "start and goal of a pass never seen", "small": "a node is a view, both networks small",
@@ -71,7 +73,7 @@ class PaperSettings:
 
     scaling: float  # of degrees
     epochs: int
-    batch_size: int  # searches an epoch
+    batch_size: int  # searches per epoch
     learning_rate: float
     norm_order: float
 
@@ -133,6 +135,22 @@ def measure_free(scene: StreetScene, method: str) -> dict[str, Any]:
     head = make_head(config.head, config.norm_order, config.dim)
     vectors = fit_free(lengths, head, FREE[method], 5 if scene.size.is_smoke else FREE_UPDATES)
     return site.scores(pair_distance(vectors, vectors, head))
+
+
+def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Tensor:
+    """[n, dim] vectors whose distances are the path lengths (n, n). Start: classical scaling; every update sees all."""
+    target, mean = torch.from_numpy(lengths), float(lengths.mean())
+    vectors = torch.from_numpy(
+        landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)
+    ).requires_grad_()
+    optimizer = torch.optim.Adam([vectors], lr=FREE_LEARNING_RATE)
+    for update in range(num_updates):
+        for group in optimizer.param_groups:
+            group["lr"] = FREE_LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * update / num_updates))
+        optimizer.zero_grad()
+        distance_loss(head.pairwise(vectors, vectors), target, loss, mean).backward()
+        optimizer.step()
+    return vectors.detach()
 
 
 def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
@@ -240,7 +258,7 @@ def settings_table(domains: list[str]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network and block: success by method, a panel a part of the city."""
+    """A figure per network and block: success by method, a panel per part of the city."""
     figures = {}
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):

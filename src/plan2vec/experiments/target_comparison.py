@@ -1,5 +1,5 @@
-"""Claim: whole plans are all that is needed as targets: short bootstraps from D are worse, longer ones and searches led
-by D no better.
+"""Claim: whole plans suffice as targets: short bootstraps from D are worse, longer ones and searches led by D no
+better.
 
 Command: plan2vec reproduce targets        Cost: 14 minutes on one H200
 Expected: full at least as good as every other row. The paper argues for long plans as targets, without a table.
