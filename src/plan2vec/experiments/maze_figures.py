@@ -43,12 +43,11 @@ DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
 GRID, FINE = 21, 49  # positions per side: Figure 5, Figure 10e
 NUM_PAIRS, NUM_CLOSURES = 3000, 1500  # drawn
 START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
+Parts = dict[str, Callable[[MazeScene], tuple[dict, dict]]]  # what gives the numbers and arrays of each method
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: dict[str, Callable[[MazeScene], tuple[dict, dict]]] = dict(
-        zip(METHODS, (embedding, local_metric, connections, walk), strict=True)
-    )
+    parts: Parts = dict(zip(METHODS, (embedding, local_metric, connections, walk), strict=True))
     for scene in maze_scenes(settings, DOMAINS):
         for method in scene.lacking(settings, NAME, {}, METHODS):
             (metrics, arrays), seconds = timed(parts[method], scene)

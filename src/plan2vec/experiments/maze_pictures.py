@@ -22,9 +22,8 @@ def prepare(ax: Axes, room: str, labels: bool = True) -> None:
     domain = find_domain(room)
     assert domain is not None
     for x_min, x_max, y_min, y_max in domain.walls:
-        ax.add_patch(
-            Rectangle((x_min, y_min), x_max - x_min, y_max - y_min, facecolor="0.75", edgecolor="0.4", zorder=0)
-        )
+        wall = (x_min, y_min), x_max - x_min, y_max - y_min
+        ax.add_patch(Rectangle(*wall, facecolor="0.75", edgecolor="0.4", zorder=0))
     ax.set_aspect("equal")
     ax.axis(domain.extent)
     ax.set_xticks((-0.2, 0, 0.2))
@@ -41,12 +40,8 @@ def rooms_figure(rooms: Sequence[str]) -> Figure:
     for ax, room in zip(axes, rooms, strict=True):
         frame = maze.render(maze.ROOMS[room], np.array([agent]))[0, :, :, 0]
         ax.imshow(frame, cmap="gray", vmin=0, vmax=255, extent=(-half, half, -half, half), interpolation="nearest")
-        ax.add_patch(
-            Rectangle(
-                (agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK, color=BLUE, alpha=0.6,
-                label="agent"
-            )
-        )
+        block = (agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK
+        ax.add_patch(Rectangle(*block, color=BLUE, alpha=0.6, label="agent"))
         ax.add_patch(Circle(goal, 0.03, color=ORANGE, label="goal (not in the frame)"))
         ax.set(title=room_title(room), xlabel="x (m)", xticks=(-0.2, 0, 0.2), yticks=(-0.2, 0, 0.2))
     axes[0].set_ylabel("y (m)")
@@ -60,10 +55,8 @@ def embedding_figure(parts: Parts) -> Figure:
     axes = figure.subplots(len(parts), 3, squeeze=False)
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
         colors = place_colors(arrays["position"])
-        for ax, (name, words, unit) in zip(
-            row, (("position", room_title(room), "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")),
-            strict=True
-        ):
+        shown = ("position", room_title(room), "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")
+        for ax, (name, words, unit) in zip(row, shown, strict=True):
             place = arrays[name]
             ax.scatter(place[:, 0], place[:, 1], c=colors, s=9, linewidths=0)
             in_unit = f" ({unit})" if unit else ""
@@ -114,12 +107,9 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
     """Figure 3: a memoryless walk beside search."""
     figure, axes = panels(2, 7, 3.9)
     revisits = len(arrays["sampled"]) - len(np.unique(arrays["sampled"], axis=0))
-    sides = (
-        (
-            "sampled",
-            f"memoryless sampling: {len(arrays['sampled']) - 1} hops,\n{revisits} of them to frames seen before", ORANGE
-        ), ("path", f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched", BLUE)
-    )
+    sampling = f"memoryless sampling: {len(arrays['sampled']) - 1} hops,\n{revisits} of them to frames seen before"
+    search = f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched"
+    sides = ("sampled", sampling, ORANGE), ("path", search, BLUE)
     for ax, (name, words, color) in zip(axes, sides, strict=True):
         ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
         if name == "path":

@@ -78,16 +78,13 @@ def choose_experiments(request: Request) -> list[str]:
         raise ValueError(f"no experiment is called {request.name!r}; choose all or one of {', '.join(EXPERIMENTS)}")
     chosen = list(EXPERIMENTS) if request.name == "all" else [request.name]
     if request.name == robot_frames.NAME and request.recordings is None and not (request.smoke or request.draw_only):
-        raise ValueError(
-            f"{request.name} is about frames of a real robot, which are not part of the program; {robot_frames.REMEDY}"
-        )
+        raise ValueError(f"{request.name}: the robot's frames are not part of the program; {robot_frames.REMEDY}")
     for kind in ("domains", "methods", "blocks"):
         known = {str(name) for experiment in chosen for name in getattr(EXPERIMENTS[experiment], kind.upper())}
         unknown = set(getattr(request, kind)) - known
         if unknown:
-            raise ValueError(
-                f"--{kind} knows {', '.join(sorted(known)) or 'nothing here'}, but got {', '.join(sorted(unknown))}"
-            )
+            names = ", ".join(sorted(known)) or "nothing here"
+            raise ValueError(f"--{kind} knows {names}, but got {', '.join(sorted(unknown))}")
     if request.seeds < 1 or request.seed_start < 0:
         raise ValueError(
             f"--seeds must be 1 or more and --seed-start 0 or more, but are {request.seeds} and {request.seed_start}"
@@ -98,9 +95,7 @@ def choose_experiments(request: Request) -> list[str]:
 def choose_folder(request: Request) -> Path:
     """Where rows and figures go; smoke runs stay apart and never reach the documentation."""
     if request.smoke and request.write_docs:
-        raise ValueError(
-            "--smoke results are no results: they cannot go into the documentation; leave out --write-docs"
-        )
+        raise ValueError("--smoke results are no results and never go into the documentation; leave out --write-docs")
     if request.write_docs and not DOCS.is_dir():
         raise ValueError(f"--write-docs needs the project's checkout, but there is no folder {DOCS}")
     if request.out is not None:

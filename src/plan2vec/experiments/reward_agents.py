@@ -114,10 +114,9 @@ class Blocks(VecEnv):
     def view(self) -> tuple[np.ndarray, np.ndarray]:
         """What the agent sees of the blocks, and their learned distances from their goals."""
         frames = self.frames(self.position)
-        distance = self.distance if self.model is None else vector_distance(
-            self.model, self.model.embed(frames), self.goal_vectors
-        )
-        return self.sight.look(frames), distance
+        if self.model is None:
+            return self.sight.look(frames), self.distance
+        return self.sight.look(frames), vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
 
     def observation(self) -> np.ndarray:
         return self.sight.observe(self.seen, self.wanted)
@@ -155,14 +154,10 @@ class Blocks(VecEnv):
         return [None] * self.num_envs  # nothing is rendered
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError(
-            f"{attr_name} cannot be set: the blocks move together, there is no environment of each"
-        )
+        raise NotImplementedError(f"{attr_name} cannot be set: the blocks move together in one environment")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise NotImplementedError(
-            f"{method_name} cannot be called: the blocks move together, there is no environment of each"
-        )
+        raise NotImplementedError(f"{method_name} cannot be called: the blocks move together in one environment")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * self.num_envs

@@ -120,17 +120,16 @@ def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: t
     points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)
     found = []
     for first in range(0, len(points), TILE):
-        distance, column = torch.cdist(points[first : first + TILE], points).topk(
-            min(MAX_NEIGHBORS + 1, len(points)), largest=False
-        )
+        apart = torch.cdist(points[first : first + TILE], points)
+        distance, column = apart.topk(min(MAX_NEIGHBORS + 1, len(points)), largest=False)
         row = torch.arange(first, first + len(distance), device=device)[:, None].expand_as(column)
         # numbers of frames are exact in it
         found.append(torch.stack((row, column, distance)).flatten(1).double().cpu().numpy())
     row, column, distance = np.concatenate(found, axis=1)
     low, high = np.minimum(row, column).astype(np.int64), np.maximum(row, column).astype(np.int64)
-    apart = (low < high) & ((sequence[low] != sequence[high]) | (high - low >= 2))
-    _, once = np.unique(low[apart] * len(points) + high[apart], return_index=True)
-    low, high, distance = low[apart][once], high[apart][once], distance[apart][once].astype(np.float32)
+    eligible = (low < high) & ((sequence[low] != sequence[high]) | (high - low >= 2))
+    _, once = np.unique(low[eligible] * len(points) + high[eligible], return_index=True)
+    low, high, distance = low[eligible][once], high[eligible][once], distance[eligible][once].astype(np.float32)
     closest = np.sort(np.argsort(distance, kind="stable")[:num])
     return NearPairs(low[closest], high[closest], distance[closest])
 

@@ -47,6 +47,8 @@ ROLLOUTS = (10, 20, 50, 100, 200, 500, 1000)
 ROOM = "room"
 PLACES = {"recorded": "planned on recorded frames", "fresh": "planned on fresh frames", ROOM: "acting in the room"}
 ENOUGH = 0.95  # success
+REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run "
+                 "(- above: not run):")
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
@@ -139,14 +141,9 @@ def table(rows: list[Row]) -> list[str]:
             shown = {method: {"method": method} for method in methods}
             lines += compare(part, f"{space}, {PLACES[place]}, success %", shown, columns)
             reached = {method: enough_at(part, method=method) for method in methods}
-            sentences.append(
-                f"- {space}, {place}: " + ", ".join(f"{m} {num or 'never here'}" for m, num in reached.items())
-            )
-    reached_words = (
-        "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run "
-        "(- above: not run):"
-    )
-    return [*lines, reached_words, "", *sentences, ""]
+            words = ", ".join(f"{method} {num or 'never here'}" for method, num in reached.items())
+            sentences.append(f"- {space}, {place}: {words}")
+    return [*lines, REACHED_WORDS, "", *sentences, ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:

@@ -62,25 +62,17 @@ class Block:
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network", "pixels")
 SANITY = ("random scores", "exact graph distance", "true Euclidean", "true geodesic")
+OURS = ("plan2vec", "plan2vec 2-d")
 BLOCKS = {
-    "fitted": Block(
-        "1,000 fresh frames, the map fitted to them", "small", "small",
-        ("plan2vec", "plan2vec 2-d", "plan2vec FVI", *BASELINES, "isomap", *SANITY)
-    ),
-    "unseen": Block(
-        "the same 1,000 frames, unseen: the map fitted to 10,000 others", "large", "small",
-        ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)
-    ),
-    "large": Block(
-        "10,000 frames planned on themselves", "large", "large", ("plan2vec", "plan2vec 2-d", *BASELINES, *SANITY)
-    ),
-    "paper": Block(
-        "10,000 frames planned on themselves, the paper's networks", "large", "large", ("paper's networks",)
-    ),
-    "oracle": Block(
-        "the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them", "oracle", "oracle",
-        ("plan2vec", "isomap", *SANITY)
-    )
+    "fitted": Block("1,000 fresh frames, the map fitted to them", "small", "small",
+                    (*OURS, "plan2vec FVI", *BASELINES, "isomap", *SANITY)),
+    "unseen": Block("the same 1,000 frames, unseen: the map fitted to 10,000 others", "large", "small",
+                    (*OURS, *BASELINES, *SANITY)),
+    "large": Block("10,000 frames planned on themselves", "large", "large", (*OURS, *BASELINES, *SANITY)),
+    "paper": Block("10,000 frames planned on themselves, the paper's networks", "large", "large",
+                   ("paper's networks",)),
+    "oracle": Block("the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them", "oracle",
+                    "oracle", ("plan2vec", "isomap", *SANITY))
 }
 METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in block.methods))
 

@@ -140,9 +140,8 @@ def measure_free(scene: StreetScene, method: str) -> dict[str, Any]:
 def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Tensor:
     """[n, dim] vectors whose distances are the path lengths (n, n). Start: classical scaling; every update sees all."""
     target, mean = torch.from_numpy(lengths), float(lengths.mean())
-    vectors = torch.from_numpy(
-        landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)
-    ).requires_grad_()
+    scaled = landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)
+    vectors = torch.from_numpy(scaled).requires_grad_()
     optimizer = torch.optim.Adam([vectors], lr=FREE_LEARNING_RATE)
     for update in range(num_updates):
         for group in optimizer.param_groups:
