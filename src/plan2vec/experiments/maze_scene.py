@@ -17,7 +17,7 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import ROOMS, SUCCESS, simulate
 from plan2vec.evaluation import Truth, closure_numbers, map_numbers, rank_agreement, truth_of
-from plan2vec.experiments.scene import Scene, Site, some_frames
+from plan2vec.experiments.base_scene import Scene, Site, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at

@@ -14,7 +14,7 @@ from plan2vec.config import Config, EmbeddingConfig, Head, LocalMetricConfig, Lo
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import generate, make_environment
 from plan2vec.embedding.train import Teaching
-from plan2vec.experiments.scene import Scene, Site
+from plan2vec.experiments.base_scene import Scene, Site
 from plan2vec.graph.sparsify import Cover, cover_frames, join_balls
 from plan2vec.local_metric import local_vectors
 from plan2vec.planner import make_plan

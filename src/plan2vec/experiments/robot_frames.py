@@ -28,8 +28,8 @@ from matplotlib.figure import Figure
 from plan2vec.config import settle
 from plan2vec.data import Sequences, make_sequences, split_sequences
 from plan2vec.evaluation import straight_line
+from plan2vec.experiments.base_scene import Scene
 from plan2vec.experiments.rope_scene import Tasks, closest_graph, distance_of, greedy_plans, plan_ends, train_encoder
-from plan2vec.experiments.scene import Scene
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import encode
 from plan2vec.learning.random_streams import Stream, rng_at

@@ -22,7 +22,7 @@ from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricC
 from plan2vec.data import Sequences
 from plan2vec.domains import rope
 from plan2vec.evaluation import graph_numbers
-from plan2vec.experiments.scene import Scene
+from plan2vec.experiments.base_scene import Scene
 from plan2vec.graph.build import build_graph, closure_entries, edge_rows
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.frame_tensors import encode

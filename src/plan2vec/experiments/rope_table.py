@@ -42,8 +42,8 @@ from matplotlib.figure import Figure
 from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
+from plan2vec.experiments.base_scene import settled
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, Tasks, rope_scenes, shortest_hops
-from plan2vec.experiments.scene import settled
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure

@@ -23,7 +23,7 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.streets import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement, straight_line
-from plan2vec.experiments.scene import Scene, Site, settled
+from plan2vec.experiments.base_scene import Scene, Site, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at

@@ -35,8 +35,8 @@ from plan2vec.baselines import Judge
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, preset
 from plan2vec.evaluation import straight_line
+from plan2vec.experiments.base_scene import settled
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
-from plan2vec.experiments.scene import settled
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, by_domain, by_method, compare, domain_panels, panel_figure

@@ -38,7 +38,7 @@ from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.scene import settled, some_frames
+from plan2vec.experiments.base_scene import settled, some_frames
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
