@@ -12,6 +12,7 @@ from plan2vec.experiments import planning_cost, reproduce, sample_complexity, ta
 from plan2vec.experiments.maze_scene import MazeScene, maze_scene
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
 from plan2vec.graph.build import edge_rows
+from plan2vec.results.comparisons import by_domain, by_method, compare
 from plan2vec.results.pages import PICTURES, by_number, gaps, results_page, total_seconds
 from plan2vec.results.rows import (
     FIELDS,
@@ -75,6 +76,16 @@ def test_the_interval_is_students_over_seeds():
 def test_a_cell_without_seeds_to_compare_shows_no_interval():
     assert cell(np.array([0.5]), 100) == "50.0" and cell(np.array([])) == "-"
     assert cell(np.array([0.5, 0.5]), 100) == "50.0 ± 0.0"
+
+
+def test_a_comparison_has_a_line_per_method_and_the_papers_numbers_beside_ours():
+    rows = some_rows(0.5) + some_rows(0.7, seed=1) + some_rows(0.25, method="SPTM")
+    columns = by_domain(rows, {"open": "Open"}, [("success", "success %", 100, 1)], lambda room: {"SPTM": 39.7})
+    assert compare(rows, "method", by_method(rows, ("SPTM", "plan2vec")), columns) == [
+        "| method | Open, success % | paper |", "| --- | --- | --- |", "| SPTM | 25.0 | 39.7 |", "| plan2vec | 60.0 ± 127.1 |  |", "",
+    ]
+    two_cells = compare(rows, "graph | room", {"large | Open": {"method": "SPTM"}}, columns[:1])
+    assert two_cells[1:3] == ["| --- | --- | --- |", "| large | Open | 25.0 |"]
 
 
 def test_rows_of_one_group_count_their_time_once():
