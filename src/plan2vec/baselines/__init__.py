@@ -41,9 +41,6 @@ class VectorScorer:
         return l2_distance(torch.from_numpy(encode(self.encoder, FrameTensors(frames, self.device))).to(self.device))
 
 
-Judge, VectorJudge = Scorer, VectorScorer  # older names, until no experiment uses them
-
-
 def l2_distance(vectors: Tensor) -> Distance:
     """D = |v - v'| between rows of [n, d]."""
     return pair_distance(vectors, vectors, LpHead(vectors.shape[1]))

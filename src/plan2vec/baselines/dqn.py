@@ -119,9 +119,6 @@ def train_dqn(
     return DQNScorer(network, device)
 
 
-DQNJudge = DQNScorer  # an older name, until no experiment uses it
-
-
 class Learner(nn.Module):
     """The loss of every update. The target network is part of it, so that checkpoints hold it."""
 

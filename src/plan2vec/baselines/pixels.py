@@ -12,6 +12,3 @@ from plan2vec.baselines import Scorer, VectorScorer
 def pixel_scorer(device: torch.device) -> Scorer:
     """Pixels in 0..1, or observations, as they are."""
     return VectorScorer(nn.Flatten(), device)
-
-
-train_pixels = pixel_scorer  # an older name, until no experiment uses it

@@ -26,6 +26,3 @@ class MetricScorer:
         if isinstance(self.metric, SiameseMetric):
             return l2_distance(torch.from_numpy(local_vectors(self.metric, images)).to(self.device))
         return lambda first, second: pair_distances(self.metric, images, first, second)
-
-
-train_sptm = MetricScorer  # an older name, until no experiment uses it

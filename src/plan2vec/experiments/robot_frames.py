@@ -26,7 +26,7 @@ import torch
 from matplotlib.figure import Figure
 
 from plan2vec.config import settle
-from plan2vec.data import Sequences, make_sequences, split_sequences
+from plan2vec.data import Sequences, index_within, make_sequences, split_sequences
 from plan2vec.evaluation import straight_line
 from plan2vec.experiments.base_scene import Scene
 from plan2vec.experiments.rope_scene import Tasks, closest_graph, distance_of, greedy_plans, plan_ends, train_encoder
@@ -34,7 +34,6 @@ from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import encode
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
-from plan2vec.pictures.figures import index_within
 from plan2vec.readers import read
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, by_method, compare
