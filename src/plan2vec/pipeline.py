@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config, settle
+from plan2vec.config import Config, keep_decisions, settle
 from plan2vec.data import Sequences, training_frames
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.embedding.train import train_map
@@ -24,7 +25,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
 from plan2vec.model import Learned, Model
-from plan2vec.runs.folder import open_run
+from plan2vec.runs.folder import decided_config, open_run
 
 Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
 
@@ -46,6 +47,13 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
     return Learned(trained, built, embedding, vectors)
 
 
+def settled_for(recordings: Sequences, config: Config, folder: Path | None, device: torch.device) -> Config:
+    """The settled configuration; what a run folder has decided already stays as it was decided there."""
+    decided = decided_config(folder) if folder else None
+    config = keep_decisions(config, decided) if decided else config
+    return settle(config, recordings, device.type, usearch_installed())
+
+
 def fit(
     recordings: Sequences, config: Config = Config(), out: str | Path | None = None, device: str = "auto",
     show_progress: bool = False, checkpoint_seconds: float = 10.0, *, local_metric: LocalMetric | None = None,
@@ -59,7 +67,7 @@ def fit(
     journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
              "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
-    run = open_run(folder, recordings, settle(config, recordings, target.type, usearch_installed()), journal, given)
+    run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
     recorded = run.sequences.without_truth()
     learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)
     return Model(run.sequences, run.config, learned, run.seconds(), folder)

@@ -1,21 +1,20 @@
-"""What can be typed: every command with its options, their units and defaults. tyro makes the help from the comments.
-"""
+"""What can be typed: every command with its options, their units and defaults. The help comes from the comments."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from plan2vec.acting.shaping import Mode
+from plan2vec.commands.help import command_help, program_help
 from plan2vec.config import Config, ReadOptions, preset
-from plan2vec.planner import Method
 
-DESCRIPTION = "The commands. Answers go to standard output, everything else to standard error; exit code 2 for a user's mistake."
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Preset = Literal["default", "quick", "paper"]
 Settings = Annotated[Config, tyro.conf.arg(name="")]
 ReadSettings = Annotated[ReadOptions, tyro.conf.arg(name="")]
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+Recordings = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")]
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Demo:
     room: Literal["c-maze", "table", "open"] = "c-maze"  # the paper's three rooms
     out: Path | None = None  # run folder; default runs/demo-ROOM, named after the settings that differ
     num_rollouts: int = 1000  # random walks of 10 frames
-    device: Device = "auto"
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "quick"  # start from these settings: half the work of a fit's default is enough for these frames
     config: Settings = field(default_factory=lambda: preset("quick"))
@@ -35,12 +34,10 @@ class Demo:
 class Fit:
     """Fit graph and metric map to recordings; the same command continues an interrupted fit."""
 
-    recordings: Annotated[
-        Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")
-    ]  # a folder of images, video, .npz, .npy, .hdf5, minari:ID or a LeRobot folder: see docs/recordings.md
+    recordings: Recordings  # a folder of images, video, .npz, .npy, .hdf5, minari:ID or a LeRobot folder
     out: Path  # run folder
     reading: ReadSettings = field(default_factory=ReadOptions)
-    device: Device = "auto"
+    device: Device = "auto"  # auto: a GPU where there is one
     checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
     json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "default"  # start from these settings
@@ -51,7 +48,7 @@ class Fit:
 class Inspect:
     """Say what would be read from recordings, and draw a contact sheet."""
 
-    recordings: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATH")]  # as for fit
+    recordings: Recordings  # as for fit
     sheet: Path | None = None  # where a contact sheet goes: a .png file
     reading: ReadSettings = field(default_factory=ReadOptions)
     json: bool = False  # print the answer as one JSON object
@@ -61,17 +58,17 @@ class Inspect:
 class PlanCommand:
     """Plan between two recorded frames, or images, on a fitted run."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    run: RunFolder  # run folder
     start: str  # frame number, sequence:index, or an image file
     goal: str  # frame number, sequence:index, or an image file
-    method: Method = "greedy"  # greedy and lookahead walk the map, astar searches with it, dijkstra without it
+    # greedy and lookahead walk the map, astar searches with it, dijkstra without it; auto: greedy, where it fails astar
+    method: Literal["auto", "greedy", "lookahead", "astar", "dijkstra"] = "auto"
     lookahead: int = 3  # hops looked ahead, for --method lookahead
     memory: bool = False  # greedy and lookahead never choose a frame twice
     strip: Path | None = None  # where the film strip goes; default figures/ of the run
     video: Path | None = None  # also as a moving picture: a .gif or .mp4 file
-    # module:factory, where the map was fitted with a network of your own: it is imported only if named
-    encoder: str | None = None
-    device: Device = "auto"
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the plan as one JSON object
 
 
@@ -79,7 +76,7 @@ class PlanCommand:
 class Evaluate:
     """Print the scorecard of a fitted run."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    run: RunFolder  # run folder
     success_radius: float | None = None  # true distance to the goal that counts as arrived (units of position)
     max_hops: int | None = None  # hops a walk may take
     epsilon: float | None = None  # probability of a random hop
@@ -88,9 +85,8 @@ class Evaluate:
     # closures truly longer than this are false; default three of the longest recorded steps
     false_beyond: float | None = None
     min_gap: int = 0  # leave out closures between frames of one sequence less than this many frames apart
-    # module:factory, where the map was fitted with a network of your own: it is imported only if named
-    encoder: str | None = None
-    device: Device = "auto"
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the scorecard as one JSON object
 
 
@@ -98,24 +94,20 @@ class Evaluate:
 class Report:
     """Write the pictures and report.html of a fitted run anew."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
-    # module:factory, where the map was fitted with a network of your own: it is imported only if named
-    encoder: str | None = None
-    device: Device = "auto"
+    run: RunFolder  # run folder
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
 
 
 @dataclass(frozen=True)
 class Add:
-    """Add recordings to a fitted run: join their frames to the graph, fine-tune the map. Old frame numbers stay valid.
-    """
+    """Add recordings to a fitted run: new frames join the graph and the map follows. Old frame numbers stay valid."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
-    # frames like those on the map
-    recordings: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")]
+    run: RunFolder  # run folder
+    recordings: Recordings  # frames like those on the map
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
-    # module:factory, where the map was fitted with a network of your own: it is imported only if named
-    encoder: str | None = None
-    device: Device = "auto"
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print what was added as one JSON object
 
 
@@ -123,7 +115,7 @@ class Add:
 class ClosuresCommand:
     """Look at the closures that most shortest paths run through; strike the false ones and bring the map up to date."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    run: RunFolder  # run folder
     num: int = 20  # closures listed
     picture: Path | None = None  # where the frame pairs go; default figures/suspicious.png of the run
     # a false closure, as 12-480; may be repeated, or several with commas
@@ -132,9 +124,8 @@ class ClosuresCommand:
     update: bool = False  # fine-tune the map to what was struck before, in the explorer or with --no-update
     no_update: bool = False  # strike and keep only; the map itself follows with --update
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
-    # module:factory, where the map was fitted with a network of your own: it is imported only if named
-    encoder: str | None = None
-    device: Device = "auto"
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the list as one JSON object
 
 
@@ -142,21 +133,18 @@ class ClosuresCommand:
 class Relabel:
     """Write the learned distance to a goal as reward into a copy of an offline dataset."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
-    # .npz (plan2vec, OGBench), minari:ID or its folder
-    dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+    run: RunFolder  # run folder
+    dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]  # .npz, minari:ID or its folder
     out: Path  # where the copy goes: an .npz file or, for Minari, a folder; must not exist
-    goal: str = (
-        "future"  # future: a later frame of the sequence | random: any frame | as of plan: frame number of the run, or an image file
-    )
+    # future: a later frame of the sequence | random: any frame | a frame number of the run, or an image file, as for plan
+    goal: str = "future"
     # potential: decrease of the distance, added to the dataset's reward | distance: minus the distance, alone
-    mode: Mode = "potential"
-    discount: float = 0.99  # of the agent that will learn from it, a step
+    mode: Literal["potential", "distance"] = "potential"
+    discount: float = 0.99  # of the agent that will learn from it, per step
     scale: float = 1.0  # reward that one step of distance is worth
     seed: int = 0  # of the goals that are drawn
-    # module:factory, where the map was fitted with a network of your own: it is imported only if named
-    encoder: str | None = None
-    device: Device = "auto"
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the answer as one JSON object
 
 
@@ -164,26 +152,19 @@ class Relabel:
 class Explore:
     """Look at a fitted run in the browser: map, plans, neighbours, suspicious closures."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # run folder
+    run: RunFolder  # run folder
     port: int = 0  # 0: a free one
     host: str = "127.0.0.1"  # any other address lets other machines in, without a password
     no_browser: bool = False  # print the address only
-    # module:factory, where the map was fitted with a network of your own: it is imported only if named
-    encoder: str | None = None
-    device: Device = "auto"
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
 
 
 @dataclass(frozen=True)
 class Bench:
     """Run a benchmark and print its rows."""
 
-    # those from encode on measure speed and take the options below; all: each of these
-    name: tyro.conf.Positional[
-        Literal[
-            "demo", "resume", "explorer", "ranks", "recordings", "same-map", "encode", "local-metric", "neighbors",
-            "shortest-distances", "embedding", "plan", "fit", "scale", "peers", "all"
-        ]
-    ]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # a wrong name lists them
     paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
     seed: int = 0
     sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own
@@ -193,7 +174,7 @@ class Bench:
     # join the folder's rows into docs/results and make docs/performance.md and its figures anew
     write_docs: bool = False
     commit: str | None = None  # written into the rows where the program does not run from a checkout
-    device: Device = "auto"
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the rows as one JSON object
 
 
@@ -201,8 +182,7 @@ class Bench:
 class Reproduce:
     """Run the paper's experiments anew: rows, markdown tables with 95 % intervals, figures."""
 
-    # all, or a table or figure (a wrong name lists them)
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or one; a wrong name lists them
     seeds: int = 5  # how many
     seed_start: int = 0  # the first of them
     domains: tuple[str, ...] = ()  # only these domains (open, c-maze, rope, street-small ...); default all
@@ -223,44 +203,49 @@ class Reproduce:
     time_limit: float | None = None  # seconds after which no further room, seed or method is begun
     recordings: Path | None = None  # of g1-bottle: the robot's frames (.npz); without them it is left out
     commit: str | None = None  # written into the rows where the program does not run from a checkout
-    device: Device = "auto"
+    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the tables as one JSON object
 
 
+COMMANDS: dict[str, Any] = {
+    "demo": Demo, "inspect": Inspect, "fit": Fit, "plan": PlanCommand, "explore": Explore, "evaluate": Evaluate,
+    "report": Report, "closures": ClosuresCommand, "add": Add, "relabel": Relabel, "bench": Bench, "reproduce": Reproduce,
+}
 Command = (
-    Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench
-    | Reproduce
+    Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench | Reproduce
 )
 
 
+def asked_help(arguments: list[str]) -> str | None:
+    """The help that was asked for: of one command, or of the program where none is named."""
+    if not arguments:
+        return program_help(COMMANDS)
+    asked = {"-h", "--help", "--help-all"}.intersection(arguments)
+    if not asked or (arguments[0] not in COMMANDS and arguments[0] not in asked):
+        return None
+    name = arguments[0]
+    return command_help(name, COMMANDS[name], "--help-all" in asked) if name in COMMANDS else program_help(COMMANDS)
+
+
 def parse(arguments: list[str]) -> Command:
-    """The command with its settings; --preset changes the defaults that the help shows."""
-    given = _preset_name(arguments)
-    subcommand = tyro.conf.subcommand
-    commands = (
-        Annotated[Demo, subcommand("demo", default=Demo(config=preset(given or Demo.preset)))]
-        | Annotated[Fit, subcommand("fit", default=Fit(tyro.MISSING, tyro.MISSING, config=preset(given or Fit.preset)))]
-        | Annotated[Inspect, subcommand("inspect")]
-        | Annotated[PlanCommand, subcommand("plan")]
-        | Annotated[Evaluate, subcommand("evaluate")]
-        | Annotated[Report, subcommand("report")]
-        | Annotated[Add, subcommand("add")]
-        | Annotated[ClosuresCommand, subcommand("closures")]
-        | Annotated[Relabel, subcommand("relabel")]
-        | Annotated[Explore, subcommand("explore")]
-        | Annotated[Bench, subcommand("bench")]
-        | Annotated[Reproduce, subcommand("reproduce")]
-    )
-    return tyro.cli(
-        commands, prog="plan2vec", description=DESCRIPTION, args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
-    )
+    """The command with its settings; --preset changes what the others start from."""
+    name = arguments[0]
+    if name not in COMMANDS:
+        raise ValueError(f"there is no command {name!r}; expected one of {', '.join(COMMANDS)} (plan2vec --help)")
+    command: Any = COMMANDS[name]
+    defaults: dict[str, Any] = {}
+    if command in (Demo, Fit):
+        config = preset(_preset_name(arguments) or command.preset)
+        defaults["default"] = Demo(config=config) if command is Demo else Fit(tyro.MISSING, tyro.MISSING, config=config)
+    flags = (tyro.conf.FlagCreatePairsOff,)
+    return tyro.cli(command, prog=f"plan2vec {name}", args=arguments[1:], config=flags, **defaults)
 
 
 def _preset_name(arguments: list[str]) -> str | None:
     """What was typed; None: each command has its own."""
-    for place, argument in enumerate(arguments):
-        if argument == "--preset" and place + 1 < len(arguments):
-            return arguments[place + 1]
+    for number, argument in enumerate(arguments):
+        if argument == "--preset" and number + 1 < len(arguments):
+            return arguments[number + 1]
         if argument.startswith("--preset="):
             return argument.split("=", 1)[1]
     return None

@@ -272,6 +272,11 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
             )
 
 
+def decided_config(folder: Path) -> Config | None:
+    """The settled configuration of a run folder that has one."""
+    return read_config(folder) if is_run(folder) and (folder / "config.json").exists() else None
+
+
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder, finished or not, if this program can read its format."""
     settings = read_json(folder / "config.json")

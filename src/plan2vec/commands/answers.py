@@ -1,0 +1,48 @@
+"""How answers are printed: a table for people, one JSON object for programs; everything else goes to standard error."""
+
+import json
+import math
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def clean(values: dict) -> dict:
+    """Numbers that JSON can hold: NaN and infinity become null."""
+
+    def one(value: object) -> object:
+        if isinstance(value, dict):
+            return clean(value)
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {name: one(value) for name, value in values.items()}
+
+
+def print_answer(answer: dict, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer, allow_nan=False))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in answer.items():
+        table.add_row(name, _words(value))
+    Console(highlight=False).print(table)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(one)}" for name, one in value.items())
+    return str(value) if not isinstance(value, list) else " ".join(_words(one) for one in value)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def print_tables(answer: dict[str, Any]) -> None:
+    for name, lines in answer["tables"].items():
+        print("\n".join([f"## {name}", "", *lines]))
+    say(f"rows, tables and figures: {answer['out']}")

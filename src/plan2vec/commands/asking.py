@@ -1,0 +1,149 @@
+"""Commands that ask a fitted run: plan, evaluate, closures, relabel."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_place
+from plan2vec.acting.shaping import Shaping
+from plan2vec.commands.answers import clean, print_answer, say
+from plan2vec.commands.arguments import ClosuresCommand, Evaluate, PlanCommand, Relabel
+from plan2vec.commands.fitting import read_recordings
+from plan2vec.data import SuccessRule
+from plan2vec.evaluation import default_rule, evaluate
+from plan2vec.files import own_folder, write_text
+from plan2vec.growing import follow_strikes
+from plan2vec.model import Model, load
+from plan2vec.pictures.closure_review import draw_suspects, judge_by_name, map_follows, suspects
+from plan2vec.pictures.figures import save_figure
+from plan2vec.pictures.film import film_strip
+from plan2vec.pictures.film_video import save_video, writer_of
+from plan2vec.planner import Plan
+from plan2vec.readers.preparation import image_frame
+from plan2vec.runs.struck import read_judged
+
+
+def run(command: PlanCommand | Evaluate | ClosuresCommand | Relabel) -> None:
+    match command:
+        case PlanCommand():
+            plan(command)
+        case Evaluate():
+            evaluate_run(command)
+        case ClosuresCommand():
+            review_closures(command)
+        case Relabel():
+            relabel_dataset(command)
+
+
+def review_closures(command: ClosuresCommand) -> None:
+    """Judge what was asked, bring the map up to date, then list and draw what is still worth a look."""
+    if command.update and command.no_update:
+        raise ValueError("--update and --no-update contradict each other; give one of them")
+    model = load(command.run, command.device, command.encoder)
+    struck, kept = ([name for text in texts for name in text.split(",")] for texts in (command.strike, command.keep))
+    if struck or kept:
+        judge_by_name(model, struck, kept)
+    answer: dict[str, object] = {}
+    if (struck or kept or command.update) and not command.no_update and not map_follows(model):
+        changed = follow_strikes(command.run, command.num_updates, command.device, True, command.encoder)
+        model, answer = changed.model, clean(changed.report)
+        say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
+    if not map_follows(model):
+        say(f"the map does not know yet what was struck; `plan2vec closures {command.run} --update` brings it up to date")
+    print_closures(model, command, answer)
+
+
+def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
+    found = suspects(model, command.num)
+    picture = draw_suspects(model, found, command.picture or own_folder(command.run, "figures") / "suspicious.png")
+    judged = read_judged(command.run)
+    answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
+    if command.picture is not None and picture is None:
+        say("no picture: there is no closure to draw, or the frames are vectors")
+    if command.json:
+        print_answer({"closures": found, "struck": judged.struck, "kept": judged.kept} | answer, True)
+        return
+    table = Table("closure", "sequence:index", "local distance (steps)", "share of shortest paths", box=None)
+    for one in found:
+        table.add_row(
+            f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}"
+        )
+    Console(highlight=False).print(table)
+    verdicts = (("struck", judged.struck), ("kept", judged.kept))
+    words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
+    print_answer(words | answer, False)
+
+
+def relabel_dataset(command: Relabel) -> None:
+    require_place(command.dataset, command.out)
+    shaping = Shaping(command.mode, command.discount, command.scale)
+    model = load(command.run, command.device, command.encoder)
+    goal = command.goal if command.goal in HINDSIGHT else asked_frame(model, command.goal)
+    if isinstance(goal, str) and goal not in HINDSIGHT:
+        goal = np.asarray(model.sequences.frames[model.frame_number(goal, "goal")])
+    sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
+    print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
+
+
+def evaluate_run(command: Evaluate) -> None:
+    model = load(command.run, command.device, command.encoder)
+    rule = changed_rule(default_rule(model.sequences), command)
+    card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
+    write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
+    print_answer(card, command.json)
+
+
+def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
+    """The domain's success rule with what the user gave."""
+    given: dict[str, Any] = {
+        "radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
+        "episodes": command.episodes, "memory": command.memory or None,
+    }
+    for name, value in given.items():
+        if (value is not None and value < 0) or (name == "episodes" and value == 0):
+            raise ValueError(f"--{name.replace('_', '-')} must be positive, but is {value}")
+    return dataclasses.replace(rule, **{name: value for name, value in given.items() if value is not None})
+
+
+def plan(command: PlanCommand) -> None:
+    if command.lookahead < 1:
+        raise ValueError(f"--lookahead must be at least 1 hop, but is {command.lookahead}")
+    if command.video is not None:
+        writer_of(command.video)  # refuses before any work is done
+    model = load(command.run, command.device, command.encoder)
+    start, goal = (asked_frame(model, text) for text in (command.start, command.goal))
+    made = model.plan(start, goal, command.method, command.lookahead, command.memory)
+    answer = plan_answer(model, made)
+    if made.nodes is not None:
+        strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
+        save_figure(film_strip(model, made), strip)
+        answer["strip"] = str(strip)
+    if made.nodes is not None and command.video is not None:
+        save_video(model, made, command.video)
+        answer["video"] = str(command.video)
+    print_answer(answer, command.json)
+
+
+def asked_frame(model: Model, text: str) -> str | np.ndarray:
+    """Frame numbers stay text; the path of an image becomes a frame of the run's size."""
+    if not Path(text).is_file():
+        return text
+    sequences = model.sequences
+    try:
+        return image_frame(Path(text), sequences.frame_shape, sequences.options, sequences.source_size)
+    except ValueError as error:
+        raise ValueError(f"{text} cannot be read as an image ({error})") from None
+
+
+def plan_answer(model: Model, made: Plan) -> dict:
+    """The plan as a plain map; `parts` says which parts of the graph start and goal lie in."""
+    _, part = model.parts
+    answer = dataclasses.asdict(made) | {"hops": made.hops}
+    del answer["touched"]
+    answer["parts"] = [int(part[number]) if number >= 0 else None for number in (made.start, made.goal)]
+    return clean(answer)

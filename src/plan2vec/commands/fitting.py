@@ -1,0 +1,162 @@
+"""Commands that make or change a run: demo, fit, add, report; and inspect, which looks before."""
+
+import json
+import logging
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from plan2vec.commands.answers import clean, print_answer, say
+from plan2vec.commands.arguments import Add, Demo, Fit, Inspect, Report
+from plan2vec.config import Config, ReadOptions, differences, setting, settle, to_json
+from plan2vec.data import Sequences
+from plan2vec.domains import maze
+from plan2vec.evaluation import evaluate
+from plan2vec.files import write_text
+from plan2vec.growing import add
+from plan2vec.learning import processes
+from plan2vec.learning.frame_tensors import choose_device
+from plan2vec.model import Model, load
+from plan2vec.pictures.figures import save_figure
+from plan2vec.pictures.inspection import describe, inspection_sheet
+from plan2vec.pictures.report import write_report
+from plan2vec.pipeline import fit, settled_for
+from plan2vec.readers import ReadWarning, find_format, read
+from plan2vec.runs.folder import prepare_folder, read_data, require_finished
+from plan2vec.runs.time_estimate import estimate_fit
+
+
+def run(command: Demo | Fit | Inspect | Add | Report) -> None:
+    match command:
+        case Demo():
+            demo(command)
+        case Fit():
+            fit_recordings(command)
+        case Inspect():
+            inspect(command)
+        case Add():
+            add_recordings(command)
+        case Report():
+            write_run_report(load(command.run, command.device, command.encoder))
+
+
+def demo(command: Demo) -> None:
+    out = command.out or Path("runs") / demo_name(command)
+
+    def simulate() -> tuple[Sequences, Config]:
+        sequences = maze.simulate(command.room, command.num_rollouts, seed=command.config.seed)
+        say(f"{sequences.source}: {sequences.num_frames:,} frames, run folder {out}")
+        return sequences, settled(command.config, sequences, out, command.device)
+
+    fit_and_report(simulate, out, command.device, command.json)
+
+
+def demo_name(command: Demo) -> str:
+    """demo-ROOM and the settings that differ from a demo's, so that two different demos never meet in one folder."""
+    changed = [text.split(" (")[0] for text in differences(to_json(Demo().config), to_json(command.config))]
+    values = [f"-{name.replace('_', '-')}-{setting(command.config, name)}" for name in changed]
+    rollouts = f"-rollouts-{command.num_rollouts}" if command.num_rollouts != 1000 else ""
+    name = f"demo-{command.room}{rollouts}{''.join(values)}"
+    return name if len(name) < 100 else f"demo-{command.room}-{command.preset}-seed-{command.config.seed}"
+
+
+def read_recordings(path: Path, options: ReadOptions) -> tuple[Sequences, list[str]]:
+    """Recordings, and what there is to warn about."""
+    logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what it says of single files is in our own warnings
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ReadWarning)
+        sequences = read(path, options, show_progress=True)
+    notes = [str(one.message) for one in caught if issubclass(one.category, ReadWarning)]
+    for note in notes:
+        say(f"warning: {note}")
+    return sequences, notes
+
+
+def inspect(command: Inspect) -> None:
+    if command.sheet is not None and command.sheet.suffix.lower() != ".png":
+        raise ValueError(f"--sheet must end in .png, but is {command.sheet}")
+    sequences, notes = read_recordings(command.recordings, command.reading)
+    answer = describe(sequences, find_format(command.recordings).NAME, notes)
+    if command.sheet is not None:
+        save_figure(inspection_sheet(sequences), command.sheet)
+        answer["sheet"] = str(command.sheet)
+    print_answer(clean(answer), command.json)
+
+
+def fit_recordings(command: Fit) -> None:
+    def read_all() -> tuple[Sequences, Config]:
+        sequences, _ = read_recordings(command.recordings, command.reading)
+        num_sequences = len(np.unique(sequences.sequence))
+        say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num_sequences:,} sequences")
+        if num_sequences == 1:
+            say("warning: one sequence only; loop closures inside it are all that can join distant times")
+        return sequences, settled(command.config, sequences, command.out, command.device)
+
+    fit_and_report(read_all, command.out, command.device, command.json, command.checkpoint_seconds)
+
+
+def settled(config: Config, sequences: Sequences, out: Path, device: str) -> Config:
+    """The settings for these recordings; those that were not given, and are no longer the usual ones, are said."""
+    chosen = settled_for(sequences, config, out, choose_device(device))
+    usual = settle(replace(config, view="fixed"), sequences)
+    changed = differences(to_json(usual), to_json(chosen))
+    if config.view is None and chosen.view == "moving":
+        words = ", ".join(re.sub(r" \((.*) there, (.*) now\)", r" \1 -> \2", text) for text in changed)
+        say(f"the camera moves, so defaults change: {words} (what you type stays; --view fixed: no change)")
+    return chosen
+
+
+Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the settings to fit it with
+
+
+def fit_and_report(get: Recordings, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
+    """What `fit` and `demo` share: recordings, estimate, fit, scorecard, report."""
+    with processes.together(device):
+        get_all = announced if processes.size() == 1 else shared_recordings
+        sequences, config = get_all(get, out, device)
+        model = fit(sequences, config, out, device, True, checkpoint_seconds)
+        processes.first_does(lambda: print_answer(write_run_report(model), as_json))
+
+
+def announced(get: Recordings, out: Path, device: str) -> tuple[Sequences, Config]:
+    sequences, config = get()
+    if not (out / "vectors.npy").exists():
+        say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
+    return sequences, config
+
+
+def shared_recordings(get: Recordings, out: Path, device: str) -> tuple[Sequences, Config]:
+    """Recordings that the first of several processes writes into the run folder, from where all of them read."""
+
+    def write() -> Config:
+        sequences, config = announced(get, out, device)
+        prepare_folder(out, sequences, config)
+        return config
+
+    config = processes.first_does(write)
+    return read_data(out), config
+
+
+def write_run_report(model: Model) -> dict:
+    """Scorecard, pictures and report into the run folder."""
+    assert model.folder is not None
+    card = clean(evaluate(model))
+    write_text(model.folder / "scorecard.json", json.dumps(card, indent=1))
+    say(f"report: {write_report(model, card, model.folder)}")
+    return card
+
+
+def add_recordings(command: Add) -> None:
+    require_finished(command.run)
+    # prepared as the map's own frames
+    recordings, _ = read_recordings(command.recordings, read_data(command.run).options)
+    grown = add(command.run, recordings, command.num_updates, command.device, True, command.encoder)
+    if grown.report.get("already_on_the_map"):
+        say(f"{recordings.source} is on this map already; nothing is added")
+    if not all((command.run / name).exists() for name in ("scorecard.json", "report.html")):
+        write_run_report(grown.model)
+    print_answer(clean(grown.report), command.json)

@@ -1,0 +1,118 @@
+"""What `--help` prints: one line per option where it fits, made from the comments beside the settings.
+
+The short help leaves out the settings of single stages; `--help-all` shows everything.
+"""
+
+import dataclasses
+import inspect
+import re
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+WIDTH = 100  # columns
+INDENT = 26  # of the explanations
+WORDS: dict[Any, str] = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
+
+
+def comments_of(settings: type) -> dict[str, str]:
+    """What the comments behind, or above, the fields of a dataclass say."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    for line in inspect.getsource(settings).splitlines():
+        text = line.strip()
+        field = re.match(r"(\w+): [^#]*?(?:  # (.*))?$", text)
+        if text.startswith("#"):
+            above.append(text[1:].strip())
+        elif field and line.startswith("    ") and not line.startswith("     "):
+            found[field[1]] = " ".join([*above, field[2] or ""]).strip()
+            above = []
+        else:
+            above = []
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One line of help."""
+
+    flag: str  # --dim INT
+    text: str
+    stage: str  # of a setting of one stage: its name; else empty
+
+
+def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[Option]:
+    """The options that the fields of a dataclass become, those of nested ones too."""
+    hints, comments = get_type_hints(settings, include_extras=True), comments_of(settings)
+    for field in dataclasses.fields(settings):
+        kind, is_positional = plain_type(hints[field.name])
+        if dataclasses.is_dataclass(kind):
+            nameless = field.name in ("config", "reading")
+            name = "" if nameless else f"{field.name.replace('_', '-')}."
+            yield from options_of(kind, prefix + name, stage if nameless else field.name)  # type: ignore[arg-type]
+        else:
+            flag = field.name.upper() if is_positional else f"--{prefix}{field.name.replace('_', '-')}{value_of(kind)}"
+            yield Option(flag, comments[field.name] + default_of(field, is_positional), stage)
+
+
+def plain_type(hint: Any) -> tuple[Any, bool]:
+    """The type without its annotations and without None, and whether it is typed without a flag."""
+    is_positional = "Positional" in repr(hint)
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(part for part in get_args(hint) if part is not type(None))
+    return hint, is_positional
+
+
+def value_of(kind: Any) -> str:
+    """What is typed behind a flag."""
+    if kind is bool:
+        return ""
+    if get_origin(kind) is Literal:
+        return " {" + ",".join(map(str, get_args(kind))) + "}"
+    return " NAME ..." if get_origin(kind) is tuple else f" {WORDS[kind]}"
+
+
+def default_of(field: dataclasses.Field, is_positional: bool) -> str:
+    if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+        return "" if is_positional else " (required)"
+    return "" if field.default in (None, False, ()) else f" (default {field.default})"
+
+
+def command_help(name: str, command: type, full: bool = False) -> str:
+    """The help of one command."""
+    options = list(options_of(command))
+    positional = " ".join(option.flag for option in options if not option.flag.startswith("--"))
+    lines = [f"usage: plan2vec {name} {positional}".rstrip() + " [OPTIONS]", "", inspect.cleandoc(command.__doc__ or ""), ""]
+    shown = [option for option in options if full or not option.stage]
+    for before, option in zip([None, *shown], shown, strict=False):
+        if before is not None and before.stage != option.stage:
+            lines.append("")
+        lines += option_lines(option)
+    hidden = len(options) - len(shown)
+    if hidden:
+        lines += ["", f"{hidden} settings of single stages are not shown: plan2vec {name} --help-all"]
+    return "\n".join(lines)
+
+
+def option_lines(option: Option) -> list[str]:
+    text = textwrap.wrap(option.text, WIDTH - INDENT) or [""]
+    flag = f"  {option.flag}"
+    first = [f"{flag:<{INDENT}}{text[0]}".rstrip()] if len(flag) < INDENT - 1 else [flag, " " * INDENT + text[0]]
+    return [*first, *(" " * INDENT + line for line in text[1:])]
+
+
+def program_help(commands: dict[str, type]) -> str:
+    """What `plan2vec --help` prints."""
+    listed = [option_lines(Option(name, inspect.cleandoc(command.__doc__ or ""), "")) for name, command in commands.items()]
+    return "\n".join([
+        "usage: plan2vec COMMAND [OPTIONS]", "", "Recordings in, metric map and planner out.", "",
+        *(line for lines in listed for line in lines), "",
+        *option_lines(Option("--version", "print the version", "")),
+        *option_lines(Option("COMMAND --help", "the options of one command", "")), "",
+        "Answers go to standard output, everything else to standard error. Exit code 0: it worked, and no path is an",
+        "answer too; 2: a mistake in what was typed or given, with one line that says which.",
+    ])
