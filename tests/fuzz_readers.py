@@ -27,10 +27,10 @@ os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder is talkative
 import samples
 import torch
 
+from plan2vec.config import ReadOptions
 from plan2vec.data import make_sequences
 from plan2vec.readers import read
 from plan2vec.readers.npz import write_npz
-from plan2vec.config import ReadOptions
 
 LARGEST_GROWTH = 1 << 30  # bytes of resident memory that one small input may cost
 ADDRESS_SPACE = 6 << 30  # bytes beyond what the program itself has mapped

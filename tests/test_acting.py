@@ -8,7 +8,16 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, FuturePairs, PairNetwork, Places, train_controller
+from plan2vec.acting.control import (
+    Agent,
+    AgentConfig,
+    Controller,
+    ControllerConfig,
+    FuturePairs,
+    PairNetwork,
+    Places,
+    train_controller,
+)
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.domains import maze
 from plan2vec.experiments.acting import Actor, has_arrived

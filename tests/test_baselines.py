@@ -16,6 +16,7 @@ from plan2vec.baselines.pixels import train_pixels
 from plan2vec.baselines.random import train_random
 from plan2vec.baselines.sptm import train_sptm
 from plan2vec.baselines.vae import VAE, Decoder, VAEConfig, train_vae
+from plan2vec.config import LocalMetricConfig
 from plan2vec.data import transitions
 from plan2vec.domains import maze
 from plan2vec.graph.build import build_graph
@@ -23,7 +24,6 @@ from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import build_local_metric, pair_distances
-from plan2vec.config import LocalMetricConfig
 from plan2vec.search.shortest_paths import distances_from
 
 NUM_CELLS = 24

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from plan2vec.commands.arguments import Demo, parse
-from plan2vec.commands.main import demo_name, main
+from plan2vec.commands.fitting import demo_name
+from plan2vec.commands.main import main
 from plan2vec.config import Config, preset
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
@@ -21,12 +22,12 @@ from plan2vec.readers.npz import write_npz
 QUICK = (
     "--local-metric.num-updates", "80", "--local-metric.batch-size", "64", "--embedding.num-updates", "40",
     "--embedding.goals-per-update", "32", "--embedding.nodes-per-update", "64", "--device", "cpu",
-)  # fmt: skip
+)
 SCORECARD = {
     "num_frames", "num_edges", "num_components", "largest_component_share", "local_accuracy", "embedding_error", "spearman_graph",
     "success_graph", "path_ratio", "touched_per_step", "expanded_per_step", "success", "spearman_true", "false_edge_share",
     "loop_closures", "seconds", "device", "seed", "version",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def refusal(capsys, *arguments: str) -> str:
 def test_fit_leaves_every_product_of_a_run_folder(run):
     names = {path.name for path in run.iterdir()}
     assert {"config.json", "data.json", "frames.npy", "index.npz", "local_metric.safetensors", "graph.npz", "embedding.safetensors",
-            "vectors.npy", "scorecard.json", "metrics.jsonl", "report.html", "figures"} <= names  # fmt: skip
+            "vectors.npy", "scorecard.json", "metrics.jsonl", "report.html", "figures"} <= names
     assert not list(run.glob("**/*.tmp*")) and not list((run / "checkpoints").glob("*"))
 
 
@@ -136,7 +137,7 @@ def test_a_demo_starts_from_quick_settings_a_fit_from_the_default_and_both_from_
     for name in ("default", "quick", "paper"):
         assert parse(["demo", "--preset", name]).config == parse([*fit, f"--preset={name}"]).config == preset(name)
     assert demo_name(parse(["demo", "--room", "open"])) == "demo-open"
-    assert "num-updates-400" in demo_name(parse(["demo", "--preset", "default"]))
+    assert demo_name(parse(["demo", "--preset", "default"])) == "demo-c-maze-quick-False"
 
 
 def test_pure_noise_warns_and_finishes(tmp_path, capsys):
@@ -233,8 +234,7 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
         ("--directed",),
         ("--encoder", "nope"),
         ("--embedding.slope", "-1"),
-        ("--closures.prefer", "hubs", "--closures.search", "approximate"),
-        ("--closures.common-reach", "0"),
+        ("--closures.max-neighbors", "0"),
         ("--closures.look-alikes", "-1"),
         ("--closures.look-alikes", "inf"),
     ],

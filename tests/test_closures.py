@@ -15,15 +15,9 @@ import plan2vec.graph.common_columns
 from plan2vec.config import DEFAULTS, ClosureConfig, Config
 from plan2vec.data import transitions
 from plan2vec.graph.build import build_graph, edge_rows
-from plan2vec.graph.closures import (
-    alike_reach,
-    choose_closures,
-    has_common_neighbors,
-    has_short_detour,
-    has_transition_support,
-    runs_alongside,
-)
+from plan2vec.graph.closures import alike_reach, choose_closures
 from plan2vec.graph.neighbors import NearPairs, near_pairs
+from plan2vec.graph.support import has_common_neighbors, has_short_detour, has_transition_support, runs_alongside
 from plan2vec.graph.suspicious import count_path_uses, suspicious_closures
 from plan2vec.search.shortest_paths import distances_from
 

@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 
 from plan2vec.commands.main import main
-from plan2vec.config import MOVING_EMBEDDING, MOVING_LOCAL_METRIC, MOVING_VIEW, Config, as_moving, follow_view, preset
+from plan2vec.config import (
+    MOVING_EMBEDDING,
+    MOVING_LOCAL_METRIC,
+    MOVING_VIEW,
+    Config,
+    LocalMetricConfig,
+    as_moving,
+    follow_view,
+    preset,
+)
 from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
-from plan2vec.config import LocalMetricConfig
 
 MOVING = make_sequences(np.random.default_rng(0).integers(0, 255, (40, 16, 16), np.uint8))  # every pixel changes in every step
 

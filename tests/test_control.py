@@ -7,7 +7,16 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, FuturePairs, Places, places_of, train_controller
+from plan2vec.acting.control import (
+    Agent,
+    AgentConfig,
+    Controller,
+    ControllerConfig,
+    FuturePairs,
+    Places,
+    places_of,
+    train_controller,
+)
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze
 from plan2vec.search.shortest_paths import distances_from

@@ -9,11 +9,11 @@ from plan2vec.data import (
     Sequences,
     camera_moves,
     equal_frames,
+    find_still,
     frames_ahead,
     is_still,
     make_sequences,
     split_sequences,
-    find_still,
     transitions,
 )
 

@@ -132,7 +132,7 @@ def test_the_mazes_local_metric_has_the_layers_of_the_papers_listing():
     assert layers(network) == [
         ("conv", 2, 32, 4, 2), ("norm", 32), ("conv", 32, 64, 4, 2), ("norm", 64), ("conv", 64, 64, 4, 2), ("norm", 64),
         ("conv", 64, 32, 4, 2), ("norm", 32), ("linear", 128, 128), ("linear", 128, 100), ("linear", 100, 1),
-    ]  # fmt: skip
+    ]
     assert network(torch.zeros(3, 2, 64, 64)).shape == (3, 1) and isinstance(network[-1], nn.Linear)
 
 
@@ -149,7 +149,7 @@ def test_the_mazes_global_metric_has_the_layers_of_the_papers_listing():
     assert layers(network) == [
         ("conv", 1, 128, 7, 1), ("norm", 128), ("conv", 128, 256, 7, 1), ("norm", 256), ("conv", 256, 256, 7, 2), ("norm", 256),
         ("conv", 256, 256, 7, 2), ("norm", 256), ("conv", 256, 256, 7, 2), ("norm", 256), ("conv", 256, 256, 2, 1), ("linear", 256, 2),
-    ]  # fmt: skip
+    ]
 
 
 def test_only_the_widest_network_stays_out_of_bfloat16():
@@ -195,9 +195,15 @@ def test_a_users_factory_is_called_with_frame_shape_and_dim():
     assert layers(network) == [("linear", 30, 4)]
 
 
-@pytest.mark.parametrize("name", ["no_such_module_anywhere:make", f"{__name__}:no_such_factory", ":make"])
+@pytest.mark.parametrize("name", ["no_such_module_anywhere:make", f"{__name__}:no_such_factory"])
 def test_a_factory_that_cannot_be_imported_is_refused(name):
     with pytest.raises(ValueError, match=f"encoder {name!r} cannot be imported .*expected module:factory"):
+        make_network(name, (8, 8, 1), 4)
+
+
+@pytest.mark.parametrize("name", [":make", "networks:", "/tmp/networks:make", "networks.py:make()"])
+def test_what_is_no_module_and_factory_is_refused(name):
+    with pytest.raises(ValueError, match=re.escape(f"encoder {name!r} must be module:factory, two names of Python's")):
         make_network(name, (8, 8, 1), 4)
 
 
@@ -268,16 +274,18 @@ def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_
     config = Config(
         encoder="mine_for_a_test:make", local_metric=LocalMetricConfig(num_updates=5, batch_size=16),
         embedding=EmbeddingConfig(num_updates=5, goals_per_update=8, nodes_per_update=16, goals_per_round=8),
-    )  # fmt: skip
+    )
     model = plan2vec.fit(simulate("open", 12, seed=0), config, "run", device="cpu")
-    loaded = plan2vec.load("run", device="cpu")
+    with pytest.raises(ValueError, match="add --encoder mine_for_a_test:make to the command"):  # a run is data, no code
+        plan2vec.load("run", device="cpu")
+    loaded = plan2vec.load("run", device="cpu", encoder="mine_for_a_test:make")
     assert np.array_equal(loaded.embed(model.sequences.frames[:5]), model.embed(model.sequences.frames[:5]))
     for new_source, words in ((MINE.replace("16", "24"), "--encoder's code changed"), (None, "No module named 'mine_for_a_test'")):
         source.write_text(new_source) if new_source else source.unlink()
         del sys.modules["mine_for_a_test"]
         importlib.invalidate_caches()
         with pytest.raises(ValueError, match=words):
-            plan2vec.load("run", device="cpu")
+            plan2vec.load("run", device="cpu", encoder="mine_for_a_test:make")
 
 
 def test_an_unknown_network_is_refused():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from plan2vec import Config, SuccessRule, evaluate, fit, make_sequences
+from plan2vec.config import EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import split_sequences
-from plan2vec.config import EmbeddingConfig
+from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.evaluation import (
     Truth,
     allowed_hops,
@@ -26,7 +28,6 @@ from plan2vec.evaluation import (
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.random_streams import rng_at
-from plan2vec.config import LocalMetricConfig
 from plan2vec.search.shortest_paths import best_first, distances_from, hop_counts
 
 WIDTH, HEIGHT = 12, 10
@@ -246,8 +247,10 @@ def products(folder):
 
 
 @pytest.mark.parametrize("targets", ["full", "heuristic"])
-def test_positions_and_domain_change_no_product(tmp_path, targets):
-    config = dataclasses.replace(TINY, holdout=0.2, embedding=dataclasses.replace(TINY.embedding, targets=targets))
+def test_positions_and_domain_change_no_product(tmp_path, monkeypatch, targets):
+    taught = partial(train_map, teaching=Teaching(targets))
+    monkeypatch.setattr("plan2vec.pipeline.train_map", taught)
+    config = dataclasses.replace(TINY, holdout=0.2)
     for position in ("true", "noise", "none"):
         fit(recordings(position), config, tmp_path / position, device="cpu")
     assert products(tmp_path / "true") == products(tmp_path / "noise") == products(tmp_path / "none")

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import shutil
 import sys
 import time
 from dataclasses import asdict, replace
@@ -37,9 +38,9 @@ from plan2vec.planner import hop_lengths
 
 
 @pytest.fixture(scope="module")
-def folder(room: Model) -> Path:
-    assert room.folder is not None
-    return room.folder
+def folder(room: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of its own: closures are struck in it."""
+    return Path(shutil.copytree(room.folder, tmp_path_factory.mktemp("explored") / "run"))
 
 
 @pytest.fixture

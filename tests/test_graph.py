@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from plan2vec.graph.build import build_graph, closure_entries, edge_rows, graph_of_edges, join_equal, places, transition_weights
+from plan2vec.graph.build import (
+    build_graph,
+    closure_entries,
+    edge_rows,
+    graph_of_edges,
+    join_equal,
+    places,
+    transition_weights,
+)
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_path
 

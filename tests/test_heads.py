@@ -119,7 +119,7 @@ def test_shapes_broadcast(name, norm_order):
 @all_heads
 @pytest.mark.parametrize("numbers_at_once", [2**22, 100, 1])
 def test_all_pairs_equal_one_by_one_in_value_and_gradient(name, norm_order, numbers_at_once, monkeypatch):
-    monkeypatch.setattr(plan2vec.heads, "NUMBERS_AT_ONCE", numbers_at_once)
+    monkeypatch.setattr(plan2vec.embedding.heads, "NUMBERS_AT_ONCE", numbers_at_once)
     head = make_head(name, norm_order, 6)
     results = []
     for distance in (head.pairwise, lambda first, second: head(first[:, None], second)):

@@ -83,12 +83,16 @@ def test_memory_stays_bounded_while_a_folder_is_read_and_kept(tmp_path):
     for k in range(2, 600):
         (tmp_path / "a" / f"frame{k}.jpg").hardlink_to(tmp_path / "a" / f"frame{k % 2}.jpg")
     code = """
-import re, sys, pathlib, plan2vec, plan2vec.run, plan2vec.training
+import re, sys, pathlib, plan2vec
+from plan2vec.config import settle
+from plan2vec.learning.training import Journal
+from plan2vec.runs.folder import open_run
 peak = lambda: int(re.search("VmHWM: *(.*) kB", pathlib.Path("/proc/self/status").read_text())[1])
+read = plan2vec.read  # imported now, as everything above
 before = peak()
-recordings = plan2vec.read(sys.argv[1] + "/a", plan2vec.ReadOptions(size=256))
+recordings = read(sys.argv[1] + "/a", plan2vec.ReadOptions(size=256))
 out = pathlib.Path(sys.argv[1]) / "run"
-plan2vec.run.open_run(out, recordings, plan2vec.Config(), plan2vec.training.Journal(out))
+open_run(out, recordings, settle(plan2vec.Config(view="fixed"), recordings), Journal(out), {})
 print(recordings.frames.nbytes, 1024 * (peak() - before))
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
@@ -186,7 +190,7 @@ def test_step_lengths_add_up_over_frames_left_out(tmp_path):
     np.savez(
         tmp_path / "some.npz", frames=BLOCK[:7], sequence=np.array([0, 0, 0, 0, 1, 1, 1]), time=np.arange(7.0),
         step_length=np.array([1, 2, 3, np.nan, 4, 5, np.nan]), position=np.arange(7.0), action=np.arange(7.0),
-    )  # fmt: skip
+    )
     found = read(tmp_path / "some.npz", ReadOptions(every=2))
     assert found.sequence.tolist() == [0, 0, 1, 1] and found.position[:, 0].tolist() == [0, 2, 4, 6] == found.action[:, 0].tolist()
     assert found.step_length[[0, 2]].tolist() == [3, 9] and np.isnan(found.step_length[[1, 3]]).all()
@@ -324,5 +328,5 @@ def test_every_format_has_its_place(tmp_path):
     assert [known.NAME for known in FORMATS] == [
         "OGBench data set",
         ".npz or .npy arrays", "pickle of arrays", "HDF5", "Minari", "LeRobot", "processed StreetLearn folder", "video", "folder of images",
-    ]  # fmt: skip
+    ]
     assert not any(known.recognizes(Path(tmp_path / "nothing")) for known in FORMATS)

@@ -13,7 +13,9 @@ from PIL import Image
 
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
-from plan2vec.model import Model
+from plan2vec.graph.build import BuiltGraph
+from plan2vec.local_metric import TrainedMetric
+from plan2vec.model import Learned, Model
 from plan2vec.pictures import figures, film
 from plan2vec.pictures import report_pictures as gallery
 from plan2vec.pictures.report import LINES, page, verdicts, write_report
@@ -70,10 +72,9 @@ def test_every_number_of_the_scorecard_is_explained(report, request):
 
 def test_a_hostile_source_name_stays_text(islands):
     hostile = "<script>alert('x')</script>\"><img src=x onerror=y>&"
-    named = Model(
-        replace(islands.sequences, source=hostile), islands.config, islands.local_metric, None, islands.graph, islands.radius,
-        islands.closure_report, islands.embedding, islands.vectors, {},
-    )  # fmt: skip
+    graph = BuiltGraph(islands.graph, islands.radius, islands.closure_report)
+    learned = Learned(TrainedMetric(islands.local_metric), graph, islands.embedding, islands.vectors)
+    named = Model(replace(islands.sequences, source=hostile), islands.config, learned)
     text = page(named, {hostile: hostile}, [])
     assert "<script" not in text and "<img" not in text
     assert text.count(escape(hostile)) >= 4  # title, heading, source, scorecard

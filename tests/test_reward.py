@@ -17,11 +17,9 @@ import plan2vec
 from plan2vec.acting.relabel import choose_goals
 from plan2vec.acting.shaping import Shaping, as_frame
 from plan2vec.commands.main import main
-from plan2vec.config import Config
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze, maze_env
-from plan2vec.config import EmbeddingConfig
-from plan2vec.config import LocalMetricConfig
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.readers.npz import write_npz

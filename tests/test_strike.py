@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains import maze
-from plan2vec.config import EmbeddingConfig
 from plan2vec.graph.build import closure_entries, edge_rows
-from plan2vec.config import LocalMetricConfig
 from plan2vec.model import load
 from plan2vec.pipeline import fit
 from plan2vec.runs.struck import Judged, drop_struck, keep, read_judged, strike, unstrike

@@ -12,10 +12,8 @@ import pytest
 from PIL import Image
 
 from plan2vec.bench.explorer import PAINTED, PLACE_OF, browsing, serving
-from plan2vec.config import Config
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains import maze
-from plan2vec.config import EmbeddingConfig
-from plan2vec.config import LocalMetricConfig
 from plan2vec.model import load
 from plan2vec.pipeline import fit
 
