@@ -80,4 +80,4 @@ def finish(process: subprocess.Popen) -> None:
 
 
 def product_digests(folder: Path) -> dict[str, str]:
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in PRODUCTS}
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in PRODUCTS.values()}
