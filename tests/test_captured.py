@@ -116,7 +116,8 @@ def test_the_loss_is_a_function_of_what_was_drawn_as_arrays_or_as_tensors(monkey
         network.train()
         began, losses = deepcopy(network.state_dict()), []
         drawn = step.draw(1)
-        for arrays in (drawn, [torch.as_tensor(numbers) for numbers in drawn], step.draw(0)):  # one round: nothing else changes
+        # one round: nothing else changes
+        for arrays in (drawn, [torch.as_tensor(numbers) for numbers in drawn], step.draw(0)):
             network.load_state_dict(began)
             losses.append(step.loss(*arrays).item())
         assert losses[0] == losses[1] != losses[2] and np.isfinite(losses).all()

@@ -24,9 +24,9 @@ QUICK = (
     "--embedding.goals-per-update", "32", "--embedding.nodes-per-update", "64", "--device", "cpu",
 )
 SCORECARD = {
-    "num_frames", "num_edges", "num_components", "largest_component_share", "local_accuracy", "embedding_error", "spearman_graph",
-    "success_graph", "path_ratio", "touched_per_step", "expanded_per_step", "success", "spearman_true", "false_edge_share",
-    "loop_closures", "seconds", "device", "seed", "version",
+    "num_frames", "num_edges", "num_components", "largest_component_share", "local_accuracy", "embedding_error",
+    "spearman_graph", "success_graph", "path_ratio", "touched_per_step", "expanded_per_step", "success",
+    "spearman_true", "false_edge_share", "loop_closures", "seconds", "device", "seed", "version"
 }
 
 
@@ -64,15 +64,21 @@ def refusal(capsys, *arguments: str) -> str:
 
 def test_fit_leaves_every_product_of_a_run_folder(run):
     names = {path.name for path in run.iterdir()}
-    assert {"config.json", "data.json", "frames.npy", "index.npz", "local_metric.safetensors", "graph.npz", "embedding.safetensors",
-            "vectors.npy", "scorecard.json", "metrics.jsonl", "report.html", "figures"} <= names
+    assert {
+        "config.json", "data.json", "frames.npy", "index.npz", "local_metric.safetensors", "graph.npz",
+        "embedding.safetensors", "vectors.npy", "scorecard.json", "metrics.jsonl", "report.html", "figures"
+    } <= names
     assert not list(run.glob("**/*.tmp*")) and not list((run / "checkpoints").glob("*"))
 
 
 def test_fitting_again_repeats_nothing_and_succeeds(run, recordings, capsys):
-    before = {path.name: path.stat().st_mtime_ns for path in run.glob("*.npz")} | {"v": (run / "vectors.npy").stat().st_mtime_ns}
+    before = {
+        path.name: path.stat().st_mtime_ns for path in run.glob("*.npz")
+    } | {"v": (run / "vectors.npy").stat().st_mtime_ns}
     answer(capsys, "fit", str(recordings), "--out", str(run), *QUICK)
-    assert before == {path.name: path.stat().st_mtime_ns for path in run.glob("*.npz")} | {"v": (run / "vectors.npy").stat().st_mtime_ns}
+    assert before == {
+        path.name: path.stat().st_mtime_ns for path in run.glob("*.npz")
+    } | {"v": (run / "vectors.npy").stat().st_mtime_ns}
 
 
 def test_evaluate_prints_the_scorecard_by_the_names_that_programs_rely_on(run, capsys):
@@ -101,7 +107,9 @@ def test_all_methods_agree_with_dijkstra_on_what_a_path_is(run, capsys):
 def test_an_image_file_is_found_on_the_map(run, capsys, tmp_path):
     frame = np.load(run / "frames.npy", mmap_mode="r")[77]
     Image.fromarray(np.ascontiguousarray(frame[..., 0])).save(tmp_path / "goal.png")
-    made = answer(capsys, "plan", str(run), "--start", "5", "--goal", str(tmp_path / "goal.png"), "--method", "dijkstra")
+    made = answer(
+        capsys, "plan", str(run), "--start", "5", "--goal", str(tmp_path / "goal.png"), "--method", "dijkstra"
+    )
     again = np.load(run / "frames.npy", mmap_mode="r")[made["goal"]]
     assert (again == frame).all()  # the very frame, or one equal to the last pixel
 
@@ -125,9 +133,14 @@ def test_no_path_is_an_answer_that_names_the_parts(tmp_path, capsys):
 
 def test_the_demo_names_its_folder_after_what_was_changed(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    card = answer(capsys, "demo", "--room", "table", "--num-rollouts", "30", "--dim", "2", *QUICK[:-2], "--out", "runs/t")
+    card = answer(
+        capsys, "demo", "--room", "table", "--num-rollouts", "30", "--dim", "2", *QUICK[:-2], "--out", "runs/t"
+    )
     assert card["num_frames"] == 300 and (tmp_path / "runs/t/report.html").exists()
-    answer(capsys, "demo", "--num-rollouts", "12", "--dim", "2", "--local-metric.num-updates", "5", "--embedding.num-updates", "5")
+    answer(
+        capsys, "demo", "--num-rollouts", "12", "--dim", "2", "--local-metric.num-updates", "5",
+        "--embedding.num-updates", "5"
+    )
     assert len(list((tmp_path / "runs").glob("demo-c-maze-rollouts-12-dim-2-*"))) == 1
 
 
@@ -197,7 +210,9 @@ def test_a_truncated_file_is_refused(capsys, tmp_path, recordings):
 
 
 def test_other_data_and_other_settings_are_refused_by_name(run, recordings, capsys, tmp_path):
-    line = refusal(capsys, "fit", str(recordings), "--out", str(run), *QUICK, "--dim", "3", "--local-metric.loss", "nce")
+    line = refusal(
+        capsys, "fit", str(recordings), "--out", str(run), *QUICK, "--dim", "3", "--local-metric.loss", "nce"
+    )
     assert "dim (8 there, 3 now)" in line and "local_metric.loss (hinge there, nce now)" in line
     write_npz(tmp_path / "other.npz", simulate("open", 20, seed=5))
     assert "other data" in refusal(capsys, "fit", str(tmp_path / "other.npz"), "--out", str(run), *QUICK)
@@ -206,7 +221,9 @@ def test_other_data_and_other_settings_are_refused_by_name(run, recordings, caps
 def test_a_folder_of_the_users_is_never_written_into(recordings, capsys, tmp_path):
     (tmp_path / "frames.npy").write_text("mine")
     assert "is no run folder" in refusal(capsys, "fit", str(recordings), "--out", str(tmp_path), *QUICK)
-    assert [path.name for path in tmp_path.iterdir()] == ["frames.npy"] and (tmp_path / "frames.npy").read_text() == "mine"
+    assert [
+        path.name for path in tmp_path.iterdir()
+    ] == ["frames.npy"] and (tmp_path / "frames.npy").read_text() == "mine"
 
 
 @pytest.mark.parametrize("start", ["600", "-1", "1:10", "99:0", "left", "1.5"])
@@ -248,7 +265,9 @@ def test_a_full_disk_gets_one_line_and_leaves_no_half_file(recordings, tmp_path)
     """Files may not grow beyond 1 MB: frames.npy (2.4 MB) cannot be written."""
     command = [sys.executable, "-m", "plan2vec", "fit", str(recordings), "--out", str(tmp_path / "run"), *QUICK]
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))  # noqa: E731
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, env=os.environ | {"MPLBACKEND": "agg"})
+    done = subprocess.run(
+        command, capture_output=True, text=True, preexec_fn=limit, env=os.environ | {"MPLBACKEND": "agg"}
+    )
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.strip().splitlines()[-1].startswith("plan2vec: ") and "Traceback" not in done.stderr
     assert not list((tmp_path / "run").glob("**/*.tmp*")) and not (tmp_path / "run" / "frames.npy").exists()

@@ -29,8 +29,8 @@ STORED = Path(__file__).with_name("golden.json")
 # everything else is decided by the recordings
 BRIEF = Config(local_metric=LocalMetricConfig(num_updates=80, batch_size=32),
                embedding=EmbeddingConfig(num_updates=30, goals_per_update=16, nodes_per_update=32, goals_per_round=32))
-ADVICE = ("the results of the method have changed ({now} where {then} was stored). If that is wanted, raise METHOD_VERSION in "
-          "version.py, then run `python tests/test_golden.py` to store them anew")
+ADVICE = ("the results of the method have changed ({now} where {then} was stored). If that is wanted, raise "
+          "METHOD_VERSION in version.py, then run `python tests/test_golden.py` to store them anew")
 
 
 def rooms() -> Sequences:
@@ -65,9 +65,10 @@ def numbers_of(model: Model) -> dict[str, object]:
     return {
         "view": model.config.view, "encoder": model.config.encoder, "dim": model.vectors.shape[1],
         "local_accuracy": model.local_accuracy, "local_distances": model.local_distance(here, there).tolist(),
-        "radius": model.radius, "num_edges": model.graph.nnz, "sum_of_lengths": float(model.graph.data.sum(dtype=float)),
-        "path_lengths": [one.length for one in plan], "vectors_mean": float(model.vectors.mean(dtype=float)),
-        "vectors_std": float(model.vectors.std(dtype=float)), "distances": model.distance_between(here, there).tolist(),
+        "radius": model.radius, "num_edges": model.graph.nnz,
+        "sum_of_lengths": float(model.graph.data.sum(dtype=float)), "path_lengths": [one.length for one in plan],
+        "vectors_mean": float(model.vectors.mean(dtype=float)), "vectors_std": float(model.vectors.std(dtype=float)),
+        "distances": model.distance_between(here, there).tolist()
     }
 
 
@@ -87,8 +88,12 @@ def test_a_fit_gives_the_stored_numbers(kind):
         if isinstance(then, str):
             assert now[name] == then, ADVICE.format(now=now[name], then=then)
         else:
-            assert now[name] == pytest.approx(then, rel=1e-3, abs=1e-6), f"{kind}, {name}: {ADVICE.format(now=now[name], then=then)}"
+            assert now[name] == pytest.approx(
+                then, rel=1e-3, abs=1e-6
+            ), f"{kind}, {name}: {ADVICE.format(now=now[name], then=then)}"
 
 
 if __name__ == "__main__":
-    STORED.write_text(json.dumps({"method_version": METHOD_VERSION} | {kind: made(kind) for kind in KINDS}, indent=1) + "\n")
+    STORED.write_text(
+        json.dumps({"method_version": METHOD_VERSION} | {kind: made(kind) for kind in KINDS}, indent=1) + "\n"
+    )

@@ -19,7 +19,9 @@ coordinates = st.floats(-100, 100).map(lambda number: round(number, 3))  # repea
 
 def vectors(num):
     """(num, dim) float64 with one dim for all."""
-    rows = st.integers(2, 7).flatmap(lambda dim: st.lists(st.lists(coordinates, min_size=dim, max_size=dim), min_size=num, max_size=num))
+    rows = st.integers(2, 7).flatmap(
+        lambda dim: st.lists(st.lists(coordinates, min_size=dim, max_size=dim), min_size=num, max_size=num)
+    )
     return rows.map(lambda values: torch.tensor(values, dtype=torch.float64))
 
 

@@ -39,7 +39,10 @@ def as_map(pairs):
 
 
 @pytest.mark.parametrize("tile", [1, 7, 50, 149, 150, 2048])
-@pytest.mark.parametrize(("max_distance", "max_neighbors"), [(2.0, 200), (2.0, 3), (5.0, 10), (np.inf, 4), (np.inf, 150)])
+@pytest.mark.parametrize(
+    ("max_distance", "max_neighbors"),
+    [(2.0, 200), (2.0, 3), (5.0, 10), (np.inf, 4), (np.inf, 150)],
+)
 def test_near_pairs_equal_brute_force(monkeypatch, tile, max_distance, max_neighbors):
     monkeypatch.setattr(plan2vec.graph.neighbors, "TILE", tile)
     vectors = points()

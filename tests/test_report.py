@@ -40,7 +40,9 @@ def all_figures(model: Model) -> dict[str, Figure]:
 
 
 def leaves(card: dict) -> list[tuple[str, object]]:
-    return [leaf for key, value in card.items() for leaf in (leaves(value) if isinstance(value, dict) else [(key, value)])]
+    return [
+        leaf for key, value in card.items() for leaf in (leaves(value) if isinstance(value, dict) else [(key, value)])
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------- the page
@@ -50,7 +52,10 @@ def test_the_report_needs_no_network_and_no_script(room_report):
     text = room_report[1].read_text(encoding="utf-8")
     sources = re.findall(r'\b(?:src|href)="([^"]{0,30})', text)
     assert len(sources) == 9 and all(source.startswith("data:image/png;base64,") for source in sources)
-    assert "://" not in text and "<script" not in text and "<link" not in text and "url(" not in text and "@import" not in text
+    assert (
+        "://" not in text and "<script" not in text and "<link" not in text and "url(" not in text
+        and "@import" not in text
+    )
     assert "default-src 'none'" in text  # and the browser is told so
 
 
@@ -112,7 +117,9 @@ def test_islands_have_several_parts_and_their_report_says_so(islands, islands_re
 
 
 def test_a_run_of_images_gets_all_pictures_and_vectors_those_without_frames(room_report, islands_report):
-    named = [{path.stem for path in (report[1].parent / "figures").iterdir()} for report in (room_report, islands_report)]
+    named = [
+        {path.stem for path in (report[1].parent / "figures").iterdir()} for report in (room_report, islands_report)
+    ]
     assert named[0] == {"frames", "map", "graph", "value", "path", "strip", "distances", "closures", "training"}
     assert named[1] == {"map", "graph", "value", "path", "distances"}  # without a folder there is no log either
 
@@ -191,7 +198,9 @@ def test_a_long_plan_is_thinned_with_a_note_and_keeps_its_ends(room):
 
 def test_a_plan_that_failed_shows_its_ends_and_why(room):
     strip = film.film_strip(room, Plan(-1, 5, "greedy", None, None, 0, 0, "the start image is not on the map"))
-    assert texts(strip) == ["not on the map", "start", "0:5", "goal", "greedy: no path (the start image is not on the map)"]
+    assert texts(strip) == [
+        "not on the map", "start", "0:5", "goal", "greedy: no path (the start image is not on the map)"
+    ]
 
 
 def test_the_strip_of_vectors_is_their_path(islands):
@@ -208,6 +217,8 @@ def test_color_frames_are_shown_in_color_and_others_by_their_first_channel():
 
 
 def test_a_resumed_training_counts_the_last_value_of_an_update():
-    records = [{"stage": "embedding", "update": u, "loss": loss} for u, loss in ((0, 3.0), (1, 2.0), (1, 1.0), (2, 0.5))]
+    records = [
+        {"stage": "embedding", "update": u, "loss": loss} for u, loss in ((0, 3.0), (1, 2.0), (1, 1.0), (2, 0.5))
+    ]
     (ax,) = figures.training_figure([*records, {"stage": "graph", "finished": True, "seconds": 1.0}]).axes
     assert ax.lines[0].get_ydata().tolist() == [3.0, 1.0, 0.5] and ax.get_yscale() == "log"

@@ -61,8 +61,8 @@ import sys, torch
 import plan2vec
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 torch.set_num_threads(1)
-local, block = LocalMetricConfig(num_updates=80, batch_size=32), EmbeddingConfig(num_updates=60, goals_per_update=16, nodes_per_update=32)
-config = Config(local_metric=local, embedding=block)
+block = EmbeddingConfig(num_updates=60, goals_per_update=16, nodes_per_update=32)
+config = Config(local_metric=LocalMetricConfig(num_updates=80, batch_size=32), embedding=block)
 plan2vec.fit(plan2vec.read(sys.argv[1]), config, sys.argv[3], "cpu", checkpoint_seconds=0.1)
 """
 
