@@ -23,6 +23,8 @@ from test_embedding import (
     untaught,
 )
 
+import plan2vec
+from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, ValueIterationConfig, from_json, to_json
 from plan2vec.data import Sequences
 from plan2vec.embedding.network import build_embedding
@@ -37,6 +39,8 @@ from plan2vec.embedding.value_iteration import (
     staying,
     train_value_iteration,
 )
+from plan2vec.explorer import underway
+from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.training import Journal
 from plan2vec.pipeline import fit
@@ -231,3 +235,57 @@ def test_the_configuration_survives_json():
     assert from_json(json.loads(json.dumps(to_json(SMALL)))) == SMALL
     with pytest.raises(ValueError, match="--value-iteration.lookahead must be at least 1, but is 0"):
         Config(value_iteration=ValueIterationConfig(lookahead=0))
+
+
+def second_pass():
+    place = 3 + np.arange(20)
+    return Sequences(np.stack((place / 30, (place / 30) ** 2), axis=1).astype(np.float32), np.zeros(20, int))
+
+
+@pytest.fixture
+def run(tmp_path):
+    return fit(line_recording(lambda place: place[:, None]), SMALL, tmp_path / "run", "cpu").folder
+
+
+def fine_tuned_by(monkeypatch):
+    """The number of updates of every walker that is trained from now on; the other loss is refused."""
+    trained = []
+
+    class Counted(Walker):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            trained.append(self.num_updates)
+
+    def refuse(*arguments):
+        raise AssertionError("a map of value iteration is fine-tuned by amortized search")
+
+    monkeypatch.setattr("plan2vec.embedding.value_iteration.Walker", Counted)
+    monkeypatch.setattr("plan2vec.embedding.train.Teacher", refuse)
+    return trained
+
+
+def test_a_map_of_value_iteration_grows_by_value_iteration(run, monkeypatch):
+    trained = fine_tuned_by(monkeypatch)
+    grown = plan2vec.add(run, second_pass(), device="cpu")
+    assert trained == [7] and grown.report["updates"] == 7  # a third of the fit's 20, not of the other variant's 1
+    assert plan2vec.load(run, "cpu").config == dataclasses.replace(grown.model.config, variant="value-iteration")
+
+
+def test_a_struck_closure_leaves_a_map_of_value_iteration_by_value_iteration(run, monkeypatch, capsys):
+    model = plan2vec.load(run, "cpu")
+    entry = int(np.flatnonzero(closure_entries(model.graph, model.sequences.sequence))[0])
+    pair = f"{edge_rows(model.graph)[entry]}-{model.graph.indices[entry]}"
+    trained = fine_tuned_by(monkeypatch)
+    assert main(["closures", str(run), "--strike", pair, "--device", "cpu", "--json"]) == 0
+    assert trained == [7] and json.loads(capsys.readouterr().out)["updates"] == 7
+    assert main(["closures", str(run), "--keep", pair, "--no-update", "--device", "cpu"]) == 0
+    assert main(["closures", str(run), "--update", "--device", "cpu"]) == 0 and trained == [7, 7]
+
+
+def test_the_page_of_a_fit_under_way_counts_to_the_end_of_value_iteration(run):
+    for name in ("embedding.safetensors", "vectors.npy"):
+        (run / name).unlink()
+    progress = underway.read_progress(run)
+    updates = [line["update"] for line in Journal(run).records() if line["stage"] == "embedding" and "update" in line]
+    assert (progress.stage, progress.num_updates) == ("embedding", 20) and SMALL.embedding.num_updates == 1
+    assert progress.update == max(updates) <= 20 and f"update {max(updates)} of 20" in underway.page_of(run)
