@@ -22,7 +22,9 @@ import pytest
 import samples
 from PIL import Image
 
+from plan2vec.commands.fitting import read_recordings
 from plan2vec.commands.main import main
+from plan2vec.config import ReadOptions
 from plan2vec.readers import endless
 
 FRAMES = samples.moving_block(8, 24, 32)
@@ -383,8 +385,42 @@ def test_the_tables_hold_many_kinds_of_damage():
     assert len(REFUSED) + len(WARNED) >= 80
 
 
+# of every kind of file one, to see what the command makes of it
+BY_COMMAND = (
+    "a path that does not exist", "a trap inside an npz that is trusted", "images that are text", "gray and rgb",
+    "a cut mp4", "an hdf5 that claims 40 TB", "a Minari dataset that is not here", "no data at all"
+)
+
+
+def read_as_typed(path, arguments):
+    """The recordings and the warnings of `plan2vec inspect PATH ARGUMENTS`, without its parser."""
+    words, given = iter(arguments), {}
+    for flag in words:
+        kind = {"--size": int, "--rate": float, "--crop": str, "--camera": str}.get(flag)
+        given[flag.removeprefix("--").replace("-", "_")] = kind(next(words)) if kind else True
+    return read_recordings(path, ReadOptions(**given))
+
+
+def check_refusal(path, arguments, words, line):
+    assert words in line and len(line) < 1000 + len(str(path)) and "sprung" not in line
+    if not {"--gray", "--size"} & set(arguments) and "LEFT" not in words:
+        assert str(path) in line
+
+
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_used_is_refused_in_one_line(name, tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_used_is_refused(name, tmp_path, capsys, monkeypatch):
+    make, arguments, words = REFUSED[name]
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    path = make(tmp_path)
+    with pytest.raises((ValueError, OSError)) as refused:
+        read_as_typed(path, arguments)
+    check_refusal(path, arguments, words, " ".join(str(refused.value).split()))
+    captured = capsys.readouterr()
+    assert captured.out == "" and "sprung" not in captured.err
+
+
+@pytest.mark.parametrize("name", BY_COMMAND)
+def test_a_command_says_what_cannot_be_used_in_one_line(name, tmp_path, capsys, monkeypatch):
     make, arguments, words = REFUSED[name]
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     path = make(tmp_path)
@@ -392,16 +428,23 @@ def test_what_cannot_be_used_is_refused_in_one_line(name, tmp_path, capsys, monk
     captured = capsys.readouterr()
     line = captured.err.strip().splitlines()[-1]
     assert captured.out == "" and "Traceback" not in captured.err and "sprung" not in captured.err
-    assert line.startswith("plan2vec: ") and words in line and len(line) < 1000 + len(str(path))
-    if not {"--gray", "--size"} & set(arguments) and "LEFT" not in words:
-        assert str(path) in line
+    assert line.startswith("plan2vec: ")
+    check_refusal(path, arguments, words, line)
 
 
 @pytest.mark.parametrize("name", WARNED)
 def test_what_can_be_left_out_is_counted_and_the_rest_is_read(name, tmp_path, capsys):
     make, arguments, words = WARNED[name]
-    path = make(tmp_path)
-    assert main(["inspect", str(path), *arguments, "--json"]) == 0
+    found, notes = read_as_typed(make(tmp_path), arguments)
+    assert found.num_frames >= 5 and any(words in note for note in notes), notes
+    said = capsys.readouterr().err
+    assert all(f"warning: {note}" in said for note in notes)
+
+
+@pytest.mark.parametrize("name", ["text among images", "a missing video", "a missing episode"])
+def test_a_command_answers_with_its_warnings(name, tmp_path, capsys):
+    make, arguments, words = WARNED[name]
+    assert main(["inspect", str(make(tmp_path)), *arguments, "--json"]) == 0
     captured = capsys.readouterr()
     answer = json.loads(captured.out)
     assert answer["num_frames"] >= 5
