@@ -1,13 +1,16 @@
-# make demo    set up and run the demo            make test    set up, then lint, types and tests
+# make demo    set up and run the demo            make test    set up, then lint, types and tests, on WORKERS cores
+# make coverage        the same tests, and which lines none of them runs: below 90 % it fails
 # make test-browser    the interactive page in a real browser (installs Debian's chromium where it is missing)
 # make fuzz SECONDS=600    damaged recordings of every format against the readers; what fails is kept in fuzz-failures/
 # All need Python >= 3.11 and make, nothing else; once set up they work offline.
 
 PYTHON ?= python3
 SECONDS ?= 600
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-browser browser fuzz lint coverage clean
 
@@ -15,7 +18,7 @@ demo: $(READY)
 	$(BIN)/plan2vec demo
 
 test: $(READY) lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-browser: $(READY) browser
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
@@ -32,7 +35,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 coverage: $(READY)
-	$(BIN)/python -m pytest --cov --cov-report=term-missing
+	$(PYTEST) --cov --cov-report=term-missing
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "plan2vec needs Python 3.11 or newer; try make PYTHON=python3.12")'
