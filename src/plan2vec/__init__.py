@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from plan2vec.version import __version__
 
 __all__ = [
-    "Config", "DistanceReward", "Grown", "Model", "Plan", "ReadOptions", "Sequences", "SuccessRule", "__version__", "add",
-    "evaluate", "fit", "load", "make_sequences", "read",
+    "Config", "DistanceReward", "Grown", "Model", "Plan", "ReadOptions", "Sequences", "SuccessRule", "__version__",
+    "add", "evaluate", "fit", "load", "make_sequences", "read"
 ]
 HOMES = {
     "Config": "config", "DistanceReward": "acting.reward", "Grown": "growing", "Model": "model", "Plan": "planner",

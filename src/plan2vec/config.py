@@ -10,6 +10,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+HEADS = {  # the registry of heads: name -> class in embedding/heads.py, and whether it tells there from back
+    "lp": ("LpHead", False), "max-relu": ("MaxReluHead", True), "mrn": ("MRNHead", True), "squared": ("SquaredHead", False),
+}
+
 if TYPE_CHECKING:
     from plan2vec.data import Sequences
 
@@ -17,16 +21,16 @@ if TYPE_CHECKING:
     Float: TypeAlias = float
     Text: TypeAlias = str
     Loss: TypeAlias = Literal["relative", "sammon", "huber", "absolute"]
+    Head: TypeAlias = str
 else:
     Int, Float, Text = int | None, float | None, str | None
     Loss = Literal["relative", "sammon", "huber", "absolute"] | None
+    Head = Literal[tuple(HEADS)]
 NOT_GIVEN: Any = None  # `settle` decides
 
 FORMAT_VERSION = 2  # of the run folder
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
-HEADS = ("lp", "max-relu", "mrn", "squared")
-DIRECTED_HEADS = ("max-relu", "mrn")
-Head = Literal["lp", "max-relu", "mrn", "squared"]
+DIRECTED_HEADS = tuple(name for name, (_, is_directed) in HEADS.items() if is_directed)
 Neighbors = Literal["exact", "approximate", "hubs"]
 Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
 
@@ -174,6 +178,7 @@ class Config:
             _require(value is None or value >= 1, name, "at least 1", value)
         for name in ("local_metric.learning_rate", "embedding.learning_rate"):
             _require(0 < setting(self, name) < math.inf, name, "a positive number", setting(self, name))
+        _require(self.head in HEADS, "head", f"one of {', '.join(HEADS)}", self.head)
         _require(self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
         _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
@@ -210,9 +215,7 @@ MOVING = {
 
 
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
-    """The configuration with everything decided that was not given. What was given stays, also where it equals a
-    default.
-    """
+    """Decide everything that was not given. What was given stays, also where it equals a default."""
     view = config.view or ("moving" if recordings.camera_moves else "fixed")
     followed = MOVING if view == "moving" else QUICK if config.quick else {}
     many = recordings.num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed

@@ -9,23 +9,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from scipy.sparse import csr_array
 
 from plan2vec.config import Config, keep_decisions, settle
-from plan2vec.data import Sequences, training_frames
+from plan2vec.data import Sequences, make_sequences, training_frames
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.embedding.train import train_map
 from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
-from plan2vec.learning.processes import is_first
+from plan2vec.learning.processes import first_does, is_first
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
 from plan2vec.model import Learned, Model
-from plan2vec.runs.folder import decided_config, open_run
+from plan2vec.readers import read
+from plan2vec.runs.folder import decided_config, open_run, writing
 
 Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
 
@@ -54,15 +56,32 @@ def settled_for(recordings: Sequences, config: Config, folder: Path | None, devi
     return settle(config, recordings, device.type, usearch_installed())
 
 
+Recordings = Sequences | str | Path | np.ndarray | list[np.ndarray]
+
+
+def as_sequences(recordings: Recordings) -> Sequences:
+    """Sequences from what people have at hand: a file or folder, one array of frames, or a list with one per sequence.
+    """
+    if isinstance(recordings, str | Path):
+        return read(Path(recordings))
+    if isinstance(recordings, list | tuple):
+        labels = np.repeat(np.arange(len(recordings)), [len(part) for part in recordings])
+        return make_sequences(np.concatenate([np.asarray(part) for part in recordings]), labels)
+    return make_sequences(recordings) if isinstance(recordings, np.ndarray) else recordings
+
+
 def fit(
-    recordings: Sequences, config: Config = Config(), out: str | Path | None = None, device: str = "auto",
+    recordings: Recordings, config: Config = Config(), out: str | Path | None = None, device: str = "auto",
     show_progress: bool = False, checkpoint_seconds: float = 10.0, *, local_metric: LocalMetric | None = None,
     graph: csr_array | None = None, embedding: Embedding | None = None
 ) -> Model:
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues.
 
+    `recordings`: `Sequences`, a file or folder, one array of frames (one sequence), or a list of arrays (one each).
     `local_metric`, `graph` and `embedding` replace a stage: what is given is used, and only the rest is learned.
+    Returns the `Model`: graph, metric map and planner.
     """
+    recordings = as_sequences(recordings)
     n = recordings.num_frames
     if graph is not None and graph.shape != (n, n):
         raise ValueError(f"graph must be square with one row per frame, ({n}, {n}), but has shape {graph.shape}")
@@ -70,7 +89,9 @@ def fit(
     journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
              "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
-    run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
-    recorded = run.sequences.without_truth()
-    learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)
+    with writing(folder):
+        run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
+        recorded = run.sequences.without_truth()
+        learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)
+        first_does(run.finish)
     return Model(run.sequences, run.config, learned, run.seconds(), folder)

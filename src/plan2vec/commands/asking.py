@@ -1,7 +1,10 @@
 """Commands that ask a fitted run: plan, evaluate, closures, relabel."""
 
 import dataclasses
+import errno
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from rich.table import Table
 from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_place
 from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.answers import clean, print_answer, say
-from plan2vec.commands.arguments import ClosuresCommand, Evaluate, PlanCommand, Relabel
+from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
 from plan2vec.commands.fitting import read_recordings
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import default_rule, evaluate
@@ -24,16 +27,22 @@ from plan2vec.pictures.figures import save_figure
 from plan2vec.pictures.film import film_strip
 from plan2vec.pictures.film_video import save_video, writer_of
 from plan2vec.planner import Plan
-from plan2vec.readers.preparation import image_frame
+from plan2vec.runs.folder import require_finished
+from plan2vec.runs.lock import WAIT, changing_run
+from plan2vec.runs.manifest import COVERED, check_files
 from plan2vec.runs.struck import read_judged
 
 
-def run(command: PlanCommand | Evaluate | ClosuresCommand | Relabel) -> None:
+def run(command: PlanCommand | Evaluate | Check | ClosuresCommand | Relabel) -> None:
     match command:
         case PlanCommand():
             plan(command)
         case Evaluate():
             evaluate_run(command)
+        case Check():
+            require_finished(command.run)
+            made_with = check_files(command.run, thoroughly=True)
+            print_answer({"files": len(COVERED), "damaged": 0, "made_with": made_with}, command.json)
         case ClosuresCommand():
             review_closures(command)
         case Relabel():
@@ -60,7 +69,9 @@ def review_closures(command: ClosuresCommand) -> None:
 
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
     found = suspects(model, command.num)
-    picture = draw_suspects(model, found, command.picture or own_folder(command.run, "figures") / "suspicious.png")
+    picture = None
+    with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
+        picture = draw_suspects(model, found, command.picture or own_folder(command.run, "figures") / "suspicious.png")
     judged = read_judged(command.run)
     answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
@@ -83,18 +94,36 @@ def relabel_dataset(command: Relabel) -> None:
     require_place(command.dataset, command.out)
     shaping = Shaping(command.mode, command.discount, command.scale)
     model = load(command.run, command.device, command.encoder)
-    goal = command.goal if command.goal in HINDSIGHT else asked_frame(model, command.goal)
-    if isinstance(goal, str) and goal not in HINDSIGHT:
-        goal = np.asarray(model.sequences.frames[model.frame_number(goal, "goal")])
+    goal: str | np.ndarray = command.goal
+    if command.goal not in HINDSIGHT:
+        is_file = Path(command.goal).is_file()
+        goal = model.prepare(command.goal)[0] if is_file else frame_of(model, command.goal)
     sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
     print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
+
+
+@contextmanager
+def unless_read_only(name: str) -> Iterator[None]:
+    """The answer counts more than its file: in a run that may not be written to, only that is said."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        say(f"{name} is not written: {error.strerror}")
+
+
+def frame_of(model: Model, text: str) -> np.ndarray:
+    return np.asarray(model.sequences.frames[model.frame_number(text, "goal")])
 
 
 def evaluate_run(command: Evaluate) -> None:
     model = load(command.run, command.device, command.encoder)
     rule = changed_rule(default_rule(model.sequences), command)
+    check_files(command.run, thoroughly=True)
     card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
-    write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
+    with unless_read_only("scorecard.json"), changing_run(command.run, WAIT):
+        write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
     print_answer(card, command.json)
 
 
@@ -116,28 +145,17 @@ def plan(command: PlanCommand) -> None:
     if command.video is not None:
         writer_of(command.video)  # refuses before any work is done
     model = load(command.run, command.device, command.encoder)
-    start, goal = (asked_frame(model, text) for text in (command.start, command.goal))
-    made = model.plan(start, goal, command.method, command.lookahead, command.memory)
+    made = model.plan(command.start, command.goal, command.method, command.lookahead, command.memory)
     answer = plan_answer(model, made)
     if made.nodes is not None:
         strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
-        save_figure(film_strip(model, made), strip)
-        answer["strip"] = str(strip)
+        with unless_read_only(strip.name) if command.strip is None else nullcontext():
+            save_figure(film_strip(model, made), strip)
+            answer["strip"] = str(strip)
     if made.nodes is not None and command.video is not None:
         save_video(model, made, command.video)
         answer["video"] = str(command.video)
     print_answer(answer, command.json)
-
-
-def asked_frame(model: Model, text: str) -> str | np.ndarray:
-    """Frame numbers stay text; the path of an image becomes a frame of the run's size."""
-    if not Path(text).is_file():
-        return text
-    sequences = model.sequences
-    try:
-        return image_frame(Path(text), sequences.frame_shape, sequences.options, sequences.source_size)
-    except ValueError as error:
-        raise ValueError(f"{text} cannot be read as an image ({error})") from None
 
 
 def plan_answer(model: Model, made: Plan) -> dict:

@@ -86,7 +86,9 @@ def command_help(name: str, command: type, full: bool = False) -> str:
     """The help of one command."""
     options = list(options_of(command))
     positional = " ".join(option.flag for option in options if not option.flag.startswith("--"))
-    lines = [f"usage: plan2vec {name} {positional}".rstrip() + " [OPTIONS]", "", inspect.cleandoc(command.__doc__ or ""), ""]
+    lines = [
+        f"usage: plan2vec {name} {positional}".rstrip() + " [OPTIONS]", "", inspect.cleandoc(command.__doc__ or ""), ""
+    ]
     shown = [option for option in options if full or not option.stage]
     for before, option in zip([None, *shown], shown, strict=False):
         if before is not None and before.stage != option.stage:
@@ -107,7 +109,9 @@ def option_lines(option: Option) -> list[str]:
 
 def program_help(commands: dict[str, type]) -> str:
     """What `plan2vec --help` prints."""
-    listed = [option_lines(Option(name, inspect.cleandoc(command.__doc__ or ""), "")) for name, command in commands.items()]
+    listed = [
+        option_lines(Option(name, inspect.cleandoc(command.__doc__ or ""), "")) for name, command in commands.items()
+    ]
     return "\n".join([
         "usage: plan2vec COMMAND [OPTIONS]", "", "Recordings in, metric map and planner out.", "",
         *(line for lines in listed for line in lines), "",

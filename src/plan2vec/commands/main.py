@@ -8,6 +8,7 @@ import sys
 from plan2vec.commands.arguments import (
     Add,
     Bench,
+    Check,
     ClosuresCommand,
     Command,
     Demo,
@@ -64,7 +65,7 @@ def run_command(command: Command) -> int:
                 from plan2vec.commands import fitting
 
                 fitting.run(command)
-            case PlanCommand() | Evaluate() | ClosuresCommand() | Relabel():
+            case PlanCommand() | Evaluate() | Check() | ClosuresCommand() | Relabel():
                 from plan2vec.commands import asking
 
                 asking.run(command)

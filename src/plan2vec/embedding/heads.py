@@ -13,7 +13,7 @@ second.
 All are never negative and zero from a vector to itself; twice the vectors give 2^degree the distance (degree 1, of
 squared 2). Metrics and quasimetrics keep the triangle inequality whatever the vectors; metrics and semimetrics are
 symmetric, and zero between equal vectors only. At equal vectors the gradient is zero. A new head is a subclass of
-`Head` with a `forward`, and a line in `make_head`.
+`Head` with a `forward`, and a line in `config.HEADS`.
 """
 
 import math
@@ -21,6 +21,8 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+
+from plan2vec.config import HEADS
 
 NUMBERS_AT_ONCE = 2**22  # differences held while all pairs are computed: 16 MB of float32
 
@@ -52,9 +54,7 @@ class Head(nn.Module):
 
 
 class LpHead(Head):
-    """The l^p distance, a metric on vectors; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d and
-    3-d maps.
-    """
+    """The l^p distance, a metric; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d maps."""
 
     symmetric = True
     guarantee = "metric"
@@ -78,9 +78,7 @@ class LpHead(Head):
         return largest.squeeze(-1) * torch.linalg.vector_norm(difference / largest, self.norm_order, dim=-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m]. Never by the inner products that torch prefers: near zero they lose half the
-        digits.
-        """
+        """[n, dim], [m, dim] -> [n, m], not by inner products: near zero they lose half the digits."""
         if self.needs_scaling or first.is_cuda:  # torch's kernel for a GPU gives a whole block of threads to every pair
             return super().pairwise(first, second)
         return torch.cdist(first, second, self.norm_order, compute_mode="donot_use_mm_for_euclid_dist")
@@ -102,9 +100,7 @@ class MaxReluHead(Head):
         return (second - first).amax(-1).relu()
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient, not n x m x dim; of equal rises one gets
-        all of it.
-        """
+        """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient; of equal rises one gets all of it."""
         with torch.no_grad():
             # [n, m] coordinates
             steepest = torch.cat([(second - rows[:, None]).argmax(-1) for rows in _blocks(first, second)])
@@ -160,9 +156,7 @@ class SquaredHead(Head):
         return (second - first).square().sum(-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m] by inner products, about their middle: right to 1e-6 of the largest, five times
-        as fast.
-        """
+        """[n, dim], [m, dim] -> [n, m] by inner products about their middle: right to 1e-6 of the largest."""
         middle = torch.cat((first, second)).detach().mean(0) if len(first) + len(second) else 0
         first, second = first - middle, second - middle
         return (first.square().sum(1)[:, None] + second.square().sum(1) - 2 * first @ second.T).relu()
@@ -170,15 +164,10 @@ class SquaredHead(Head):
 
 def make_head(name: str, norm_order: float, dim: int) -> Head:
     """A head for vectors of `dim` coordinates; norm_order (1 to math.inf) is read by "lp" only."""
-    if name == "lp":
-        return LpHead(dim, norm_order)
-    if name == "max-relu":
-        return MaxReluHead(dim)
-    if name == "mrn":
-        return MRNHead(dim)
-    if name == "squared":
-        return SquaredHead(dim)
-    raise ValueError(f'head must be "lp", "max-relu", "mrn" or "squared", but is {name!r}')
+    if name not in HEADS:
+        raise ValueError(f"head must be one of {', '.join(HEADS)}, but is {name!r}")
+    make = globals()[HEADS[name][0]]
+    return make(dim, norm_order) if make is LpHead else make(dim)
 
 
 def _blocks(first: Tensor, second: Tensor) -> tuple[Tensor, ...]:

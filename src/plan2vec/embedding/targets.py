@@ -101,9 +101,7 @@ class Rounds:
         return size() == 1 and self.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
 
     def _search_beside(self, number: int) -> None:
-        """Search for a round beside training, where that takes child processes anyway: this one has only to wait for
-        them.
-        """
+        """Search for a round beside training, where child processes do the work anyway."""
         if self.takes_child_processes and number < self.config.num_rounds:
             waiting = ThreadPoolExecutor(1)
             self.searched_beside = {number: waiting.submit(self.search, number)}

@@ -18,7 +18,7 @@ from plan2vec.model import Located, Model
 from plan2vec.pictures.figures import frame_name, room_scene
 from plan2vec.pictures.film_video import enlarged, frame_picture
 from plan2vec.planner import METHODS, Plan
-from plan2vec.runs.folder import load_graph
+from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import Judged, drop_struck, keep, read_judged, strike, unstrike
 from plan2vec.search.shortest_paths import connected_parts
 

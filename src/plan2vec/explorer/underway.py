@@ -16,7 +16,8 @@ from flask import Flask, Response, abort
 from plan2vec.config import Config
 from plan2vec.explorer.session import frame_png
 from plan2vec.learning.training import Journal
-from plan2vec.runs.folder import PRODUCTS, describe_graph, read_config, read_data
+from plan2vec.runs.folder import PRODUCTS, is_finished, read_config, read_data
+from plan2vec.runs.products import describe_graph
 
 # words for each product, in the order of making
 STAGES = {file: name.replace("_", " ") for name, file in PRODUCTS.items()}
@@ -41,10 +42,6 @@ class Progress:
     update: int | None  # the last one that was written down, where the stage learns
     num_updates: int | None
     quiet: float  # seconds since the folder last changed
-
-
-def is_finished(folder: Path) -> bool:
-    return (folder / "config.json").exists() and all((folder / name).exists() for name in PRODUCTS.values())
 
 
 def read_progress(folder: Path) -> Progress:

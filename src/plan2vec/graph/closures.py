@@ -1,16 +1,16 @@
 """Which loop closures to believe. One false closure (a "worm-hole") shortens thousands of distances.
 
-A worked example. Frames 0 to 9 walk down a corridor, frames 10 to 19 walk down it again; 30 to 39 walk down another that
-looks much the same. The local metric puts 3 - 13 at 0.4 steps, 4 - 14 at 0.5, and by a chance resemblance 3 - 33 at 0.6.
+A worked example. Frames 0 to 9 walk down a corridor, frames 10 to 19 walk down it again; 30 to 39 walk down another
+that looks much the same. The local metric puts 3 - 13 at 0.4 steps, 4 - 14 at 0.5, and by chance 3 - 33 at 0.6.
 
     common neighbours   frames 2, 4, 12 and 14 are near both 3 and 13: believed. Few are near both 3 and 33: refused.
     transition support  3 - 14: frame 4 follows 3 and looks like 14, so a recorded step leads there: believed.
     short detour        3 - 13 - 14 joins 4 and 14 in two steps already, so 4 - 14 is believed, and helps 5 - 15, like a
                         zip. No way of recorded steps and surer closures joins 3 and 33: refused.
 
-Common neighbours catch single false closures, and with transition support clusters of them, through a wall say; both need
-dense recordings. Sparse ones are tested by the short detour. Closures are looked for within a radius that comes from the
-recorded steps; on sparse recordings it grows until frames have `min_degree` neighbours.
+Common neighbours catch single false closures; with transition support also clusters of them, through a wall say. Both
+need dense recordings. Sparse ones are tested by the short detour. Closures are looked for within a radius that comes
+from the recorded steps; on sparse recordings it grows until frames have `min_degree` neighbours.
 """
 
 from dataclasses import dataclass
@@ -49,8 +49,8 @@ def choose_closures(
     """Believed closures among the candidates.
 
     `steps` are the local distances of recorded steps that moved. `first_duplicate` (n,) is the first frame that a frame
-    equals to the last pixel, -1 where it is not to be joined. A camera that shows the same image twice is not denser for
-    it, so density is counted over frames that differ.
+    equals to the last pixel, -1 where it is not to be joined. Density is counted over frames that differ: a camera that
+    shows the same image twice is not denser for it.
     """
     settings, given = config.closures, config.radius
     is_step = (sequence[candidates.first] == sequence[candidates.second]) & (candidates.second - candidates.first < 2)

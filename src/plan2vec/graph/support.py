@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
 MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SAME = 0.5  # frames nearer than this many steps look alike in dense recordings
-SURE, LIKELY = 0.3, 0.9  # quantiles of the recorded steps: a closure below needs no support, or only a stretch beside it
+SURE, LIKELY = 0.3, 0.9  # quantiles of recorded steps: closures below need no support, or frames alongside
 RETURNS = 0.5  # above this share of bit-equal frames, returning to a place gives the same image again
 ALONGSIDE = 4  # frames before or after both ends of a likely closure that must be near each other too
 
@@ -31,7 +31,8 @@ def has_common_neighbors(
 def has_transition_support(
     pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU, reach: float = SAME
 ) -> np.ndarray:
-    """(m,) bool: a recorded step joins look-alikes of the two ends, (N (T + 1) N)_ij > 0; N joins frames within `reach`."""
+    """(m,) bool: a recorded step joins look-alikes of both ends, (N (T + 1) N)_ij > 0; N joins frames within `reach`.
+    """
     n = len(sequence)
     alike = _pattern(pairs, reach, n) + eye_array(n, format="csr", dtype=np.int8)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)

@@ -11,7 +11,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.pictures.figures import frame_name, save_figure
 from plan2vec.pictures.film import closure_figure, is_image
-from plan2vec.runs.folder import fitted_struck, load_graph
+from plan2vec.runs.products import fitted_struck, load_graph
 from plan2vec.runs.struck import Judged, Pair, drop_struck, judge, read_judged
 
 

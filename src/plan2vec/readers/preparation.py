@@ -119,3 +119,27 @@ def image_frame(
         raise ValueError(f"it is no image of a known kind: {', '.join(FORMATS)}") from None
     except BROKEN_PICTURE as error:
         raise ValueError(str(error) or type(error).__name__) from None
+
+
+def prepare_image(
+    image: object, shape: tuple[int, ...], options: ReadOptions, source_size: tuple[int, int] | None
+) -> np.ndarray:
+    """A frame of a map from an image of any kind: the path of a file, a PIL image, or a uint8 array (h, w) or (h, w, c).
+
+    One of the recordings' own size (`source_size`) is cropped as they were; any other is taken to show the frame itself.
+    """
+    if isinstance(image, str | Path):
+        try:
+            return image_frame(Path(image), shape, options, source_size)
+        except ValueError as error:
+            raise ValueError(f"{image} cannot be read as an image ({error})") from None
+    if len(shape) != 3:
+        raise ValueError(f"an image can be looked up only on a map of images, but its frames have shape {shape}")
+    if isinstance(image, Image.Image):
+        image = np.asarray(_eight_bits(ImageOps.exif_transpose(image)))
+    array = np.asarray(image)
+    array = array[..., None] if array.ndim == 2 else array
+    if array.dtype != np.uint8 or array.ndim != 3:
+        raise ValueError(f"an image must be a path, a PIL image or a uint8 array (h, w, c), but came {array.dtype} {array.shape}")
+    box = parse_crop(options.crop) if (array.shape[1], array.shape[0]) == source_size else None
+    return array_to_frame(array, shape, box)
