@@ -190,7 +190,7 @@ def test_descent_on_vectors_reaches_given_distances(name, norm_order):
 
 
 def test_refusals_say_what_was_expected_and_what_came():
-    with pytest.raises(ValueError, match='"lp", "max-relu", "mrn" or "squared", but is \'cosine\''):
+    with pytest.raises(ValueError, match="one of lp, max-relu, mrn, squared, but is 'cosine'"):
         make_head("cosine", 2.0, 8)
     with pytest.raises(ValueError, match=r"at least 1 .* but is 0\.5"):
         make_head("lp", 0.5, 8)
