@@ -1,6 +1,8 @@
 """The run folder: resume, save and load, kill."""
 
 import hashlib
+import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -8,10 +10,10 @@ import numpy as np
 import pytest
 
 import plan2vec
-from plan2vec.bench import resume
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, differences, from_json, preset, to_json
 from plan2vec.domains.maze import simulate
 from plan2vec.runs.folder import PRODUCTS
+from plan2vec.runs.manifest import write_manifest
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=40, batch_size=32),
@@ -68,6 +70,8 @@ plan2vec.fit(plan2vec.read(sys.argv[1]), config, sys.argv[3], "cpu", checkpoint_
 
 
 def test_killed_fits_end_with_the_same_bytes():
+    from plan2vec.bench import resume  # the benchmarks import much that no other test here needs
+
     answer = resume.run(seed=0, num_kills=2, num_rollouts=20, command=(sys.executable, "-c", FIT_ALONE))
     assert answer["num_equal"] == 2
     assert any("killed" in row["left"] for row in answer["rows"])
@@ -106,19 +110,19 @@ def test_distances_by_number_by_frame_and_by_torch_module_agree(sequences, whole
         np.testing.assert_allclose(model.head(first, second).numpy(), by_number, rtol=1e-4)
 
 
-def test_frames_of_another_shape_are_refused(whole):
+def test_frames_of_another_size_are_prepared_as_recordings_are_and_what_is_no_image_is_refused(whole):
     model = plan2vec.load(whole, device="cpu")
+    larger = np.repeat(np.repeat(model.sequences.frames[:3], 2, axis=1), 2, axis=2)
+    np.testing.assert_allclose(model.embed(larger), model.vectors[:3], atol=1e-4)
     with pytest.raises(ValueError, match=r"expected frames of shape \(n, 64, 64, 1\)"):
-        model.embed(np.zeros((3, 32, 32, 1), np.uint8))
+        model.embed(np.zeros((3, 64, 64, 1), np.float32))
 
 
 def test_a_folder_of_another_format_version_is_refused(whole, tmp_path):
-    import json
-    import shutil
-
     shutil.copytree(whole, tmp_path / "run")
     settings = json.loads((tmp_path / "run" / "config.json").read_text()) | {"format_version": 99}
     (tmp_path / "run" / "config.json").write_text(json.dumps(settings))
+    write_manifest(tmp_path / "run")  # as a program of that version would have
     with pytest.raises(ValueError, match="run format 99"):
         plan2vec.load(tmp_path / "run")
 
