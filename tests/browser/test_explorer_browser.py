@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from plan2vec.bench.explorer_speed import PAINTED, PLACE_OF, browsing, serving
 
+from plan2vec.bench.explorer_speed import PAINTED, PLACE_OF, browsing, serving
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains import maze
 from plan2vec.model import load
