@@ -35,6 +35,7 @@ from plan2vec.explorer.plans import exact_plan
 from plan2vec.explorer.session import Session
 from plan2vec.explorer.uploads import LARGEST_FILE, decode_upload
 from plan2vec.planner import hop_lengths
+from plan2vec.runs import manifest
 
 
 @pytest.fixture(scope="module")
@@ -369,6 +370,8 @@ def test_the_page_of_a_run_under_way_says_how_far_it_is_and_becomes_the_map(fold
     copy_products(folder, tmp_path, ("embedding.safetensors",))
     assert "fit is under way: vectors<" in client.get("/").text
     copy_products(folder, tmp_path, ("vectors.npy",))
+    assert "under way" in client.get("/").text  # the manifest is written last
+    copy_products(folder, tmp_path, (manifest.FILE,))
     assert "react-entry-point" in client.get("/").text and "under way" not in client.get("/").text
     assert "Metric map" in client.get("/_dash-layout").text
 
