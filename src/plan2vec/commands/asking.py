@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_place
+from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
 from plan2vec.acting.shaping import Shaping
-from plan2vec.commands.answers import clean, print_answer, say
+from plan2vec.commands.answers import clean, plain_console, print_answer, say
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
 from plan2vec.commands.fitting import read_recordings
 from plan2vec.data import SuccessRule
@@ -24,8 +23,8 @@ from plan2vec.growing import follow_strikes
 from plan2vec.model import Model, load
 from plan2vec.pictures.closure_review import draw_suspects, judge_by_name, map_follows, suspects
 from plan2vec.pictures.figures import save_figure
-from plan2vec.pictures.film import film_strip
-from plan2vec.pictures.film_video import save_video, writer_of
+from plan2vec.pictures.frame_grids import film_strip
+from plan2vec.pictures.plan_video import save_video, writer_of
 from plan2vec.planner import Plan
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
@@ -84,14 +83,14 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         table.add_row(
             f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}"
         )
-    Console(highlight=False).print(table)
+    plain_console().print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)
 
 
 def relabel_dataset(command: Relabel) -> None:
-    require_place(command.dataset, command.out)
+    require_new(command.dataset, command.out)
     shaping = Shaping(command.mode, command.discount, command.scale)
     model = load(command.run, command.device, command.encoder)
     goal: str | np.ndarray = command.goal

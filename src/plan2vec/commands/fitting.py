@@ -22,10 +22,11 @@ from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model, load
 from plan2vec.pictures.figures import save_figure
-from plan2vec.pictures.inspection import describe, inspection_sheet
+from plan2vec.pictures.frame_grids import inspection_sheet
 from plan2vec.pictures.report import write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, find_format, read
+from plan2vec.readers.inspect import describe
 from plan2vec.runs.folder import prepare_folder, read_data, require_finished
 from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.time_estimate import estimate_fit

@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import os
+import signal
 import sys
+import threading
 
 from plan2vec.commands.arguments import (
     Add,
@@ -29,6 +31,8 @@ from plan2vec.version import __version__
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is half-written is removed
     try:
         if arguments in (["--version"], ["version"]):
             print(__version__)
