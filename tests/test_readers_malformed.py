@@ -514,7 +514,8 @@ def test_a_large_process_reads_rows_of_variable_length_as_a_small_one_does(tmp_p
             rows[number] = np.arange(10, dtype=np.uint8)
     code = (
         "import numpy as np; held = np.ones(300_000_000, np.float32); from pathlib import Path; "
-        f"from plan2vec.readers.hdf5_guard import require_sound; require_sound(Path({str(path)!r}), 0); print(held.nbytes)"
+        f"from plan2vec.readers.hdf5_guard import require_sound; require_sound(Path({str(path)!r}), 0); "
+        "print(held.nbytes)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout.strip() == "1200000000", done.stderr

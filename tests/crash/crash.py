@@ -220,7 +220,8 @@ def try_case(case: Case, start: Path, folder: Path) -> tuple[int, list[str]]:
         found += problems(place, old, new, run, outside)
         status, _ = child(place, case.arguments, None)
         if status != 0:
-            if case.name != "relabel" or not (place / "relabelled.npz").exists():  # a finished copy is never overwritten
+            # a finished copy is never overwritten
+            if case.name != "relabel" or not (place / "relabelled.npz").exists():
                 found.append(f"the same command ends with {os.waitstatus_to_exitcode(status)} afterwards")
         elif products(place / run) != new and case.name != "closures --strike":
             found.append("the same command gives another run afterwards")
@@ -245,7 +246,8 @@ def run_all(only: list[str]) -> int:
             broken += found
         os.chdir("/")
     print("\n".join(broken[:50]))
-    print(f"{len(chosen) - len({text.split(',')[0] for text in broken})} passed, {len({t.split(',')[0] for t in broken})} failed")
+    num_failed = len({text.split(",")[0] for text in broken})
+    print(f"{len(chosen) - num_failed} passed, {num_failed} failed")
     return int(bool(broken))
 
 
