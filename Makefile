@@ -1,21 +1,25 @@
-# make demo    set up and run the demo            make test    set up, then lint, types and tests
+# make demo    set up and run the demo            make test    set up, then lint, types and tests, on WORKERS cores
+# make coverage        the same tests, and which lines none of them runs: below 90 % it fails
 # make test-browser    the interactive page in a real browser (installs Debian's chromium where it is missing)
 # make fuzz SECONDS=600    damaged recordings of every format against the readers; what fails is kept in fuzz-failures/
+# make crash           every command that writes, killed before each of its file-system changes
 # All need Python >= 3.11 and make, nothing else; once set up they work offline.
 
 PYTHON ?= python3
 SECONDS ?= 600
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-browser browser fuzz lint coverage clean
+.PHONY: demo test test-browser browser fuzz crash lint coverage clean
 
 demo: $(READY)
 	$(BIN)/plan2vec demo
 
 test: $(READY) lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-browser: $(READY) browser
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
@@ -23,6 +27,9 @@ test-browser: $(READY) browser
 
 fuzz: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz_readers.py --seconds $(SECONDS)
+
+crash: $(READY)
+	$(BIN)/python tests/crash/crash.py
 
 browser:
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)
@@ -32,7 +39,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 coverage: $(READY)
-	$(BIN)/python -m pytest --cov --cov-report=term-missing
+	$(PYTEST) --cov --cov-report=term-missing
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "plan2vec needs Python 3.11 or newer; try make PYTHON=python3.12")'

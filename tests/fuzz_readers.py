@@ -1,8 +1,8 @@
 """Fuzzing of all readers: `make fuzz SECONDS=600`, or `python tests/fuzz_readers.py --seconds 600 --seed 0`.
 
-Valid recordings of every format are damaged at random, again and again. Each must be read to valid sequences or be refused by a
-ValueError of one line, within the limits of time and memory. Anything else (another error, a crash, a hang, a flood of memory)
-is saved with its input, and the program ends with exit code 1.
+Valid recordings of every format are damaged at random, again and again. Each must be read to valid sequences or be
+refused by a ValueError of one line, within the limits of time and memory. Anything else (another error, a crash, a
+hang, a flood of memory) is saved with its input, and the program ends with exit code 1.
 """
 
 import argparse
@@ -27,15 +27,17 @@ os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder is talkative
 import samples
 import torch
 
+from plan2vec.config import ReadOptions
 from plan2vec.data import make_sequences
 from plan2vec.readers import read
 from plan2vec.readers.npz import write_npz
-from plan2vec.config import ReadOptions
 
 LARGEST_GROWTH = 1 << 30  # bytes of resident memory that one small input may cost
 ADDRESS_SPACE = 6 << 30  # bytes beyond what the program itself has mapped
 INPUTS_A_WORKER = 2000  # then a fresh one, so that leaks of libraries do not add up
-SUFFIXES = (".png", ".jpg", ".mp4", ".npz", ".npy", ".hdf5", ".parquet", ".txt", ".tif", ".webp", ".gif", ".bmp", ".pkl")
+SUFFIXES = (
+    ".png", ".jpg", ".mp4", ".npz", ".npy", ".hdf5", ".parquet", ".txt", ".tif", ".webp", ".gif", ".bmp", ".pkl"
+)
 EXTREME = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 
 
@@ -43,7 +45,7 @@ def make_seeds(folder: Path) -> dict[str, Path]:
     """One small valid recording of each kind: name -> what is given to `read`."""
     frames = samples.moving_block(8, 24, 32)
     seeds = {f"images{suffix}": samples.write_images(folder / f"images{suffix}", frames, suffix)
-             for suffix in (".png", ".jpg", ".bmp", ".webp", ".tif", ".gif")}  # fmt: skip
+             for suffix in (".png", ".jpg", ".bmp", ".webp", ".tif", ".gif")}
     videos = {
         "h264": ("film.mp4", "libx264"),
         "av1": ("film.mp4", "libsvtav1"),
@@ -51,20 +53,33 @@ def make_seeds(folder: Path) -> dict[str, Path]:
         "ts": ("film.ts", "mpeg2video"),
     }
     large = samples.moving_block(8, 64, 96)
-    seeds |= {name: samples.write_video(folder / name / file, large, codec=codec) for name, (file, codec) in videos.items()}
+    seeds |= {
+        name: samples.write_video(folder / name / file, large, codec=codec) for name, (file, codec) in videos.items()
+    }
     for name in ("npz", "npy", "pickle", "d4rl", "robomimic"):
         (folder / name).mkdir()
-    seeds |= {"npz": folder / "npz" / "some.npz", "npy": folder / "npy" / "some.npy", "pickle": folder / "pickle" / "some.pkl"}
-    write_npz(seeds["npz"], make_sequences(frames, np.repeat([0, 1], 4), position=np.arange(8.0), step_length=np.ones(8)))
+    seeds |= {
+        "npz": folder / "npz" / "some.npz", "npy": folder / "npy" / "some.npy", "pickle": folder / "pickle" / "some.pkl"
+    }
+    write_npz(
+        seeds["npz"], make_sequences(frames, np.repeat([0, 1], 4), position=np.arange(8.0), step_length=np.ones(8))
+    )
     np.save(seeds["npy"], frames)
-    seeds["pickle"].write_bytes(pickle.dumps({"observations": np.arange(20.0).reshape(10, 2), "sequence": np.repeat([0, 1], 5)}))
+    seeds["pickle"].write_bytes(
+        pickle.dumps({"observations": np.arange(20.0).reshape(10, 2), "sequence": np.repeat([0, 1], 5)})
+    )
     seeds["d4rl"] = samples.write_d4rl(folder / "d4rl" / "some.hdf5")
     seeds["robomimic"] = samples.write_robomimic(folder / "robomimic" / "some.hdf5", lengths=(4, 3))
-    seeds |= {f"minari-{kind}": samples.write_minari(folder / f"minari-{kind}", kind, (5, 4)) for kind in ("dict", "images", "vectors")}
+    seeds |= {
+        f"minari-{kind}": samples.write_minari(folder / f"minari-{kind}", kind, (5, 4))
+        for kind in ("dict", "images", "vectors")
+    }
     seeds["streetlearn"] = samples.write_streetlearn(folder / "streetlearn")
     for version in ("v2.1", "v3.0"):
         for kind in ("video", "image", "state"):
-            seeds[f"lerobot-{version}-{kind}"] = samples.write_lerobot(folder / f"lerobot-{version}-{kind}", version, kind, (5, 4, 3))
+            seeds[f"lerobot-{version}-{kind}"] = samples.write_lerobot(
+                folder / f"lerobot-{version}-{kind}", version, kind, (5, 4, 3)
+            )
     return seeds
 
 
@@ -77,7 +92,9 @@ def damage(place: Path, rng: np.random.Generator) -> str:
     if not files:
         return "nothing left"
     file = files[rng.integers(len(files))]
-    how = rng.choice(("flip", "flip", "flip", "extreme", "extreme", "header", "cut", "zero", "repeat", "insert", "random", "whole"))
+    how = rng.choice(
+        ("flip", "flip", "flip", "extreme", "extreme", "header", "cut", "zero", "repeat", "insert", "random", "whole")
+    )
     if how == "whole":
         return f"{file.name}: {_damage_whole(file, rng, place)}"
     data = bytearray(file.read_bytes())
@@ -132,11 +149,14 @@ def random_options(rng: np.random.Generator) -> ReadOptions:
     """Mostly none; else a few that matter to pictures and episodes."""
     if rng.random() < 0.7:
         return ReadOptions(trust_pickle=True)
-    cameras = (None, None, "agentview_image", "observation.images.cam", "observation.state", "observation", "no such camera")
+    cameras = (
+        None, None, "agentview_image", "observation.images.cam", "observation.state", "observation", "no such camera"
+    )
     return ReadOptions(
-        size=int(rng.choice((8, 32))) if rng.random() < 0.5 else None, gray=bool(rng.random() < 0.3), every=int(rng.integers(1, 4)),
-        crop="0,0,20,20" if rng.random() < 0.3 else None, camera=cameras[rng.integers(len(cameras))], trust_pickle=True,
-    )  # fmt: skip
+        size=int(rng.choice((8, 32))) if rng.random() < 0.5 else None, gray=bool(rng.random() < 0.3),
+        every=int(rng.integers(1, 4)), crop="0,0,20,20" if rng.random() < 0.3 else None,
+        camera=cameras[rng.integers(len(cameras))], trust_pickle=True
+    )
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -230,7 +250,8 @@ def fuzz(seconds: float, seed: int, out: Path, limit: float) -> int:
         worker.stop()
     print(summary(counts), flush=True)
     for name in names:
-        print(f"  {name:<20} read {counts[name, 'read']:>7}  refused {counts[name, 'refused']:>7}  failures {counts[name, 'failure']:>4}")
+        read, refused, failures = (counts[name, end] for end in ("read", "refused", "failure"))
+        print(f"  {name:<20} read {read:>7}  refused {refused:>7}  failures {failures:>4}")
     return failures
 
 
@@ -255,7 +276,10 @@ def save_failure(out: Path, name: str, number: int, place: Path, words: str) -> 
 
 
 def summary(counts: Counter) -> str:
-    totals = {outcome: sum(count for (_, one), count in counts.items() if one == outcome) for outcome in ("read", "refused", "failure")}
+    totals = {
+        outcome: sum(count for (_, one), count in counts.items() if one == outcome)
+        for outcome in ("read", "refused", "failure")
+    }
     return f"{time.strftime('%H:%M:%S')} {sum(totals.values())} inputs: {totals}"
 
 

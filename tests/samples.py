@@ -31,7 +31,9 @@ def write_images(folder: Path, frames: np.ndarray, suffix: str = ".png") -> Path
     return folder
 
 
-def write_video(path: Path, frames: np.ndarray, rate: int = 10, codec: str = "libx264", pixels: str = "yuv420p") -> Path:
+def write_video(
+    path: Path, frames: np.ndarray, rate: int = 10, codec: str = "libx264", pixels: str = "yuv420p"
+) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     policy = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
     with av.open(str(path), "w") as container:
@@ -42,7 +44,8 @@ def write_video(path: Path, frames: np.ndarray, rate: int = 10, codec: str = "li
         for frame in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
         container.mux(stream.encode())
-    if policy is not None and os.sched_getscheduler(0) != policy:  # run by root, SVT-AV1 makes the whole process real-time
+    # run by root, SVT-AV1 makes the whole process real-time
+    if policy is not None and os.sched_getscheduler(0) != policy:
         os.sched_setscheduler(0, policy, os.sched_param(0))
     return path
 
@@ -59,7 +62,9 @@ def write_d4rl(path: Path, num: int = 30, ends: tuple[int, ...] = (9, 19), maze:
     return path
 
 
-def write_robomimic(path: Path, lengths: tuple[int, ...] = (12, 9, 10), cameras: tuple[str, ...] = ("agentview_image",)) -> Path:
+def write_robomimic(
+    path: Path, lengths: tuple[int, ...] = (12, 9, 10), cameras: tuple[str, ...] = ("agentview_image",)
+) -> Path:
     rng = np.random.default_rng(0)
     with h5py.File(path, "w") as file:
         for k, length in enumerate(lengths):
@@ -67,7 +72,10 @@ def write_robomimic(path: Path, lengths: tuple[int, ...] = (12, 9, 10), cameras:
             demo["actions"] = rng.normal(size=(length, 7))
             demo["obs/object"], demo["obs/eef_pos"] = rng.normal(size=(length, 5)), np.full((length, 3), float(k))
             for camera in cameras:
-                demo.create_dataset(f"obs/{camera}", data=moving_block(length, 84, 84, first=k), compression="gzip", chunks=(1, 84, 84, 3))
+                demo.create_dataset(
+                    f"obs/{camera}", data=moving_block(length, 84, 84, first=k), compression="gzip",
+                    chunks=(1, 84, 84, 3)
+                )
     return path
 
 
@@ -99,7 +107,9 @@ def jpeg(frame: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def write_streetlearn(folder: Path, walks=((0, 1, 2, 3), (5, 4, 3), (2, 3)), num_views: int = 7, per_chunk: int = 3) -> Path:
+def write_streetlearn(
+    folder: Path, walks=((0, 1, 2, 3), (5, 4, 3), (2, 3)), num_views: int = 7, per_chunk: int = 3
+) -> Path:
     """A processed StreetLearn folder: views on a line, 1e-4 degrees of latitude apart."""
     (folder / "view_512").mkdir(parents=True)
     coords = np.array([{"lat": 40.7 + 1e-4 * view, "lng": -74.0} for view in range(num_views)], object)
@@ -120,7 +130,10 @@ def write_lerobot(
     keys = [f"observation.images.{camera}" for camera in cameras] if kind != "state" else []
     features = {"observation.state": {"dtype": "float32", "shape": [3]}, "action": {"dtype": "float32", "shape": [2]}}
     features |= {key: {"dtype": kind, "shape": [48, 64, 3]} for key in keys}
-    info = {"codebase_version": version, "fps": 10, "features": features, "chunks_size": 1000, "total_episodes": len(lengths)}
+    info = {
+        "codebase_version": version, "fps": 10, "features": features, "chunks_size": 1000,
+        "total_episodes": len(lengths)
+    }
     (folder / "meta").mkdir(parents=True)
     (folder / "meta" / "info.json").write_text(json.dumps(info))
     tables = [_episode_table(k, length, keys if kind == "image" else []) for k, length in enumerate(lengths)]
@@ -138,7 +151,9 @@ def _episode_table(number: int, length: int, keys: list[str]) -> pa.Table:
         "episode_index": pa.array(np.full(length, number)),
     }
     for key in keys:
-        columns[key] = pa.array([{"bytes": jpeg(frame), "path": None} for frame in moving_block(length, first=5 * number)])
+        columns[key] = pa.array(
+            [{"bytes": jpeg(frame), "path": None} for frame in moving_block(length, first=5 * number)]
+        )
     return pa.table(columns)
 
 
@@ -159,7 +174,10 @@ def _write_v3(folder: Path, tables: list[pa.Table], films: list[np.ndarray], key
         row = {"episode_index": k, "length": len(table), "data/chunk_index": 0, "data/file_index": k // 2}
         for key in keys:
             begins = len(films[k - 1]) / 10 if k % 2 else 0.0
-            row |= {f"videos/{key}/chunk_index": 0, f"videos/{key}/file_index": k // 2, f"videos/{key}/from_timestamp": begins}
+            row |= {
+                f"videos/{key}/chunk_index": 0, f"videos/{key}/file_index": k // 2,
+                f"videos/{key}/from_timestamp": begins
+            }
         rows.append(row)
     for part in ("data", "meta/episodes"):
         (folder / part / "chunk-000").mkdir(parents=True)

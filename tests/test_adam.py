@@ -43,8 +43,12 @@ def test_in_pieces_parameters_move_as_whole_ones_do_and_as_torch_moves_them():
 def test_what_one_remembers_another_goes_on_with_however_the_parameters_are_cut():
     whole, optimizer = make(0)
     make_updates(whole, optimizer, 0, 3)
-    state = {number: {name: value.clone() for name, value in values.items()} for number, values in optimizer.state().items()}
-    assert [values["exp_avg"].shape for values in state.values()] == [parameter.shape for parameter in whole.parameters()]
+    state = {
+        number: {name: value.clone() for name, value in values.items()} for number, values in optimizer.state().items()
+    }
+    assert [
+        values["exp_avg"].shape for values in state.values()
+    ] == [parameter.shape for parameter in whole.parameters()]
     weights = {name: value.clone() for name, value in whole.state_dict().items()}
     make_updates(whole, optimizer, 3, 3)
     for piece in (0, 7, 64):

@@ -1,8 +1,9 @@
-"""Updates in two halves: what the host draws always has the same shapes, and the loss reads nothing else; on a GPU it is replayed."""
+"""Updates in two halves: what the host draws always has the same shapes, and the loss reads nothing else; on a GPU it
+is replayed.
+"""
 
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,21 +20,22 @@ from plan2vec.acting.controller import ControllerConfig, train_controller
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
 from plan2vec.baselines.dqn import DQNConfig, train_dqn
 from plan2vec.baselines.vae import VAEConfig, train_vae
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, settle
 from plan2vec.data import make_sequences
-from plan2vec.embedding.train import train_embedding
-from plan2vec.config import EmbeddingConfig
+from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.graph.build import graph_of_edges
+from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.captured import CapturedUpdate, Step, parcel_size, unpacked
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.training import Journal, train
 from plan2vec.local_metric import train_local_metric
-from plan2vec.config import LocalMetricConfig
 
 CPU = torch.device("cpu")
 FRAMES = np.random.default_rng(0).integers(256, size=(24, 64, 64, 1), dtype=np.uint8)
 SEQUENCE = np.repeat([0, 1, 2], 8)
+RECORDED = make_sequences(FRAMES, SEQUENCE)
 CHANGES = {"shift": 2, "brightness": 0.2, "noise": 0.1}
 
 
@@ -43,14 +45,19 @@ def line(parts):
     return graph_of_edges(np.append(start, start + 1), np.append(start + 1, start), np.ones(2 * len(start)), 24)
 
 
-def train_metric(**settings):
-    train_local_metric(FRAMES, SEQUENCE, "small", 2, LocalMetricConfig(batch_size=16, dim=4, **settings), 0, CPU)
+def config_of(**settings):
+    return settle(Config(view="fixed", encoder="small", dim=4, **settings), RECORDED)
 
 
-def train_map(parts, **settings):
+def metric_of(**settings):
+    config = config_of(max_gap=2, local_metric=LocalMetricConfig(batch_size=16, dim=4, **settings))
+    train_local_metric(RECORDED, config, FrameTensors(FRAMES, CPU))
+
+
+def map_of(parts, teaching=Teaching(), **settings):
     """More goals and nodes an update than there are frames, where no others are asked for."""
-    config = replace(EmbeddingConfig(num_updates=6, num_rounds=3), **settings)
-    train_embedding(FRAMES, line(parts), "small", 4, "lp", 2.0, config, 0, CPU)
+    config = config_of(embedding=EmbeddingConfig(num_updates=6, num_rounds=3, **settings))
+    train_map(FrameTensors(FRAMES, CPU), line(parts), config, teaching)
 
 
 def train_actions(action):
@@ -58,22 +65,27 @@ def train_actions(action):
 
 
 STAGES = {
-    "siamese": (plan2vec.local_metric, lambda: train_metric(**CHANGES)),
-    "siamese, nce": (plan2vec.local_metric, lambda: train_metric(loss="nce")),
-    "stacked": (plan2vec.local_metric, lambda: train_metric(architecture="stacked", **CHANGES)),
-    "map": (plan2vec.embedding, lambda: train_map(1, **CHANGES)),
-    "map of parts, few goals": (plan2vec.embedding, lambda: train_map(3, goals_per_round=5, goals_per_update=3, nodes_per_update=4)),
-    "map, guided": (plan2vec.embedding, lambda: train_map(1, guide=0.5)),
-    "map, bootstrapped": (plan2vec.embedding, lambda: train_map(3, targets="bootstrapped", depth=2)),
-    "map, heuristic": (plan2vec.embedding, lambda: train_map(3, targets="heuristic")),
-    "contrastive": (plan2vec.baselines.contrastive,
-                    lambda: train_contrastive(FRAMES, SEQUENCE, "small", 4, ContrastiveConfig(batch_size=8), 0, CPU)),
-    "vae": (plan2vec.baselines.vae, lambda: train_vae(FRAMES, "small", 4, VAEConfig(batch_size=8), 0, CPU)),
-    "dqn": (plan2vec.baselines.dqn,
-            lambda: train_dqn(FRAMES, SEQUENCE, np.arange(24) % 3, DQNConfig(batch_size=8, goals_per_update=4, width=16), 0, CPU)),
-    "controller": (plan2vec.acting.controller, lambda: train_actions(np.random.default_rng(1).normal(size=(24, 2)))),
-    "controller of choices": (plan2vec.acting.controller, lambda: train_actions(np.arange(24)[:, None] % 3)),
-}  # fmt: skip
+    "siamese": (plan2vec.local_metric, lambda: metric_of(**CHANGES)),
+    "siamese, nce": (plan2vec.local_metric, lambda: metric_of(loss="nce")),
+    "stacked": (plan2vec.local_metric, lambda: metric_of(architecture="stacked", **CHANGES)),
+    "map": (plan2vec.embedding.train, lambda: map_of(1, Teaching(augmentation=Augmentation(**CHANGES)))),
+    "map of parts, few goals": (
+        plan2vec.embedding.train, lambda: map_of(3, goals_per_round=5, goals_per_update=3, nodes_per_update=4)
+    ), "map, guided": (plan2vec.embedding.train, lambda: map_of(1, Teaching(guided=0.5))),
+    "map, bootstrapped": (plan2vec.embedding.train, lambda: map_of(3, Teaching("bootstrapped", depth=2))),
+    "map, heuristic": (plan2vec.embedding.train, lambda: map_of(3, Teaching("heuristic"))),
+    "contrastive": (
+        plan2vec.baselines.contrastive,
+        lambda: train_contrastive(FRAMES, SEQUENCE, "small", 4, ContrastiveConfig(batch_size=8), 0, CPU)
+    ), "vae": (plan2vec.baselines.vae, lambda: train_vae(FRAMES, "small", 4, VAEConfig(batch_size=8), 0, CPU)),
+    "dqn": (
+        plan2vec.baselines.dqn,
+        lambda: train_dqn(
+            FRAMES, SEQUENCE, np.arange(24) % 3, DQNConfig(batch_size=8, goals_per_update=4, width=16), 0, CPU
+        )
+    ), "controller": (plan2vec.acting.controller, lambda: train_actions(np.random.default_rng(1).normal(size=(24, 2)))),
+    "controller of choices": (plan2vec.acting.controller, lambda: train_actions(np.arange(24)[:, None] % 3))
+}
 
 
 def steps_of(monkeypatch, stage):
@@ -81,6 +93,7 @@ def steps_of(monkeypatch, stage):
     found = []
     module, run = STAGES[stage]
     monkeypatch.setattr(module, "train", lambda network, step, *settings: found.append((network, step)))
+    monkeypatch.setattr(plan2vec.local_metric, "accuracy", lambda *arguments: None)  # of nothing that was trained
     run()
     return found
 
@@ -90,7 +103,10 @@ def test_every_update_draws_arrays_of_the_same_shapes_and_kinds(monkeypatch, sta
     steps = steps_of(monkeypatch, stage)
     assert steps
     for _, step in steps:
-        drawn = [[(np.shape(numbers), torch.as_tensor(numbers).dtype) for numbers in step.draw(update)] for update in range(6)]
+        drawn = [
+            [(np.shape(numbers), torch.as_tensor(numbers).dtype) for numbers in step.draw(update)]
+            for update in range(6)
+        ]
         assert drawn == [drawn[0]] * 6 and all(0 not in shape for shape, _ in drawn[0])
         assert torch.float64 not in [kind for _, kind in drawn[0]]  # which not every device has
 
@@ -101,7 +117,8 @@ def test_the_loss_is_a_function_of_what_was_drawn_as_arrays_or_as_tensors(monkey
         network.train()
         began, losses = deepcopy(network.state_dict()), []
         drawn = step.draw(1)
-        for arrays in (drawn, [torch.as_tensor(numbers) for numbers in drawn], step.draw(0)):  # one round: nothing else changes
+        # one round: nothing else changes
+        for arrays in (drawn, [torch.as_tensor(numbers) for numbers in drawn], step.draw(0)):
             network.load_state_dict(began)
             losses.append(step.loss(*arrays).item())
         assert losses[0] == losses[1] != losses[2] and np.isfinite(losses).all()
@@ -113,7 +130,7 @@ def test_targets_of_all_rounds_lie_in_the_same_place(monkeypatch):
     for update in range(6):
         step.draw(update)
         places.add(teacher.targets.data_ptr())
-        assert torch.equal(teacher.targets, teacher.search(update // 2).targets)
+        assert torch.equal(teacher.targets, teacher.rounds.search(update // 2).targets)
         targets.append(teacher.targets.clone())
     assert len(places) == 1 and not torch.equal(targets[0], targets[-1])
 
@@ -159,7 +176,10 @@ def test_a_step_is_the_loss_of_what_it_draws_and_is_not_captured_without_a_gpu()
 
 
 def test_arrays_of_all_kinds_lie_side_by_side_in_a_parcel():
-    drawn = [torch.arange(5), torch.tensor(0.5), torch.rand(3, 2), torch.tensor([True, False, True]), torch.arange(7, dtype=torch.int32)]
+    drawn = [
+        torch.arange(5), torch.tensor(0.5), torch.rand(3, 2), torch.tensor([True, False, True]),
+        torch.arange(7, dtype=torch.int32)
+    ]
     parcel = torch.zeros(parcel_size(drawn), dtype=torch.uint8)
     for place, numbers in zip(unpacked(parcel, drawn), drawn, strict=True):
         place.copy_(numbers)
@@ -185,5 +205,8 @@ def test_a_network_that_cannot_be_captured_is_refused_with_the_reason(monkeypatc
 
     step = Step(lambda update: (), loss, FrameTensors(np.zeros((4, 2), np.float32), torch.device("cpu")))
     update = CapturedUpdate(step, torch.optim.Adam(module.parameters()))
-    with pytest.raises(ValueError, match=r"recorded on the GPU \(operation not permitted when stream is capturing\); a network must not"):
+    with pytest.raises(
+        ValueError,
+        match=r"recorded on the GPU \(operation not permitted when stream is capturing\); a network must not"
+    ):
         update.captured  # noqa: B018

@@ -1,4 +1,6 @@
-"""Classical scaling: exact where the lengths are distances in a plane or along a path, parts apart, fewer landmarks than nodes."""
+"""Classical scaling: exact where the lengths are distances in a plane or along a path, parts apart, fewer landmarks
+than nodes.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Which closures are believed: support tests against naive loops, injected worm-holes, the radius, the suspicious ones."""
+"""Which closures are believed: support tests against naive loops, injected worm-holes, the radius, the suspicious ones.
+"""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -11,11 +12,13 @@ from scipy.sparse import csr_array
 
 import plan2vec.graph.closures
 import plan2vec.graph.common_columns
+from plan2vec.config import DEFAULTS, ClosureConfig, Config
 from plan2vec.data import transitions
 from plan2vec.graph.build import build_graph, edge_rows
-from plan2vec.graph.closures import alike_reach, choose_closures, count_path_uses, has_common_neighbors, has_short_detour, has_transition_support, runs_alongside, suspicious_closures
-from plan2vec.config import ClosureConfig
+from plan2vec.graph.closures import alike_reach, choose_closures
 from plan2vec.graph.neighbors import NearPairs, near_pairs
+from plan2vec.graph.support import has_common_neighbors, has_short_detour, has_transition_support, runs_alongside
+from plan2vec.graph.suspicious import count_path_uses, suspicious_closures
 from plan2vec.search.shortest_paths import distances_from
 
 CPU = torch.device("cpu")
@@ -31,7 +34,9 @@ def walk(num_sequences, length, size, seed=0):
         moved = np.full((num_sequences, 2), -1.0)
         while (outside := ((moved < 0) | (moved > size)).any(axis=1)).any():
             angle, step = rng.uniform(0, 2 * np.pi, outside.sum()), rng.uniform(0.8, 1, outside.sum())
-            moved[outside] = position[outside, index - 1] + step[:, None] * np.stack((np.cos(angle), np.sin(angle)), axis=1)
+            moved[outside] = position[outside, index - 1] + step[:, None] * np.stack(
+                (np.cos(angle), np.sin(angle)), axis=1
+            )
         position[:, index] = moved
     return position.reshape(-1, 2).astype(np.float32), np.repeat(np.arange(num_sequences), length)
 
@@ -66,9 +71,15 @@ def step_lengths(position, sequence):
     return np.linalg.norm(position[start] - position[start + 1], axis=1)
 
 
-def choose(position, sequence, candidates, radius=None, max_gap=1, **settings):
+def chosen_of(candidates, steps, sequence, first_duplicate, radius=None, **settings):
+    given = {"min_degree": DEFAULTS["closures.min_degree"], "look_alikes": DEFAULTS["closures.look_alikes"]} | settings
+    config = Config(radius=radius, max_gap=1, closures=ClosureConfig(**given))
+    return choose_closures(candidates, steps, sequence, first_duplicate, config)
+
+
+def choose(position, sequence, candidates, radius=None, **settings):
     steps = step_lengths(position, sequence)
-    return choose_closures(candidates, steps, sequence, np.arange(len(sequence)), radius, max_gap, ClosureConfig(**settings))
+    return chosen_of(candidates, steps, sequence, np.arange(len(sequence)), radius, **settings)
 
 
 DENSE_POSITION, DENSE_SEQUENCE = walk(100, 10, size=6)
@@ -81,8 +92,12 @@ DENSE, SPARSE = near_pairs(DENSE_POSITION, 2.0, 200, CPU), near_pairs(SPARSE_POS
 
 def random_pairs(seed, num_frames=40):
     rng = np.random.default_rng(seed)
-    drawn = {tuple(sorted(pair)) for pair in rng.integers(0, num_frames, (120, 2)).tolist() if abs(pair[0] - pair[1]) > 1}
-    return pairs_of([(i, j, float(rng.choice([0.2, 0.5, 0.9, 1.3]))) for i, j in drawn]), np.repeat(np.arange(8), num_frames // 8)
+    drawn = {
+        tuple(sorted(pair)) for pair in rng.integers(0, num_frames, (120, 2)).tolist() if abs(pair[0] - pair[1]) > 1
+    }
+    return pairs_of(
+        [(i, j, float(rng.choice([0.2, 0.5, 0.9, 1.3]))) for i, j in drawn]
+    ), np.repeat(np.arange(8), num_frames // 8)
 
 
 @pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
@@ -92,7 +107,10 @@ def test_common_neighbours_equal_a_naive_count(monkeypatch, rows_at_once):
         pairs, sequence = random_pairs(seed)
         near = as_set(pairs) | {(i, i + 1) for i in transitions(sequence).tolist()}
         near |= {(j, i) for i, j in near}
-        naive = [sum((i, k) in near and (k, j) in near for k in range(40)) for i, j in zip(pairs.first, pairs.second, strict=True)]
+        naive = [
+            sum((i, k) in near and (k, j) in near for k in range(40)) for i,
+            j in zip(pairs.first, pairs.second, strict=True)
+        ]
         assert len(set(naive)) >= 3
         for num in (1, 2, 3):
             assert has_common_neighbors(pairs, sequence, num).tolist() == [count >= num for count in naive]
@@ -122,7 +140,10 @@ def test_transition_support_equals_a_naive_search(monkeypatch, rows_at_once):
         alike |= {(j, i) for i, j in alike}
         steps = {(i, i + 1) for i in transitions(sequence).tolist()} | {(i, i) for i in range(40)}
         steps |= {(j, i) for i, j in steps}
-        naive = [any((i, a) in alike and (b, j) in alike for a, b in steps) for i, j in zip(pairs.first, pairs.second, strict=True)]
+        naive = [
+            any((i, a) in alike and (b, j) in alike for a, b in steps) for i,
+            j in zip(pairs.first, pairs.second, strict=True)
+        ]
         assert has_transition_support(pairs, sequence).tolist() == naive and 5 < sum(naive) < len(naive) - 5
 
 
@@ -135,14 +156,18 @@ def test_the_fewer_frames_there_are_the_farther_apart_look_alikes_may_be():
 
 def test_farther_look_alikes_support_more_closures_and_no_worm_hole_of_a_dense_world():
     candidates, false = with_worm_holes(DENSE, DENSE_POSITION, 40)
-    half, far = (as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, look_alikes=number).pairs) for number in (0.0, 1000.0))
+    half, far = (
+        as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, look_alikes=number).pairs) for number in (0.0, 1000.0)
+    )
     assert half < far and not false & far
 
 
 def test_random_worm_holes_in_a_dense_world_are_removed_and_true_closures_kept():
     candidates, false = with_worm_holes(DENSE, DENSE_POSITION, 40)
     chosen = choose(DENSE_POSITION, DENSE_SEQUENCE, candidates)
-    believed, unfiltered = as_set(chosen.pairs), as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support="none").pairs)
+    believed, unfiltered = as_set(chosen.pairs), as_set(
+        choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support="none").pairs
+    )
     assert "common neighbours + transition support" in chosen.reason and "tests: none" not in chosen.reason
     assert len(false & unfiltered) >= 35  # they lie within the radius
     assert len(false & believed) == 0
@@ -151,12 +176,19 @@ def test_random_worm_holes_in_a_dense_world_are_removed_and_true_closures_kept()
 
 def test_two_common_neighbours_alone_remove_random_worm_holes_too():
     candidates, false = with_worm_holes(DENSE, DENSE_POSITION, 40)
-    unfiltered, believed = (as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support=name).pairs) for name in ("none", "common"))
-    assert len(false & unfiltered) >= 35 and len(false & believed) <= 1 and len(believed - false) > 0.99 * len(unfiltered - false)
-    square = np.repeat([0, 1], 2)  # 0 - 1 and 2 - 3 were recorded: 0 and 3 have the common neighbours 1 and 2, 0 and 2 only one more
+    unfiltered, believed = (
+        as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, support=name).pairs) for name in ("none", "common")
+    )
+    assert len(
+        false & unfiltered
+    ) >= 35 and len(false & believed) <= 1 and len(believed - false) > 0.99 * len(unfiltered - false)
+    # 0 - 1 and 2 - 3 were recorded: 0 and 3 have the common neighbours 1 and 2, 0 and 2 only one more
+    square = np.repeat([0, 1], 2)
     pairs = pairs_of([(0, 2, 0.9), (0, 3, 0.9), (1, 3, 0.9)])
-    assert has_common_neighbors(pairs, square, 1).all() and has_common_neighbors(pairs, square, 2).tolist() == [False, True, False]
-    chosen = choose_closures(pairs, np.ones(2), square, np.arange(4), 1.0, 1, ClosureConfig(support="common"))
+    assert has_common_neighbors(pairs, square, 1).all() and has_common_neighbors(pairs, square, 2).tolist() == [
+        False, True, False
+    ]
+    chosen = chosen_of(pairs, np.ones(2), square, np.arange(4), 1.0, support="common")
     assert as_set(chosen.pairs) == {(0, 3)} and "66.67% of the candidates failed" in chosen.reason
 
 
@@ -173,16 +205,20 @@ def test_worm_holes_ruin_the_distances_and_removing_them_restores_them():
     assert errors["auto"] < 0.05 and errors["none"] > 3 * errors["auto"]
 
 
-def test_clustered_worm_holes_pass_the_first_test_but_not_the_second():
-    here, there = (np.flatnonzero(np.linalg.norm(DENSE_POSITION - corner, axis=1) < 0.5).tolist() for corner in ((1, 1), (5, 5)))
+def test_clustered_worm_holes_pass_the_first_test_but_not_the_second(monkeypatch):
+    monkeypatch.setattr(plan2vec.graph.closures, "CLOSE_COMMON", 0.75)
+    here, there = (
+        np.flatnonzero(np.linalg.norm(DENSE_POSITION - corner, axis=1) < 0.5).tolist() for corner in ((1, 1), (5, 5))
+    )
     false = {(min(i, j), max(i, j)) for i in here for j in there}
     true = zip(DENSE.first.tolist(), DENSE.second.tolist(), DENSE.distance.tolist(), strict=True)
     candidates = pairs_of([*true, *((i, j, 0.8) for i, j in false)])
     assert len(false) > 100
     believed = lambda **config: as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, **config).pairs)  # noqa: E731
-    common, both, strict = believed(support="common"), believed(support="both"), believed(support="common", common_reach=0.75)
+    common, both, strict = believed(support="common"), believed(support="both"), believed(support="close-common")
     assert len(false & common) == len(false) and len(false & both) == 0
-    assert len(false & strict) == 0 and len(strict) > 0.99 * len(common - false)  # nearer common neighbours: no two regions are that alike
+    # nearer common neighbours: no two regions are that alike
+    assert len(false & strict) == 0 and len(strict) > 0.99 * len(common - false)
 
 
 def test_sparse_recordings_lose_few_of_their_true_closures():
@@ -192,7 +228,9 @@ def test_sparse_recordings_lose_few_of_their_true_closures():
 
 
 def two_passes(unsure):
-    """A corridor of 60 frames walked twice; every third pair of the passes is surely near, the others are `unsure` steps apart."""
+    """A corridor of 60 frames walked twice; every third pair of the passes is surely near, the others are `unsure`
+    steps apart.
+    """
     sequence = np.repeat([0, 1], 60)
     return sequence, [(i, 60 + i, 0.3 if i % 3 == 0 else unsure) for i in range(60)]
 
@@ -209,13 +247,16 @@ def test_a_cluster_of_look_alikes_has_common_neighbours_but_no_short_detour():
 def test_believed_closures_support_the_next_like_a_zip():
     sequence = np.repeat([0, 1], 30)
     pairs = pairs_of([(i, 30 + i, 0.3 if i == 0 else 1.0) for i in range(0, 30, 2)])
-    assert has_short_detour(pairs, sequence, HALF_STEPS, 5.5).all()  # from one sure closure at the end, two frames a round
-    assert has_short_detour(pairs, sequence, HALF_STEPS, 3.0).sum() == 1  # 2 + 0.3 + 2 steps are too long a detour for the second
+    # from one sure closure at the end, two frames a round
+    assert has_short_detour(pairs, sequence, HALF_STEPS, 5.5).all()
+    # 2 + 0.3 + 2 steps are too long a detour for the second
+    assert has_short_detour(pairs, sequence, HALF_STEPS, 3.0).sum() == 1
 
 
 @pytest.mark.parametrize("way", [1, -1])
 def test_a_stretch_that_was_seen_twice_needs_no_sure_closure(way):
-    """Two passes, in the same direction or in the opposite one, near each other by all but the longest recorded steps."""
+    """Two passes, in the same direction or in the opposite one, near each other by all but the longest recorded steps.
+    """
     sequence, steps = np.repeat([0, 1], 30), np.linspace(0, 1, 101)
     second = [30 + i if way == 1 else 59 - i for i in range(30)]
     stretch = [(i, second[i], 0.8) for i in range(8, 16)]
@@ -243,10 +284,11 @@ def test_where_places_come_back_to_the_last_pixel_a_look_alike_far_away_is_anoth
     equal = [(i, 20 + i, 0.0) for i in range(20)]
     pairs = pairs_of([*equal, (3, 15, 0.1)])
     steps = np.linspace(0.5, 1, 101)
-    exact = choose_closures(pairs, steps, sequence, kind, 1.0, 1, ClosureConfig(support="detour"))
+    exact = chosen_of(pairs, steps, sequence, kind, 1.0, support="detour")
     assert as_set(exact.pairs) == {(i, j) for i, j, _ in equal}
-    unlike = choose_closures(pairs, steps, sequence, np.arange(40), 1.0, 1, ClosureConfig(support="detour"))
-    assert (3, 15) in as_set(unlike.pairs)  # where no image comes back, the nearest look-alikes are all there is to begin with
+    unlike = chosen_of(pairs, steps, sequence, np.arange(40), 1.0, support="detour")
+    # where no image comes back, the nearest look-alikes are all there is to begin with
+    assert (3, 15) in as_set(unlike.pairs)
 
 
 def test_images_that_come_back_do_not_make_a_recording_dense():
@@ -254,7 +296,7 @@ def test_images_that_come_back_do_not_make_a_recording_dense():
     position = np.tile(rng.uniform(0, 1000, (50, 2)), (10, 1))  # ten visits of 50 places far apart
     candidates = near_pairs(position.astype(np.float32), 2.0, 200, CPU)
     for kind, tests in ((np.tile(np.arange(50), 10), "short detour"), (np.arange(500), "common neighbours")):
-        chosen = choose_closures(candidates, np.ones(10), np.arange(500), kind, 2.0, 1, ClosureConfig(min_gap=0))
+        chosen = chosen_of(candidates, np.ones(10), np.arange(500), kind, 2.0)
         assert tests in chosen.reason
 
 
@@ -267,39 +309,44 @@ def test_a_dense_recording_keeps_the_95th_percentile_of_its_steps():
     assert chosen.pairs.distance.max() <= chosen.radius and "95th percentile" in chosen.reason
 
 
-def test_a_sparse_recording_grows_its_radius_up_to_the_limit():
+def test_a_sparse_recording_grows_its_radius_up_to_the_limit(monkeypatch):
     start = np.quantile(step_lengths(SPARSE_POSITION, SPARSE_SEQUENCE), 0.95)
     for limit in (1.3, 1.7):
-        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, max_radius=limit)
+        monkeypatch.setattr(plan2vec.graph.closures, "MAX_RADIUS", limit)
+        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE)
         assert start < chosen.radius == limit and "grown" in chosen.reason
         assert 2 * len(chosen.pairs) / len(SPARSE_SEQUENCE) < 12
-    assert choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, max_radius=0.5).radius == pytest.approx(start)
+    monkeypatch.setattr(plan2vec.graph.closures, "MAX_RADIUS", 0.5)
+    assert choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE).radius == pytest.approx(start)
 
 
-def test_the_radius_grows_just_until_frames_have_the_wanted_neighbours():
+def test_the_radius_grows_just_until_frames_have_the_wanted_neighbours(monkeypatch):
+    monkeypatch.setattr(plan2vec.graph.closures, "MAX_RADIUS", 2.0)
     is_closure = np.array([j - i > 1 or SPARSE_SEQUENCE[i] != SPARSE_SEQUENCE[j] for i, j in as_list(SPARSE)])
     distances = np.sort(SPARSE.distance[is_closure])
     for wanted in (3, 4):
-        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, min_degree=wanted, support="none", max_radius=2.0)
+        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, min_degree=wanted, support="none")
         assert len(chosen.pairs) == wanted * 100 and chosen.radius == distances[wanted * 100 - 1]
 
 
 def test_the_recall_of_an_approximate_search_is_said():
     steps = np.ones(10)
-    chosen = [choose_closures(replace(DENSE, recall=recall), steps, DENSE_SEQUENCE, np.arange(1000), None, 1, ClosureConfig())
-              for recall in (None, 1.0, 0.987)]  # fmt: skip
+    chosen = [chosen_of(replace(DENSE, recall=recall), steps, DENSE_SEQUENCE, np.arange(1000))
+              for recall in (None, 1.0, 0.987)]
     said = [one.reason.partition("; approximate neighbours, ")[2] for one in chosen]
     assert said == ["", "recall 1.0000", "recall 0.9870"]
 
 
 def test_a_given_radius_is_kept():
-    for position, sequence, pairs in ((DENSE_POSITION, DENSE_SEQUENCE, DENSE), (SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE)):
+    for position, sequence, pairs in (
+        (DENSE_POSITION, DENSE_SEQUENCE, DENSE), (SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE)
+    ):
         chosen = choose(position, sequence, pairs, radius=0.7)
         assert chosen.radius == 0.7 and chosen.pairs.distance.max() <= 0.7 and "as given" in chosen.reason
 
 
-@pytest.mark.parametrize(("look_alikes", "max_unsupported"), [(0.0, 0.1), (ClosureConfig.look_alikes, 0.02)])
-def test_growth_stops_where_candidates_fail_their_tests(look_alikes, max_unsupported):
+@pytest.mark.parametrize(("look_alikes", "max_unsupported"), [(0.0, 0.1), (16.0, 0.02)])
+def test_growth_stops_where_candidates_fail_their_tests(monkeypatch, look_alikes, max_unsupported):
     rng = np.random.default_rng(2)
     position, sequence = walk(60, 10, size=8)
     true = near_pairs(position, 2.0, 200, CPU)
@@ -308,41 +355,49 @@ def test_growth_stops_where_candidates_fail_their_tests(look_alikes, max_unsuppo
         if np.linalg.norm(position[i] - position[j]) > 5:
             triples[i, j] = float(rng.uniform(1.3, 1.7))  # beyond 1.3 steps the metric lies
     candidates = pairs_of([(*pair, distance) for pair, distance in triples.items()])
-    options = {"min_degree": 80, "look_alikes": look_alikes}
-    limited, free = (choose(position, sequence, candidates, max_unsupported=share, **options) for share in (max_unsupported, 1.0))
+    limited_and_free = []
+    for share in (max_unsupported, 1.0):
+        monkeypatch.setattr(plan2vec.graph.closures, "MAX_UNSUPPORTED", share)
+        limited_and_free.append(choose(position, sequence, candidates, min_degree=80, look_alikes=look_alikes))
+    limited, free = limited_and_free
     assert free.radius == 1.7 and limited.radius < 1.5 and "stopped by unsupported candidates" in limited.reason
 
 
 def test_the_density_is_that_of_the_frames_that_take_part():
     padded = np.concatenate((DENSE_SEQUENCE, np.arange(100, 10_000)))  # held-out frames beside them
     steps = step_lengths(DENSE_POSITION, DENSE_SEQUENCE)
-    alone = choose_closures(DENSE, steps, DENSE_SEQUENCE, np.arange(1000), None, 1, ClosureConfig())
+    alone = chosen_of(DENSE, steps, DENSE_SEQUENCE, np.arange(1000))
     kind = np.concatenate((np.arange(1000), np.full(len(padded) - 1000, -1)))
-    beside = choose_closures(DENSE, steps, padded, kind, None, 1, ClosureConfig())
-    assert alone.radius == beside.radius and alone.reason == beside.reason and as_set(alone.pairs) == as_set(beside.pairs)
+    beside = chosen_of(DENSE, steps, padded, kind)
+    assert alone.radius == beside.radius and alone.reason == beside.reason and as_set(alone.pairs) == as_set(
+        beside.pairs
+    )
 
 
-@pytest.mark.parametrize("min_gap", [0, 1, 2, 5])
-def test_frames_of_one_sequence_less_than_min_gap_apart_get_no_closure_and_recorded_steps_never(min_gap):
-    chosen = choose(DENSE_POSITION, DENSE_SEQUENCE, DENSE, min_gap=min_gap, support="none")
+def test_a_recorded_step_never_gets_a_closure_and_frames_two_apart_may():
+    chosen = choose(DENSE_POSITION, DENSE_SEQUENCE, DENSE, support="none")
     same = DENSE_SEQUENCE[chosen.pairs.first] == DENSE_SEQUENCE[chosen.pairs.second]
     gaps = (chosen.pairs.second - chosen.pairs.first)[same]
-    assert gaps.min() == max(2, min_gap) and same.sum() > 50
+    assert gaps.min() == 2 and same.sum() > 50
     graph = build_graph(DENSE_SEQUENCE, chosen.pairs, None, False, np.ones(1000, bool))
     assert graph.has_canonical_format  # no edge stands twice
 
 
-# ---------------------------------------------------------------------------------------------------- suspicious closures
+# ---------------------------------------------------------------------------------------------------- suspicious
+# closures
 
 
 def test_an_injected_worm_hole_is_the_most_suspicious_closure():
-    closures = pairs_of([(i, i + 12, 11.9) for i in range(0, 88, 5)] + [(i, i + 2, 1.9) for i in range(0, 98, 7)] + [(10, 90, 0.7)])
+    closures = pairs_of(
+        [(i, i + 12, 11.9) for i in range(0, 88, 5)] + [(i, i + 2, 1.9) for i in range(0, 98, 7)] + [(10, 90, 0.7)]
+    )
     sequence = np.zeros(100, int)  # one line, walked once
     graph = build_graph(sequence, closures, None, False, np.ones(100, bool))
     found = suspicious_closures(graph, sequence, 3, np.random.default_rng(0), num_sources=100)
     assert len(found) == 3 and (found[0]["first"], found[0]["second"]) == (10, 90) and found[0]["distance"] == 0.7
     assert found[0]["paths"] > 0.3 and found[0]["paths"] > found[1]["paths"] >= found[2]["paths"] > 0
-    assert all(closure["second"] - closure["first"] >= 12 for closure in found)  # two frames apart is no short cut worth a look
+    # two frames apart is no short cut worth a look
+    assert all(closure["second"] - closure["first"] >= 12 for closure in found)
 
 
 def test_the_share_of_paths_over_a_closure_is_counted_over_all_pairs():

@@ -122,7 +122,9 @@ def test_keep_takes_a_strike_back_and_a_kept_closure_is_not_listed_again(run, ca
     names = [name_of(closure) for closure in answer(capsys, "closures", run, "--num", 2)["closures"]]
     answer(capsys, "closures", run, "--strike", names[0], "--no-update")
     listed = answer(capsys, "closures", run, "--keep", names[0], "--keep", names[1])
-    assert listed["struck"] == [] and [f"{a}-{b}" for a, b in listed["kept"]] == sorted(names, key=lambda name: int(name.split("-")[0]))
+    assert listed["struck"] == [] and [f"{a}-{b}" for a, b in listed["kept"]] == sorted(
+        names, key=lambda name: int(name.split("-")[0])
+    )
     assert not set(names) & set(map(name_of, listed["closures"])) and listed["map_up_to_date"] is True
     assert joined_pairs(load(run, "cpu").graph) == joined_pairs(load_graph(run / "graph.npz").graph)
 

@@ -18,7 +18,9 @@ WALL = 0.6  # of the room 1 x 1: at x = 0.5, up to this y
 
 
 def step(position, action):
-    """A point in a room with a wall that leaves a gap above; a step is at most 0.1 long in each direction, and walls stop it."""
+    """A point in a room with a wall that leaves a gap above; a step is at most 0.1 long in each direction, and walls
+    stop it.
+    """
     moved = np.clip(position + 0.1 * np.clip(action, -1, 1), 0, 1)
     crosses = ((position[..., 0] < 0.5) != (moved[..., 0] < 0.5)) & (moved[..., 1] < WALL)
     return np.where(crosses[..., None], position, moved)
@@ -31,7 +33,9 @@ def recorded_walks(num_walks=60, num_steps=20, seed=0):
     for action in actions[:-1]:
         frames.append(step(frames[-1], action))
     frames = np.stack(frames, axis=1).reshape(-1, 2)
-    return make_sequences(frames, np.repeat(np.arange(num_walks), num_steps), action=actions.transpose(1, 0, 2).reshape(-1, 2))
+    return make_sequences(
+        frames, np.repeat(np.arange(num_walks), num_steps), action=actions.transpose(1, 0, 2).reshape(-1, 2)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +51,19 @@ def controller(sequences) -> Controller:
 @pytest.fixture(scope="module")
 def places():
     """A grid of nodes, 0.1 apart; no hop crosses the wall; distances are exact."""
-    frames = np.stack(np.meshgrid(np.arange(0.05, 1, 0.1), np.arange(0.05, 1, 0.1)), axis=-1).reshape(-1, 2).astype(np.float32)
+    frames = np.stack(
+        np.meshgrid(np.arange(0.05, 1, 0.1), np.arange(0.05, 1, 0.1)), axis=-1
+    ).reshape(-1, 2).astype(np.float32)
     apart = np.linalg.norm(frames[:, None] - frames, axis=2)
-    crosses = ((frames[:, None, 0] < 0.5) != (frames[:, 0] < 0.5)) & ((frames[:, None, 1] < WALL) | (frames[:, 1] < WALL))
+    crosses = ((frames[:, None, 0] < 0.5) != (frames[:, 0] < 0.5)) & (
+        (frames[:, None, 1] < WALL) | (frames[:, 1] < WALL)
+    )
     graph = csr_array(np.where((apart < 0.15) & ~crosses, apart / 0.1, 0))
     exact = distances_from(graph, np.arange(len(frames)))
-    return AgentMap(frames, graph, lambda nodes, goals: exact[nodes, goals], frames / 0.1, lambda seen: np.asarray(seen / 0.1, np.float32))
+    return AgentMap(
+        frames, graph, lambda nodes, goals: exact[nodes, goals], frames / 0.1,
+        lambda seen: np.asarray(seen / 0.1, np.float32)
+    )
 
 
 def act_out(agent, starts, goals, max_steps=60):
@@ -101,7 +112,9 @@ def test_integer_actions_are_choices():
 
 def test_the_same_seed_gives_the_same_controller(sequences):
     first, second = (train_controller(sequences, ControllerConfig(num_updates=5), seed=3, device=CPU) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True)
+    )
 
 
 def test_recordings_without_actions_are_refused(sequences):
@@ -136,7 +149,9 @@ def test_an_agent_that_is_moved_off_its_plan_makes_a_new_one(controller, places)
 
 
 def test_a_heavier_heuristic_touches_fewer_nodes_for_a_plan_at_most_so_much_longer(controller, places):
-    straight = replace(places, distance=lambda nodes, goals: np.linalg.norm(places.vectors[nodes] - places.vectors[goals], axis=-1))
+    straight = replace(
+        places, distance=lambda nodes, goals: np.linalg.norm(places.vectors[nodes] - places.vectors[goals], axis=-1)
+    )
     agents = [Agent(controller, straight, AgentConfig("astar", heuristic_weight=weight)) for weight in (1.0, 1.5)]
     plain, heavy = (agent.map_plan(0, 9) for agent in agents)
     assert plain.length <= heavy.length <= 1.5 * plain.length and heavy.num_touched < plain.num_touched

@@ -9,11 +9,11 @@ from plan2vec.data import (
     Sequences,
     camera_moves,
     equal_frames,
+    find_still,
     frames_ahead,
     is_still,
     make_sequences,
     split_sequences,
-    find_still,
     transitions,
 )
 
@@ -61,7 +61,9 @@ def test_a_flat_position_or_action_is_one_column():
 
 
 def test_what_training_sees_has_no_truth_but_all_else():
-    sequences = make_sequences(images(4), position=np.zeros((4, 2)), step_length=np.ones(4), domain="c-maze", source="x.npz")
+    sequences = make_sequences(
+        images(4), position=np.zeros((4, 2)), step_length=np.ones(4), domain="c-maze", source="x.npz"
+    )
     seen = sequences.without_truth()
     assert seen.position is None and seen.domain is None
     assert seen.frames is sequences.frames and seen.step_length is sequences.step_length and seen.source == "x.npz"
@@ -226,7 +228,9 @@ def refusal(frames, sequence=None, **recorded):
 
 
 def test_refusals_say_what_was_expected_and_what_came():
-    assert "uint8 images" in (text := refusal(np.zeros((3, 4, 4)))) and "float64 (3, 4, 4)" in text and "astype('uint8')" in text
+    assert "uint8 images" in (
+        text := refusal(np.zeros((3, 4, 4)))
+    ) and "float64 (3, 4, 4)" in text and "astype('uint8')" in text
     assert "uint8 (5,)" in refusal(np.zeros(5, np.uint8))
     assert "complex128 (3, 4)" in refusal(np.zeros((3, 4), complex))
     assert "at least 2 frames, but has 1" in refusal(images(1))
@@ -253,7 +257,9 @@ def test_observations_that_are_not_finite_are_refused_by_frame(bad):
 def test_what_was_recorded_beside_frames_must_have_one_entry_a_frame(name):
     assert f"{name} has 3 entries for 4 frames; give one a frame" in refusal(images(4), **{name: np.zeros(3)})
     shape = "(4, k)" if name in ("position", "action") else "(4,)"
-    assert f"{name} must have shape {shape}, but has shape (4, 2, 2)" in refusal(images(4), **{name: np.zeros((4, 2, 2))})
+    assert f"{name} must have shape {shape}, but has shape (4, 2, 2)" in refusal(
+        images(4), **{name: np.zeros((4, 2, 2))}
+    )
 
 
 def test_a_refusal_names_the_source():
@@ -282,7 +288,10 @@ def test_equal_frames_are_one_wherever_they_stand():
     assert equal_frames(frames)[1].tolist() == [0, 1, 2, 3, 1]
 
 
-@pytest.mark.parametrize("kind", [np.zeros((1, 5, 5, 1), np.uint8), np.zeros((1, 4, 6, 3), np.uint8), np.zeros((1, 3), np.float32)])
+@pytest.mark.parametrize(
+    "kind",
+    [np.zeros((1, 5, 5, 1), np.uint8), np.zeros((1, 4, 6, 3), np.uint8), np.zeros((1, 3), np.float32)],
+)
 def test_equal_frames_are_those_of_a_naive_search_whatever_their_size_and_even_where_sums_collide(monkeypatch, kind):
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 2, (30, *kind.shape[1:])).astype(kind.dtype)[rng.integers(0, 30, 200)]
@@ -291,6 +300,8 @@ def test_equal_frames_are_those_of_a_naive_search_whatever_their_size_and_even_w
     first = sorted({seen.index(frame) for frame in seen})
     for _ in range(2):
         kept, which = equal_frames(frames, numbers)
-        assert kept.tolist() == numbers[first].tolist() and [first[k] for k in which] == [seen.index(frame) for frame in seen]
+        assert kept.tolist() == numbers[first].tolist() and [first[k] for k in which] == [
+            seen.index(frame) for frame in seen
+        ]
         monkeypatch.setattr("plan2vec.data._weighted_sums", lambda frames: np.zeros(len(frames), np.uint64))
     assert 2 <= len(first) < 40

@@ -1,4 +1,6 @@
-"""Relaxation on a device equals Dijkstra: torch's operations on the CPU, the kernels on a GPU, or in Triton's interpreter."""
+"""Relaxation on a device equals Dijkstra: torch's operations on the CPU, the kernels on a GPU, or in Triton's
+interpreter.
+"""
 
 import importlib.util
 import os
@@ -26,8 +28,9 @@ from plan2vec.search.gpu_graph import DeviceGraph
 from plan2vec.search.gpu_kernel import Tuning, tile_distances
 given = np.load(sys.argv[1])
 graph = DeviceGraph.of(csr_array((given["data"], given["indices"], given["indptr"])), torch.device("cpu"))
-tunings = Tuning(sweeps_at_once=4), Tuning(tile=2, edges_at_once=2, sweeps_at_once=3, reach=float("inf")), Tuning(tile=4, reach=0.0)
-np.save(sys.argv[2], np.stack([tile_distances(graph, torch.from_numpy(given["sources"]), tuning).numpy() for tuning in tunings]))
+few = Tuning(tile=2, edges_at_once=2, sweeps_at_once=3, reach=float("inf"))
+tunings, sources = (Tuning(sweeps_at_once=4), few, Tuning(tile=4, reach=0.0)), torch.from_numpy(given["sources"])
+np.save(sys.argv[2], np.stack([tile_distances(graph, sources, tuning).numpy() for tuning in tunings]))
 """
 
 
@@ -65,15 +68,21 @@ def test_a_graph_on_the_device_reversed_is_the_transposed_one():
 
 
 def test_each_tile_of_sources_lies_in_a_corner_of_its_own():
-    place = np.random.default_rng(0).uniform(0, 1, (30, 2)) + np.repeat([[0, 0], [0, 9], [9, 0], [9, 9]], (8, 8, 8, 6), axis=0)
+    place = np.random.default_rng(0).uniform(0, 1, (30, 2)) + np.repeat(
+        [[0, 0], [0, 9], [9, 0], [9, 9]], (8, 8, 8, 6), axis=0
+    )
     shuffled = np.random.default_rng(1).permutation(30)
     order = near_together(place, shuffled, 8)
     assert sorted(order) == list(range(30))
-    assert sorted(sorted(order[first : first + 8] // 8) for first in (0, 8, 16, 24)) == [[0] * 8, [1] * 8, [2] * 8, [3] * 6]
+    assert sorted(
+        sorted(order[first : first + 8] // 8) for first in (0, 8, 16, 24)
+    ) == [[0] * 8, [1] * 8, [2] * 8, [3] * 6]
 
 
 @pytest.mark.parametrize("missing", ["nothing", "Triton", "a C compiler", "Python.h"])
-def test_kernels_are_compiled_only_where_everything_that_it_takes_is_there_and_what_is_missing_is_said(monkeypatch, tmp_path, missing):
+def test_kernels_are_compiled_only_where_everything_that_it_takes_is_there_and_what_is_missing_is_said(
+    monkeypatch, tmp_path, missing
+):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if missing == "Triton" else name)
     monkeypatch.setattr("shutil.which", lambda name: None if missing == "a C compiler" else f"/usr/bin/{name}")
     monkeypatch.setattr("sysconfig.get_path", lambda name, scheme: str(tmp_path))

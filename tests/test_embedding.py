@@ -7,16 +7,20 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.heads import make_head
-from plan2vec.embedding.train import Embedding, Teacher, build_embedding, mean_length, random_neighbors, train_embedding
-from plan2vec.config import EmbeddingConfig
+from plan2vec.embedding.network import Embedding, build_embedding
+from plan2vec.embedding.targets import mean_length
+from plan2vec.embedding.train import Teacher, Teaching, train_map
+from plan2vec.graph.build import random_neighbors
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.training import Journal
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 CPU = torch.device("cpu")
-QUICK = EmbeddingConfig(num_updates=200, goals_per_update=32, nodes_per_update=64, goals_per_round=32, learning_rate=3e-3)
+QUICK = EmbeddingConfig(num_updates=200, goals_per_update=32, nodes_per_update=64, num_rounds=2, goals_per_round=32,
+                        learning_rate=3e-3, loss="relative")
 
 
 def graph_of(num_nodes, edges):
@@ -61,15 +65,24 @@ def relative_error(embedding, frames, graph):
     return float(np.mean(np.abs(learned_distances(embedding, frames)[known] - exact[known]) / exact[known]))
 
 
-def fitted(frames, graph, config=QUICK, dim=8, head="lp", norm_order=2.0, seed=0):
-    return train_embedding(frames, graph, "mlp", dim, head, norm_order, config, seed, CPU)
+def fitted(frames, graph, settings=QUICK, teaching=Teaching(), journal=Journal(), **config):
+    config = Config(encoder="mlp", embedding=settings, **({"dim": 8} | config))
+    return train_map(FrameTensors(frames, CPU), graph, config, teaching, journal)
 
 
-def untrained(frames, graph, head="lp", dim=8):
+def untaught(frames, dim=8):
     torch.manual_seed(0)
-    embedding = build_embedding(frames, "mlp", dim, head, 2.0)
+    return build_embedding(frames, Config(encoder="mlp", dim=dim))
+
+
+def untrained(frames, graph, dim=8):
+    embedding = untaught(frames, dim)
     embedding.scale.fill_(mean_length(graph, 0, CPU))
     return embedding
+
+
+def state_of(embedding):
+    return {name: tensor.numpy().tobytes() for name, tensor in embedding.state_dict().items()}
 
 
 # ---------------------------------------------------------------------------------------------------- learning
@@ -101,15 +114,16 @@ def test_the_distances_on_a_ring_are_recovered_around_it_and_not_across(norm_ord
     ],
 )
 def test_every_kind_of_target_learns_a_line_better_than_an_untrained_network(targets, loss):
-    config = dataclasses.replace(QUICK, targets=targets, loss=loss, depth=10, num_rounds=8, num_updates=120, goals_per_round=16)
+    settings = dataclasses.replace(QUICK, loss=loss, num_rounds=8, num_updates=120, goals_per_round=16)
     before = relative_error(untrained(LINE_FRAMES, LINE), LINE_FRAMES, LINE)
-    after = relative_error(fitted(LINE_FRAMES, LINE, config), LINE_FRAMES, LINE)
+    after = relative_error(fitted(LINE_FRAMES, LINE, settings, Teaching(targets, depth=10)), LINE_FRAMES, LINE)
     assert after < 0.1 * before and after < 0.03
 
 
 def test_an_asymmetric_head_learns_a_one_way_ring_where_l2_cannot():
     assert distances_from(ONE_WAY, [0])[0].tolist() == list(range(12))
-    least = sum((12 - 2 * k) / (12 - k) for k in range(1, 6)) / 11  # error of any symmetric function: k steps there, 12 - k back
+    # error of any symmetric function: k steps there, 12 - k back
+    least = sum((12 - 2 * k) / (12 - k) for k in range(1, 6)) / 11
     symmetric = relative_error(fitted(ONE_WAY_FRAMES, ONE_WAY, dim=16), ONE_WAY_FRAMES, ONE_WAY)
     assert symmetric >= least > 0.28
     for head in ("max-relu", "mrn"):
@@ -120,27 +134,26 @@ def test_an_asymmetric_head_learns_a_one_way_ring_where_l2_cannot():
         assert there.max() < 1.5 and back.mean() > 3 * there.mean()  # one step there, eleven back
 
 
-def test_a_target_scale_changes_the_units_inside_and_not_the_distances():
-    embedding = fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, target_scale=5.0), dim=2)
+def test_the_unit_of_the_network_changes_numbers_inside_and_not_the_distances():
+    embedding = fitted(LINE_FRAMES, LINE, teaching=Teaching(unit=5.0), dim=2)
     assert embedding.scale == 5 and relative_error(embedding, LINE_FRAMES, LINE) < 0.02
     exact = distances_from(LINE, np.arange(40))
-    assert float(fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, num_updates=1)).scale) == pytest.approx(exact.mean(), rel=0.4)
+    assert float(
+        fitted(LINE_FRAMES, LINE, dataclasses.replace(QUICK, num_updates=1)).scale
+    ) == pytest.approx(exact.mean(), rel=0.4)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
     for targets in ("full", "bootstrapped", "heuristic"):
-        config = dataclasses.replace(QUICK, targets=targets, num_updates=8)
-        states = [
-            {name: tensor.numpy().tobytes() for name, tensor in fitted(LINE_FRAMES, LINE, config, seed=seed).state_dict().items()}
-            for seed in (1, 1, 2)
-        ]
+        few, teaching = dataclasses.replace(QUICK, num_updates=8), Teaching(targets)
+        states = [state_of(fitted(LINE_FRAMES, LINE, few, teaching, seed=seed)) for seed in (1, 1, 2)]
         assert states[0] == states[1] != states[2]
 
 
 @pytest.mark.parametrize("targets", ["full", "bootstrapped", "heuristic"])
 def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tmp_path, monkeypatch, targets):
-    config = dataclasses.replace(QUICK, targets=targets, num_updates=12, num_rounds=3, depth=3)
-    whole = fitted(LINE_FRAMES, LINE, config)
+    few, teaching = dataclasses.replace(QUICK, num_updates=12, num_rounds=3), Teaching(targets, depth=3)
+    whole = fitted(LINE_FRAMES, LINE, few, teaching)
     draw = Teacher.draw
 
     def stopping(teacher, update):
@@ -148,42 +161,43 @@ def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tm
             raise KeyboardInterrupt
         return draw(teacher, update)
 
-    arguments = (LINE_FRAMES, LINE, "mlp", 8, "lp", 2.0, config, 0, CPU, Journal(tmp_path, checkpoint_seconds=0))
+    journal = Journal(tmp_path, checkpoint_seconds=0)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Teacher, "draw", stopping)
-        train_embedding(*arguments)
-    resumed = train_embedding(*arguments)
-    for name, tensor in whole.state_dict().items():
-        assert tensor.numpy().tobytes() == resumed.state_dict()[name].numpy().tobytes(), name
+        fitted(LINE_FRAMES, LINE, few, teaching, journal)
+    assert list(tmp_path.rglob("checkpoints/*"))
+    assert state_of(fitted(LINE_FRAMES, LINE, few, teaching, journal)) == state_of(whole)
 
 
 # ---------------------------------------------------------------------------------------------------- targets
 
 
-def teacher_of(frames, graph, **settings):
-    torch.manual_seed(0)
-    embedding = build_embedding(frames, "mlp", 8, "lp", 2.0)
-    return Teacher(embedding, graph, FrameTensors(frames, CPU), dataclasses.replace(QUICK, **settings), 0)
+def teacher_of(frames, graph, teaching=Teaching(), dim=8, **settings):
+    images = FrameTensors(frames, CPU)
+    return Teacher(untaught(frames, dim), graph, images, dataclasses.replace(QUICK, **settings), 0, teaching)
 
 
 @pytest.mark.parametrize(("frames", "graph"), [(LINE_FRAMES, LINE), (ONE_WAY_FRAMES, ONE_WAY), (TWO_FRAMES, TWO_PARTS)])
 def test_full_targets_are_the_exact_distances_towards_the_goals(frames, graph):
-    found = teacher_of(frames, graph).search(0)
+    found = teacher_of(frames, graph).rounds.search(0)
     exact = distances_from(graph, np.arange(len(frames)))
-    assert np.array_equal(found.targets, exact[:, found.goals].T) and len(set(found.goals.tolist())) == min(32, len(frames))
+    assert np.array_equal(
+        found.targets, exact[:, found.goals].T
+    ) and len(set(found.goals.tolist())) == min(32, len(frames))
 
 
 @pytest.mark.parametrize(("frames", "graph"), [(LINE_FRAMES, LINE), (ONE_WAY_FRAMES, ONE_WAY), (TWO_FRAMES, TWO_PARTS)])
 def test_bootstrapped_targets_deeper_than_the_longest_path_are_the_full_ones(frames, graph):
-    full, deep = (teacher_of(frames, graph, targets=targets, depth=100).search(3) for targets in ("full", "bootstrapped"))
+    full, deep = (teacher_of(frames, graph, Teaching(targets, depth=100)).rounds.search(3)
+                  for targets in ("full", "bootstrapped"))
     assert np.array_equal(full.goals, deep.goals) and np.array_equal(full.targets, deep.targets)
 
 
 def test_bootstrapped_targets_are_the_first_hops_and_then_the_embedding_of_the_rounds_beginning():
-    teacher = teacher_of(LINE_FRAMES, LINE, targets="bootstrapped", depth=3)
+    teacher = teacher_of(LINE_FRAMES, LINE, Teaching("bootstrapped", depth=3))
     teacher.embedding.scale.fill_(7.0)
     reference = learned_distances(teacher.embedding, LINE_FRAMES)
-    found = teacher.search(0)
+    found = teacher.rounds.search(0)
     for row, goal in enumerate(found.goals.tolist()):
         for node in range(40):
             ahead = int(np.clip(goal, node - 3, node + 3))
@@ -192,8 +206,8 @@ def test_bootstrapped_targets_are_the_first_hops_and_then_the_embedding_of_the_r
 
 
 def test_targets_led_by_the_embedding_itself_are_lengths_of_real_paths():
-    teacher = teacher_of(LINE_FRAMES, LINE, targets="heuristic")
-    found = teacher.search(0)
+    teacher = teacher_of(LINE_FRAMES, LINE, Teaching("heuristic"))
+    found = teacher.rounds.search(0)
     exact = distances_from(LINE, found.goals)
     known = np.isfinite(found.targets.numpy())
     assert (found.targets[known] == exact[known]).all()  # on a line there is one path only
@@ -201,32 +215,32 @@ def test_targets_led_by_the_embedding_itself_are_lengths_of_real_paths():
 
 
 def test_a_new_round_has_new_goals_and_the_same_round_the_same():
-    teacher = teacher_of(LINE_FRAMES, LINE, goals_per_round=8)
-    assert np.array_equal(teacher.search(0).goals, teacher.search(0).goals)
-    assert not np.array_equal(teacher.search(0).goals, teacher.search(1).goals)
+    rounds = teacher_of(LINE_FRAMES, LINE, goals_per_round=8).rounds
+    assert np.array_equal(rounds.search(0).goals, rounds.search(0).goals)
+    assert not np.array_equal(rounds.search(0).goals, rounds.search(1).goals)
 
 
 # ---------------------------------------------------------------------------------------------------- what counts
 
 
 def test_rounds_searched_beside_training_equal_those_that_training_waits_for(monkeypatch):
-    alone = teacher_of(RING_FRAMES, RING, num_rounds=3)
-    expected = [alone.round_at(number) for number in range(3)]
-    assert not alone.begun  # a small graph is not worth child processes
-    monkeypatch.setattr("plan2vec.embedding.train.choose_workers", lambda graph, num_sources: 2)
+    alone = teacher_of(RING_FRAMES, RING, num_rounds=3).rounds
+    expected = [alone.at(number) for number in range(3)]
+    assert not alone.searched_beside  # a small graph is not worth child processes
+    monkeypatch.setattr("plan2vec.embedding.targets.choose_workers", lambda graph, num_sources: 2)
     monkeypatch.setattr("plan2vec.search.gpu_search.choose_workers", lambda graph, num_sources: 2)
-    beside = teacher_of(RING_FRAMES, RING, num_rounds=3)
+    beside = teacher_of(RING_FRAMES, RING, num_rounds=3).rounds
     for number, wanted in enumerate(expected):
-        found = beside.round_at(number)
+        found = beside.at(number)
         assert np.array_equal(found.goals, wanted.goals) and np.array_equal(found.targets, wanted.targets)
-        assert list(beside.begun) == ([number + 1] if number < 2 else [])
+        assert list(beside.searched_beside) == ([number + 1] if number < 2 else [])
 
 
 def test_only_pairs_inside_a_part_are_learned_from():
     num_parts, part = connected_parts(TWO_PARTS)
     assert num_parts == 2
     for targets in ("full", "bootstrapped", "heuristic"):
-        found = teacher_of(TWO_FRAMES, TWO_PARTS, targets=targets).search(0)
+        found = teacher_of(TWO_FRAMES, TWO_PARTS, Teaching(targets)).rounds.search(0)
         known = np.isfinite(found.targets.numpy())
         assert not known[part[found.goals][:, None] != part[None, :]].any() and known.any()
     assert relative_error(fitted(TWO_FRAMES, TWO_PARTS), TWO_FRAMES, TWO_PARTS) < 0.1
@@ -247,8 +261,8 @@ class Watched(FrameTensors):
 def test_frames_outside_the_graph_are_never_goals_nor_learned_from():
     graph = graph_of(40, both_ways({(i, i + 1): 1.0 for i in range(19)}))  # frames 20 and up are held out
     for targets in ("full", "bootstrapped", "heuristic"):
-        teacher = teacher_of(LINE_FRAMES, graph, targets=targets)
-        found = teacher.search(0)
+        teacher = teacher_of(LINE_FRAMES, graph, Teaching(targets))
+        found = teacher.rounds.search(0)
         assert (found.goals < 20).all() and not found.targets[:, 20:].isfinite().any()
         teacher.images = Watched(LINE_FRAMES, CPU)
         teacher.step(0)
@@ -256,40 +270,46 @@ def test_frames_outside_the_graph_are_never_goals_nor_learned_from():
 
 
 def test_vectors_are_the_scale_times_the_network():
-    embedding = Embedding(build_embedding(LINE_FRAMES, "mlp", 3, "lp", 2.0).encoder, make_head("lp", 2.0, 3))
+    embedding = Embedding(untaught(LINE_FRAMES, 3).encoder, make_head("lp", 2.0, 3))
     images = FrameTensors(LINE_FRAMES, CPU)(np.arange(5))
     once = embedding(images)
     embedding.scale.fill_(4.0)
     assert torch.allclose(embedding(images), 4 * once)
 
 
-# ---------------------------------------------------------------------------------------------------- heads, tasks, folds
+# ---------------------------------------------------------------------------------------------------- heads, tasks,
+# folds
 
 
 def test_the_squared_head_fits_two_loops_where_l2_of_as_many_dimensions_does_not():
     edges = {(i, (i + 1) % 16): 1.0 for i in range(16)} | {(i, i + 1): 1.0 for i in range(15, 23)} | {(4, 23): 1.0}
     graph, frames = graph_of(24, both_ways(edges)), np.eye(24, dtype=np.float32)
-    lp, squared = (relative_error(fitted(frames, graph, QUICK, dim=8, head=head), frames, graph) for head in ("lp", "squared"))
+    lp, squared = (
+        relative_error(fitted(frames, graph, QUICK, dim=8, head=head), frames, graph) for head in ("lp", "squared")
+    )
     assert squared < 0.5 * lp
 
 
 def test_guided_all_the_way_at_first_a_map_begins_where_classical_scaling_puts_it():
-    config = dataclasses.replace(QUICK, guide=1.0, goals_per_round=40)
-    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 2, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0)
+    teacher = teacher_of(RING_FRAMES, RING, Teaching(guided=1.0), dim=2, goals_per_round=40)
     guide = teacher.guide.numpy()
     assert np.linalg.norm(guide, axis=1) == pytest.approx(np.linalg.norm(guide[0]), rel=1e-4)  # a ring is a circle
     assert np.linalg.norm(guide[20] - guide[0]) == pytest.approx(2 * np.linalg.norm(guide[0]), rel=1e-4)
     vectors = torch.from_numpy(guide[:5]).requires_grad_()
-    assert teacher.guide_loss(vectors, np.arange(5)).item() == 0 and teacher.guide_loss(vectors + 3, np.arange(5)).item() > 0
+    assert teacher.guide_loss(vectors, np.arange(5)).item() == 0 and teacher.guide_loss(
+        vectors + 3, np.arange(5)
+    ).item() > 0
 
 
 def test_a_guided_map_ends_about_where_classical_scaling_puts_it_and_another_one_anywhere():
     lengths = distances_from(RING, np.arange(40))
-    for guide, is_there in ((0.5, True), (0.0, False)):
-        config = dataclasses.replace(QUICK, guide=guide, loss="sammon", goals_per_round=40)  # the landmarks are all nodes
-        order = Teacher(untrained(RING_FRAMES, RING, dim=2), RING, FrameTensors(RING_FRAMES, CPU), config, 0).round_at(0).goals
+    settings = dataclasses.replace(QUICK, loss="sammon", goals_per_round=40)  # the landmarks are all nodes
+    for guided, is_there in ((0.5, True), (0.0, False)):
+        order = teacher_of(RING_FRAMES, RING, dim=2, goals_per_round=40).rounds.at(0).goals
         wanted = landmark_vectors(lengths[order], order, 2)
-        vectors = learned_vectors(fitted(RING_FRAMES, RING, config, dim=2), RING_FRAMES).numpy()
+        vectors = learned_vectors(
+            fitted(RING_FRAMES, RING, settings, Teaching(guided=guided), dim=2), RING_FRAMES
+        ).numpy()
         apart = np.linalg.norm(vectors - wanted, axis=1).mean() / np.linalg.norm(wanted, axis=1).mean()
         assert (apart < 0.3) == is_there, apart
 
@@ -297,17 +317,14 @@ def test_a_guided_map_ends_about_where_classical_scaling_puts_it_and_another_one
 def test_tasks_that_are_not_allowed_are_not_learned_from():
     allowed = np.ones((40, 40), bool)
     allowed[0, 5] = allowed[5, 0] = False
-    config = dataclasses.replace(QUICK, goals_per_round=40)
-    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 4, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0, allowed)
-    current = teacher.round_at(0)
+    current = teacher_of(RING_FRAMES, RING, Teaching(allowed=allowed), dim=4, goals_per_round=40).rounds.at(0)
     targets = current.targets.numpy()[np.argsort(current.goals)]
     assert np.isinf(targets[0, 5]) and np.isinf(targets[5, 0]) and targets[0, 4] == 4
     assert np.isfinite(targets).sum() == 40 * 40 - 2
 
 
 def test_with_a_slope_the_last_half_of_the_nodes_are_neighbors_of_the_first_half():
-    config = dataclasses.replace(QUICK, slope=1.0, nodes_per_update=21)
-    teacher = Teacher(build_embedding(RING_FRAMES, "mlp", 4, "lp", 2.0), RING, FrameTensors(RING_FRAMES, CPU), config, 0)
+    teacher = teacher_of(RING_FRAMES, RING, dim=4, slope=1.0, nodes_per_update=21)
     for update in range(5):
         rows, seen = teacher.draw(update)
         first, last = seen[:10], seen[11:21]
@@ -324,8 +341,8 @@ def test_a_node_that_leads_nowhere_is_its_own_neighbor():
 def test_a_slope_makes_the_change_of_the_distance_over_an_edge_more_exact():
     errors = []
     for slope in (0.0, 3.0):
-        config = dataclasses.replace(QUICK, slope=slope, loss="huber", num_updates=300, goals_per_round=40)
-        embedding = train_embedding(RING_FRAMES, RING, "mlp", 8, "squared", 2.0, config, 0, CPU)
+        settings = dataclasses.replace(QUICK, slope=slope, loss="huber", num_updates=300, goals_per_round=40)
+        embedding = fitted(RING_FRAMES, RING, settings, head="squared")
         with torch.no_grad():
             vectors = embedding(torch.from_numpy(RING_FRAMES))
             wrong = embedding.head.pairwise(vectors, vectors).numpy() - distances_from(RING, np.arange(40))

@@ -42,7 +42,9 @@ def layers(network):
 
 
 def test_waves_tell_apart_what_an_mlp_takes_for_equal():
-    """Two places 0.1 standard deviations apart, as on two sides of a wall: the gap between their vectors, of the usual one."""
+    """Two places 0.1 standard deviations apart, as on two sides of a wall: the gap between their vectors, of the usual
+    one.
+    """
     vectors = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
     beside = vectors + np.float32(0.1)
     torch.manual_seed(0)
@@ -62,12 +64,17 @@ def test_waves_are_for_vectors_only():
 # ---------------------------------------------------------------------------------------------------- memory
 
 
-@pytest.mark.parametrize("given", [frames(50, (8, 8, 3)), np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)])
+@pytest.mark.parametrize(
+    "given",
+    [frames(50, (8, 8, 3)), np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)],
+)
 def test_frames_of_a_memory_map_reach_the_device_whole_and_a_part_at_a_time(monkeypatch, tmp_path, given):
     monkeypatch.setattr(plan2vec.data, "CHUNK_BYTES", 7 * given[:1].nbytes)
     np.save(tmp_path / "frames.npy", given)
     parts = []
-    monkeypatch.setattr(plan2vec.learning.encoders.np, "array", lambda part, array=np.array: parts.append(len(part)) or array(part))
+    monkeypatch.setattr(
+        plan2vec.learning.encoders.np, "array", lambda part, array=np.array: parts.append(len(part)) or array(part)
+    )
     copied = copy_to(CPU, np.load(tmp_path / "frames.npy", mmap_mode="r"))
     assert np.array_equal(copied.numpy(), given) and copied.numpy().dtype == given.dtype
     assert parts[1:] == [7] * 7 + [1]
@@ -83,7 +90,10 @@ class Elsewhere(torch.Tensor):
         return self.as_subclass(torch.Tensor)
 
 
-@pytest.mark.parametrize("numbers", [np.array([4, 0, 4]), torch.tensor([4, 0, 4]), torch.tensor([4, 0, 4]).as_subclass(Elsewhere)])
+@pytest.mark.parametrize(
+    "numbers",
+    [np.array([4, 0, 4]), torch.tensor([4, 0, 4]), torch.tensor([4, 0, 4]).as_subclass(Elsewhere)],
+)
 def test_frames_too_many_for_a_gpu_are_found_by_numbers_that_lie_there(numbers):
     given = frames(5, (8, 8, 3))
     images = FrameTensors(given, CPU)
@@ -117,14 +127,20 @@ def test_the_default_encoder_takes_small_and_long_images(shape):
     assert encode(make_encoder("small", given, 4), FrameTensors(given, CPU)).shape == (2, 4)
 
 
-@pytest.mark.parametrize(("name", "shape"), [("small", (1, 1, 1)), ("small", (1, 200, 1)), ("maze-global", (62, 64, 1))])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("small", (1, 1, 1)), ("small", (1, 200, 1)), ("maze-global", (62, 64, 1))],
+)
 def test_frames_too_small_for_a_network_are_refused_with_a_remedy(name, shape):
-    with pytest.raises(ValueError, match=f"network '{name}' is too deep for frames of {shape[0]} x {shape[1]}; .*--encoder mlp"):
+    with pytest.raises(
+        ValueError, match=f"network '{name}' is too deep for frames of {shape[0]} x {shape[1]}; .*--encoder mlp"
+    ):
         make_network(name, shape, 8)
     assert make_network("mlp", shape, 8)(torch.zeros(2, shape[2], *shape[:2])).shape == (2, 8)  # the remedy works
 
 
-# ---------------------------------------------------------------------------------------------------- the paper's networks
+# ---------------------------------------------------------------------------------------------------- the paper's
+# networks
 
 
 def test_the_mazes_local_metric_has_the_layers_of_the_papers_listing():
@@ -132,7 +148,7 @@ def test_the_mazes_local_metric_has_the_layers_of_the_papers_listing():
     assert layers(network) == [
         ("conv", 2, 32, 4, 2), ("norm", 32), ("conv", 32, 64, 4, 2), ("norm", 64), ("conv", 64, 64, 4, 2), ("norm", 64),
         ("conv", 64, 32, 4, 2), ("norm", 32), ("linear", 128, 128), ("linear", 128, 100), ("linear", 100, 1),
-    ]  # fmt: skip
+    ]
     assert network(torch.zeros(3, 2, 64, 64)).shape == (3, 1) and isinstance(network[-1], nn.Linear)
 
 
@@ -147,14 +163,17 @@ def test_the_local_metric_of_rope_and_streets_has_the_layers_of_the_papers_listi
 def test_the_mazes_global_metric_has_the_layers_of_the_papers_listing():
     network = make_network("maze-global", (64, 64, 1), 2)
     assert layers(network) == [
-        ("conv", 1, 128, 7, 1), ("norm", 128), ("conv", 128, 256, 7, 1), ("norm", 256), ("conv", 256, 256, 7, 2), ("norm", 256),
-        ("conv", 256, 256, 7, 2), ("norm", 256), ("conv", 256, 256, 7, 2), ("norm", 256), ("conv", 256, 256, 2, 1), ("linear", 256, 2),
-    ]  # fmt: skip
+        ("conv", 1, 128, 7, 1), ("norm", 128), ("conv", 128, 256, 7, 1), ("norm", 256), ("conv", 256, 256, 7, 2),
+        ("norm", 256), ("conv", 256, 256, 7, 2), ("norm", 256), ("conv", 256, 256, 7, 2), ("norm", 256),
+        ("conv", 256, 256, 2, 1), ("linear", 256, 2)
+    ]
 
 
 def test_only_the_widest_network_stays_out_of_bfloat16():
     frames = np.zeros((2, 64, 64, 1), np.uint8)
-    assert [name for name in ("small", "medium", "maze-global", "resnet18") if not make_encoder(name, frames, 2).narrow] == ["maze-global"]
+    assert [
+        name for name in ("small", "medium", "maze-global", "resnet18") if not make_encoder(name, frames, 2).narrow
+    ] == ["maze-global"]
 
 
 def test_resnet18_has_the_sizes_of_he_et_al():
@@ -163,14 +182,17 @@ def test_resnet18_has_the_sizes_of_he_et_al():
     assert found[0] == ("conv", 1, 64, 7, 2) and found[-1] == ("linear", 512, 1000)
     assert sum(kind == "conv" and kernel == 3 for kind, *_, kernel, _ in (e for e in found if len(e) == 5)) == 16
     num_parameters = sum(parameter.numel() for parameter in network.parameters())
-    assert num_parameters == 11_689_512 - 2 * 64 * 49  # torchvision's count for RGB, less two channels of the first layer
+    # torchvision's count for RGB, less two channels of the first layer
+    assert num_parameters == 11_689_512 - 2 * 64 * 49
     assert all(layer.bias is None for layer in network.modules() if isinstance(layer, nn.Conv2d))
 
 
 def test_a_stacked_network_refuses_what_it_cannot_take():
     with pytest.raises(ValueError, match="needs the network maze-local or deep-local, but got 'small'"):
         make_stacked("small", (64, 64, 1))
-    with pytest.raises(ValueError, match=re.escape("needs images, but frames have shape (4,); use the siamese architecture")):
+    with pytest.raises(
+        ValueError, match=re.escape("needs images, but frames have shape (4,); use the siamese architecture")
+    ):
         make_stacked("maze-local", (4,))
     with pytest.raises(ValueError, match="'maze-local' is too deep for frames of 40 x 40"):
         make_stacked("maze-local", (40, 40, 1))
@@ -195,9 +217,15 @@ def test_a_users_factory_is_called_with_frame_shape_and_dim():
     assert layers(network) == [("linear", 30, 4)]
 
 
-@pytest.mark.parametrize("name", ["no_such_module_anywhere:make", f"{__name__}:no_such_factory", ":make"])
+@pytest.mark.parametrize("name", ["no_such_module_anywhere:make", f"{__name__}:no_such_factory"])
 def test_a_factory_that_cannot_be_imported_is_refused(name):
     with pytest.raises(ValueError, match=f"encoder {name!r} cannot be imported .*expected module:factory"):
+        make_network(name, (8, 8, 1), 4)
+
+
+@pytest.mark.parametrize("name", [":make", "networks:", "/tmp/networks:make", "networks.py:make()"])
+def test_what_is_no_module_and_factory_is_refused(name):
+    with pytest.raises(ValueError, match=re.escape(f"encoder {name!r} must be module:factory, two names of Python's")):
         make_network(name, (8, 8, 1), 4)
 
 
@@ -260,7 +288,9 @@ def make(frame_shape, dim):
 
 
 def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_is_gone(tmp_path, monkeypatch):
-    """Layers may share weights. The installed program does not look in the working directory by itself, so neither does this test."""
+    """Layers may share weights. The installed program does not look in the working directory by itself, so neither does
+    this test.
+    """
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
     monkeypatch.chdir(tmp_path)
     source = tmp_path / "mine_for_a_test.py"
@@ -268,24 +298,31 @@ def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_
     config = Config(
         encoder="mine_for_a_test:make", local_metric=LocalMetricConfig(num_updates=5, batch_size=16),
         embedding=EmbeddingConfig(num_updates=5, goals_per_update=8, nodes_per_update=16, goals_per_round=8),
-    )  # fmt: skip
+    )
     model = plan2vec.fit(simulate("open", 12, seed=0), config, "run", device="cpu")
-    loaded = plan2vec.load("run", device="cpu")
+    with pytest.raises(ValueError, match="add --encoder mine_for_a_test:make to the command"):  # a run is data, no code
+        plan2vec.load("run", device="cpu")
+    loaded = plan2vec.load("run", device="cpu", encoder="mine_for_a_test:make")
     assert np.array_equal(loaded.embed(model.sequences.frames[:5]), model.embed(model.sequences.frames[:5]))
-    for new_source, words in ((MINE.replace("16", "24"), "--encoder's code changed"), (None, "No module named 'mine_for_a_test'")):
+    for new_source, words in (
+        (MINE.replace("16", "24"), "--encoder's code changed"), (None, "No module named 'mine_for_a_test'")
+    ):
         source.write_text(new_source) if new_source else source.unlink()
         del sys.modules["mine_for_a_test"]
         importlib.invalidate_caches()
         with pytest.raises(ValueError, match=words):
-            plan2vec.load("run", device="cpu")
+            plan2vec.load("run", device="cpu", encoder="mine_for_a_test:make")
 
 
 def test_an_unknown_network_is_refused():
-    with pytest.raises(ValueError, match="one of small, medium, maze-global, resnet18, mlp, fourier or module:factory, but is 'large'"):
+    with pytest.raises(
+        ValueError, match="one of small, medium, maze-global, resnet18, mlp, fourier or module:factory, but is 'large'"
+    ):
         make_network("large", (64, 64, 1), 8)
 
 
-# ---------------------------------------------------------------------------------------------------- frames become tensors
+# ---------------------------------------------------------------------------------------------------- frames become
+# tensors
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -297,7 +334,9 @@ def test_images_are_the_frames_over_255_channels_first(channels):
         for channel in range(channels):
             for y in range(4):
                 for x in range(5):
-                    assert images[row, channel, y, x].item() == pytest.approx(given[number, y, x, channel] / 255, abs=1e-7)
+                    assert images[row, channel, y, x].item() == pytest.approx(
+                        given[number, y, x, channel] / 255, abs=1e-7
+                    )
 
 
 def test_vectors_stay_as_they_are_and_memory_maps_are_read(tmp_path):
@@ -366,8 +405,12 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(plan2vec.learning.encoders.torch.backends.mps, "is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == CPU
     for name in ("cuda", "mps"):
-        with pytest.raises(ValueError, match=f"device {name} was asked for but this machine has none; use --device auto"):
+        with pytest.raises(
+            ValueError, match=f"device {name} was asked for but this machine has none; use --device auto"
+        ):
             choose_device(name)
     for name in ("cuda:1", "gpu"):
-        with pytest.raises(ValueError, match=f"device must be one of auto, cpu, cuda, mps, but is '{name}'; .* CUDA_VISIBLE_DEVICES"):
+        with pytest.raises(
+            ValueError, match=f"device must be one of auto, cpu, cuda, mps, but is '{name}'; .* CUDA_VISIBLE_DEVICES"
+        ):
             choose_device(name)

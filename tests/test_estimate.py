@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, settle
 from plan2vec.domains.maze import simulate
 from plan2vec.runs.time_estimate import Estimate, estimate_fit, search_seconds
 
@@ -19,7 +19,9 @@ def test_searches_take_a_core_time_and_a_gpu_none_worth_counting():
 
 def test_many_more_updates_are_said_to_take_longer_and_more_goals_more_memory():
     recordings = simulate("open", num_rollouts=10)
-    config = Config(local_metric=LocalMetricConfig(num_updates=8, batch_size=8), embedding=EmbeddingConfig(num_updates=1, num_rounds=1))
+    config = Config(local_metric=LocalMetricConfig(num_updates=8, batch_size=8),
+                    embedding=EmbeddingConfig(num_updates=1, num_rounds=1))
+    config = settle(config, recordings)
     few = estimate_fit(recordings, config, CPU)
     more = replace(config.embedding, num_updates=10_000, goals_per_round=512)
     many = estimate_fit(recordings, replace(config, embedding=more), CPU)

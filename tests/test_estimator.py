@@ -10,7 +10,8 @@ from plan2vec.domains.maze import simulate
 from plan2vec.estimator import Plan2Vec
 
 QUICK = Config(
-    local_metric=LocalMetricConfig(num_updates=30, batch_size=32), embedding=EmbeddingConfig(num_updates=20, goals_per_update=16)
+    local_metric=LocalMetricConfig(num_updates=30, batch_size=32),
+    embedding=EmbeddingConfig(num_updates=20, goals_per_update=16)
 )
 
 

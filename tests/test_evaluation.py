@@ -1,7 +1,10 @@
-"""The scorecard of worlds whose numbers are known; positions reach nothing before it; the same seed gives the same bytes."""
+"""The scorecard of worlds whose numbers are known; positions reach nothing before it; the same seed gives the same
+bytes.
+"""
 
 import dataclasses
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,8 +12,9 @@ from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from plan2vec import Config, SuccessRule, evaluate, fit, make_sequences
+from plan2vec.config import EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import split_sequences
-from plan2vec.config import EmbeddingConfig
+from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.evaluation import (
     Truth,
     allowed_hops,
@@ -26,7 +30,6 @@ from plan2vec.evaluation import (
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.random_streams import rng_at
-from plan2vec.config import LocalMetricConfig
 from plan2vec.search.shortest_paths import best_first, distances_from, hop_counts
 
 WIDTH, HEIGHT = 12, 10
@@ -67,12 +70,15 @@ def test_an_oracle_gets_full_marks():
     card = scorecard(graph, ROWS, oracle(graph), 0, TRUTH, SuccessRule(episodes=500))
     assert card["num_frames"] == 120 and card["num_edges"] == 10 * 11 + 9 * 12
     assert card["num_components"] == 1 and card["largest_component_share"] == 1
-    assert card["embedding_error"] == 0 and card["spearman_graph"] == pytest.approx(1) and card["spearman_true"] == pytest.approx(1)
+    assert card[
+        "embedding_error"
+    ] == 0 and card["spearman_graph"] == pytest.approx(1) and card["spearman_true"] == pytest.approx(1)
     assert card["success_graph"] == 1 and card["path_ratio"] == 1 and card["success"] == 1
     assert card["expanded_per_step"]["greedy"] == card["expanded_per_step"]["astar"] == 1
     assert card["touched_per_step"]["greedy"] < 4 < card["touched_per_step"]["dijkstra"]
     assert card["loop_closures"] == len(UP) == 108 and card["false_edge_share"] == 0
-    assert card["success_radius"] == 3 and card["false_beyond"] == 3  # three median, and three of the longest, recorded steps
+    # three median, and three of the longest, recorded steps
+    assert card["success_radius"] == 3 and card["false_beyond"] == 3
 
 
 def test_a_random_distance_scores_low():
@@ -84,8 +90,12 @@ def test_a_random_distance_scores_low():
 
 def test_an_error_of_the_map_is_measured_relative_to_the_path():
     graph = world()
-    card = scorecard(graph, ROWS, lambda first, second: 1.25 * oracle(graph)(first, second), 0, rule=SuccessRule(episodes=50))
-    assert card["embedding_error"] == pytest.approx(0.25) and card["spearman_graph"] == pytest.approx(1) and card["success_graph"] == 1
+    card = scorecard(
+        graph, ROWS, lambda first, second: 1.25 * oracle(graph)(first, second), 0, rule=SuccessRule(episodes=50)
+    )
+    assert card[
+        "embedding_error"
+    ] == pytest.approx(0.25) and card["spearman_graph"] == pytest.approx(1) and card["success_graph"] == 1
 
 
 def test_without_truth_there_are_no_numbers_about_truth():
@@ -97,7 +107,9 @@ def test_without_truth_there_are_no_numbers_about_truth():
 def test_two_parts_are_counted_and_tasks_between_them_are_no_failures_on_the_graph():
     keep = [pair for pair in UP if pair[0] // WIDTH != 3]  # rows 0-3 and 4-9 never meet
     first, second = np.array(keep).T
-    graph = build_graph(ROWS, NearPairs(first, second, np.ones(len(first), np.float32)), None, False, np.ones(120, bool))
+    graph = build_graph(
+        ROWS, NearPairs(first, second, np.ones(len(first), np.float32)), None, False, np.ones(120, bool)
+    )
     card = scorecard(graph, ROWS, oracle(graph), 0, TRUTH, SuccessRule(episodes=1000, radius=0.5))
     assert card["num_components"] == 2 and card["largest_component_share"] == 0.6
     assert card["success_graph"] == 1 and card["embedding_error"] == 0
@@ -108,12 +120,15 @@ def test_success_is_arrival_within_the_radius_of_the_goal_within_the_hops():
     graph = world()
     for rule, low, high in (
         (SuccessRule(radius=0.5, max_hops=50, episodes=1000), 1, 1),
-        (SuccessRule(radius=0.5, max_hops=0, episodes=4000), 1 / 120 - 0.006, 1 / 120 + 0.006),  # start and goal are equal by chance
+        # start and goal are equal by chance
+        (SuccessRule(radius=0.5, max_hops=0, episodes=4000), 1 / 120 - 0.006, 1 / 120 + 0.006),
         (SuccessRule(radius=0.5, max_hops=50, epsilon=1.0, episodes=500), 0.1, 0.9),
     ):
         assert low <= scorecard(graph, ROWS, oracle(graph), 0, TRUTH, rule)["success"] <= high
     exact = np.mean([manhattan(a, b) <= 4 for a in PLACES for b in PLACES])
-    found = scorecard(graph, ROWS, oracle(graph), 0, TRUTH, SuccessRule(radius=0.5, max_hops=4, episodes=4000))["success"]
+    found = scorecard(
+        graph, ROWS, oracle(graph), 0, TRUTH, SuccessRule(radius=0.5, max_hops=4, episodes=4000)
+    )["success"]
     assert abs(found - exact) < 0.03
 
 
@@ -136,7 +151,9 @@ def test_false_closures_are_counted_exactly_and_once(monkeypatch, edges_at_once)
     for directed in (False, True):
         if directed:
             first, second = np.array(sorted([*UP, *false])).T
-            graph = build_graph(ROWS, NearPairs(first, second, np.ones(len(first), np.float32)), None, True, np.ones(120, bool))
+            graph = build_graph(
+                ROWS, NearPairs(first, second, np.ones(len(first), np.float32)), None, True, np.ones(120, bool)
+            )
         card = scorecard(graph, ROWS, oracle(graph), 0, TRUTH, SuccessRule(episodes=20))
         assert card["loop_closures"] == 111 and card["false_edge_share"] == 3 / 111
 
@@ -144,8 +161,9 @@ def test_false_closures_are_counted_exactly_and_once(monkeypatch, edges_at_once)
 def test_false_beyond_moves_the_line_between_true_and_false():
     graph = world([(0, 2), (0, 5)])
     shares = [
-        scorecard(graph, ROWS, oracle(graph), 0, TRUTH, SuccessRule(episodes=20), false_beyond=limit)["false_edge_share"]
-        for limit in (0.5, 1.0, 2.0, 5.0)
+        scorecard(
+            graph, ROWS, oracle(graph), 0, TRUTH, SuccessRule(episodes=20), false_beyond=limit
+        )["false_edge_share"] for limit in (0.5, 1.0, 2.0, 5.0)
     ]
     assert shares == [1, 2 / 110, 1 / 110, 0]
 
@@ -164,7 +182,8 @@ def test_recorded_steps_that_did_not_move_are_no_steps():
     assert true_steps(np.array([0, 0]), Truth(np.zeros((2, 1)), straight_line)).tolist() == [1]
 
 
-# ---------------------------------------------------------------------------------------------------- parts of the scorecard
+# ---------------------------------------------------------------------------------------------------- parts of the
+# scorecard
 
 
 def random_graph(seed):
@@ -246,8 +265,10 @@ def products(folder):
 
 
 @pytest.mark.parametrize("targets", ["full", "heuristic"])
-def test_positions_and_domain_change_no_product(tmp_path, targets):
-    config = dataclasses.replace(TINY, holdout=0.2, embedding=dataclasses.replace(TINY.embedding, targets=targets))
+def test_positions_and_domain_change_no_product(tmp_path, monkeypatch, targets):
+    taught = partial(train_map, teaching=Teaching(targets))
+    monkeypatch.setattr("plan2vec.pipeline.train_map", taught)
+    config = dataclasses.replace(TINY, holdout=0.2)
     for position in ("true", "noise", "none"):
         fit(recordings(position), config, tmp_path / position, device="cpu")
     assert products(tmp_path / "true") == products(tmp_path / "noise") == products(tmp_path / "none")

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import shutil
 import sys
 import time
 from dataclasses import asdict, replace
@@ -34,12 +35,13 @@ from plan2vec.explorer.images import LARGEST_FILE, decode_upload
 from plan2vec.explorer.session import Session, exact_plan
 from plan2vec.pictures.scene import map_scene
 from plan2vec.planner import hop_lengths
+from plan2vec.runs import manifest
 
 
 @pytest.fixture(scope="module")
-def folder(room: Model) -> Path:
-    assert room.folder is not None
-    return room.folder
+def folder(room: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of its own: closures are struck in it."""
+    return Path(shutil.copytree(room.folder, tmp_path_factory.mktemp("explored") / "run"))
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_a_frame_comes_as_a_picture_of_its_pixels(session):
 @pytest.mark.parametrize(
     "path",
     ["200", "9" * 40, "-1", "1e3", "0x10", "7.5", "abc", "", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "7%00"],
-)  # fmt: skip
+)
 def test_what_is_no_frame_number_is_not_found(session, path):
     client = server.make_app(session).server.test_client()
     assert client.get("/frame/199.png").status_code == 200
@@ -95,7 +97,9 @@ def test_other_names_of_the_server_are_refused_unless_a_host_was_given(session):
     client = server.make_app(session).server.test_client()
     assert client.get("/", headers={"Host": "evil.example:80"}).status_code == 403
     assert client.get("/", headers={"Host": "127.0.0.1:8050"}).status_code == 200
-    assert server.make_app(session, any_host=True).server.test_client().get("/", headers={"Host": "box.local"}).status_code == 200
+    assert server.make_app(session, any_host=True).server.test_client().get(
+        "/", headers={"Host": "box.local"}
+    ).status_code == 200
 
 
 def test_the_page_may_load_nothing_from_outside(session):
@@ -106,7 +110,9 @@ def test_the_page_may_load_nothing_from_outside(session):
 
 def test_a_request_that_is_too_large_is_refused(session):
     client = server.make_app(session).server.test_client()
-    answer = client.post("/_dash-update-component", data=b"x" * (server.LARGEST_REQUEST + 1), content_type="application/json")
+    answer = client.post(
+        "/_dash-update-component", data=b"x" * (server.LARGEST_REQUEST + 1), content_type="application/json"
+    )
     assert answer.status_code == 413
 
 
@@ -228,7 +234,8 @@ def test_neighbours_are_the_recorded_steps_then_the_nearest_closures_with_their_
     assert near[0].to_goal == pytest.approx(float(session.model.distance_between(near[0].number, 100)[0]))
 
 
-# ---------------------------------------------------------------------------------------------------- points and colours
+# ---------------------------------------------------------------------------------------------------- points and
+# colours
 
 
 def test_the_map_is_shown_itself_where_it_fits_and_says_when_not(session):
@@ -245,7 +252,9 @@ def test_every_colour_gives_a_number_to_every_frame(session, islands, color):
             assert marker["color"].startswith("#")
         else:
             values = decoded(marker["color"])
-            assert values.shape == (known.num_frames,) and marker["cmin"] <= values.min() and values.max() <= marker["cmax"]
+            assert values.shape == (
+                known.num_frames,
+            ) and marker["cmin"] <= values.min() and values.max() <= marker["cmax"]
 
 
 def test_the_value_map_is_the_learned_distance_to_the_goal(session):
@@ -288,7 +297,8 @@ def test_a_kept_closure_is_not_shown_again(session):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "pair"), [("strike", "0-1"), ("strike", "0-99999"), ("strike", "x"), ("explode", "0-50"), ("undo", "0-50")]
+    ("verdict", "pair"),
+    [("strike", "0-1"), ("strike", "0-99999"), ("strike", "x"), ("explode", "0-50"), ("undo", "0-50")],
 )
 def test_nonsense_verdicts_get_a_message_and_change_nothing(session, verdict, pair):
     edges = session.model.graph.nnz
@@ -331,7 +341,8 @@ def test_without_the_extra_one_line_names_it(folder, monkeypatch, capsys):
     assert "plan2vec[explore]" in capsys.readouterr().err
 
 
-# ---------------------------------------------------------------------------------------------------- while fit is under way
+# ---------------------------------------------------------------------------------------------------- while fit is
+# under way
 
 
 def copy_products(source: Path, target: Path, names: tuple[str, ...]) -> None:
@@ -352,10 +363,15 @@ def test_the_page_of_a_run_under_way_says_how_far_it_is_and_becomes_the_map(fold
     assert "fit is under way: graph<" in text and "local metric: done" in text and "directed edges" not in text
     copy_products(folder, tmp_path, ("graph.npz",))
     assert "embedding, update 0 of 5" in client.get("/").text
-    assert f"{load(folder, 'cpu').graph.nnz:,} directed edges" in client.get("/").text and 'http-equiv="refresh"' in client.get("/").text
+    assert (
+        f"{load(folder, 'cpu').graph.nnz:,} directed edges" in client.get("/").text
+        and 'http-equiv="refresh"' in client.get("/").text
+    )
     copy_products(folder, tmp_path, ("embedding.safetensors",))
     assert "fit is under way: vectors<" in client.get("/").text
     copy_products(folder, tmp_path, ("vectors.npy",))
+    assert "under way" in client.get("/").text  # the manifest is written last
+    copy_products(folder, tmp_path, (manifest.FILE,))
     assert "react-entry-point" in client.get("/").text and "under way" not in client.get("/").text
     assert "Metric map" in client.get("/_dash-layout").text
 
@@ -381,7 +397,8 @@ def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_pat
         assert answer.status == 200 and b"fit is under way" in answer.read()
 
 
-# ---------------------------------------------------------------------------------------------------- the benchmark's runs
+# ---------------------------------------------------------------------------------------------------- the benchmark's
+# runs
 
 
 def test_the_runs_of_the_benchmark_join_about_200_nearest_frames_and_no_transition_twice():
@@ -389,4 +406,6 @@ def test_the_runs_of_the_benchmark_join_about_200_nearest_frames_and_no_transiti
     pairs, radius = nearest_on_map(vectors, sequence)
     assert 150 < 2 * len(pairs) / 2000 < 250 and 0 < pairs.distance.max() <= radius * 1.001
     assert (pairs.first < pairs.second).all() and not ((pairs.second - pairs.first == 1) & (pairs.first % 10 < 9)).any()
-    assert pairs.distance == pytest.approx(np.linalg.norm(vectors[pairs.first] - vectors[pairs.second], axis=1), abs=1e-6)
+    assert pairs.distance == pytest.approx(
+        np.linalg.norm(vectors[pairs.first] - vectors[pairs.second], axis=1), abs=1e-6
+    )

@@ -8,11 +8,9 @@ import pytest
 from PIL import Image
 
 from plan2vec.commands.main import main
-from plan2vec.config import Config
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze
-from plan2vec.config import EmbeddingConfig
-from plan2vec.config import LocalMetricConfig
 from plan2vec.model import Model
 from plan2vec.pictures.plan_video import CAPTION, SMALLEST, captioned, enlarged, frame_picture, save_video, writer_of
 from plan2vec.pipeline import fit
@@ -87,7 +85,9 @@ def test_without_the_extra_an_mp4_is_refused_in_one_line(monkeypatch, tmp_path):
 
 
 def test_the_command_writes_the_film_and_says_where(model, tmp_path, capsys):
-    arguments = ["plan", str(model.folder), "--start", "0", "--goal", "5", "--method", "dijkstra", "--device", "cpu", "--json"]
+    arguments = [
+        "plan", str(model.folder), "--start", "0", "--goal", "5", "--method", "dijkstra", "--device", "cpu", "--json"
+    ]
     assert main([*arguments, "--video", str(tmp_path / "plan.gif")]) == 0
     said = capsys.readouterr().out
     assert f'"video": "{tmp_path / "plan.gif"}"' in said and 'touched":' not in said.replace("num_touched", "")

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from plan2vec.graph.build import build_graph, closure_entries, edge_rows, graph_of_edges, join_equal, places, transition_weights
+from plan2vec.graph.build import (
+    build_graph,
+    closure_entries,
+    edge_rows,
+    graph_of_edges,
+    join_equal,
+    places,
+    transition_weights,
+)
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_path
 
@@ -20,7 +28,9 @@ CLOSURES = near((0, 7, 0.25), (2, 10, 0.0), (0, 3, 1.5))
 
 
 def entries(graph):
-    return dict(zip(zip(edge_rows(graph).tolist(), graph.indices.tolist(), strict=True), graph.data.tolist(), strict=True))
+    return dict(
+        zip(zip(edge_rows(graph).tolist(), graph.indices.tolist(), strict=True), graph.data.tolist(), strict=True)
+    )
 
 
 def naive_entries(directed, closures=((0, 7, 0.25), (2, 10, 0.0), (0, 3, 1.5)), weights=None):
@@ -52,7 +62,9 @@ def test_of_entries_given_twice_the_first_counts_and_zeros_stay():
     for i, j, length in zip(row.tolist(), column.tolist(), value.tolist(), strict=True):
         naive.setdefault((i, j), length)
     assert entries(graph) == naive and list(entries(graph)) == sorted(naive)
-    assert len(naive) < 90 and 0.0 in naive.values() and (graph.data.dtype, graph.indices.dtype) == (np.float32, np.int32)
+    assert len(naive) < 90 and 0.0 in naive.values() and (
+        graph.data.dtype, graph.indices.dtype
+    ) == (np.float32, np.int32)
 
 
 def test_a_closure_of_length_zero_is_an_edge():
@@ -85,7 +97,9 @@ def test_held_out_frames_are_isolated():
     usable = SEQUENCE != 1
     usable[2] = False
     graph = build_graph(SEQUENCE, near((0, 10, 0.5)), None, False, usable)
-    assert set(entries(graph)) == {(0, 1), (1, 0), (3, 4), (4, 3), (9, 10), (10, 9), (10, 11), (11, 10), (0, 10), (10, 0)}
+    assert set(entries(graph)) == {
+        (0, 1), (1, 0), (3, 4), (4, 3), (9, 10), (10, 9), (10, 11), (11, 10), (0, 10), (10, 0)
+    }
     degree = np.diff(graph.indptr) + np.bincount(graph.indices, minlength=12)
     assert (degree[~usable] == 0).all() and (degree[usable] > 0).all() and graph.shape == (12, 12)
 
@@ -95,7 +109,8 @@ def test_closure_entries_are_those_that_were_not_recorded(directed):
     graph = build_graph(SEQUENCE, near((0, 7, 0.25), (2, 10, 0.0), (0, 3, 1.5), (4, 5, 1.0)), None, directed, ALL)
     marked = closure_entries(graph, SEQUENCE)
     found = {pair for pair, closure in zip(entries(graph), marked, strict=True) if closure}
-    assert found == {(0, 7), (7, 0), (2, 10), (10, 2), (0, 3), (3, 0), (4, 5), (5, 4)}  # 4 - 5 are neighbours in number only
+    # 4 - 5 are neighbours in number only
+    assert found == {(0, 7), (7, 0), (2, 10), (10, 2), (0, 3), (3, 0), (4, 5), (5, 4)}
 
 
 def test_edge_rows_name_the_row_of_every_entry():
@@ -121,7 +136,8 @@ def test_an_edge_found_twice_stands_once_as_the_recorded_step():
 
 
 def test_frames_of_one_place_become_one_node_and_recorded_steps_count_before_closures():
-    sequence = np.array([0, 0, 1, 1])  # places 0 1 | 1 2, and a closure 0 - 3 (places 0 and 2), one between the visits of place 1
+    # places 0 1 | 1 2, and a closure 0 - 3 (places 0 and 2), one between the visits of place 1
+    sequence = np.array([0, 0, 1, 1])
     closures = near((0, 2, 0.5), (0, 3, 0.9), (1, 2, 0.0))
     graph = build_graph(sequence, closures, None, False, np.ones(4, bool))
     joined = join_equal(graph, sequence, np.array([0, 1, 1, 2]))

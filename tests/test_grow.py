@@ -1,4 +1,6 @@
-"""Growing a map: old numbers stay, new frames are joined and planned over, and a kill leaves the old run or the grown one."""
+"""Growing a map: old numbers stay, new frames are joined and planned over, and a kill leaves the old run or the grown
+one.
+"""
 
 import json
 import os
@@ -69,21 +71,26 @@ def copy(half, tmp_path) -> Path:
 
 
 def edges_of(graph) -> dict[tuple[int, int], float]:
-    return dict(zip(zip(edge_rows(graph).tolist(), graph.indices.tolist(), strict=True), graph.data.tolist(), strict=True))
+    return dict(
+        zip(zip(edge_rows(graph).tolist(), graph.indices.tolist(), strict=True), graph.data.tolist(), strict=True)
+    )
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# ---------------------------------------------------------------------------------------------------- what a grown map is
+# ---------------------------------------------------------------------------------------------------- what a grown map
+# is
 
 
 def test_old_frames_keep_numbers_bytes_labels_and_edges(half, grown, halves):
     old, new = plan2vec.load(half, "cpu"), grown.model
     num_old = old.sequences.num_frames
     assert new.sequences.num_frames == num_old + halves[1].num_frames
-    assert (new.sequences.frames[:num_old] == halves[0].frames).all() and (new.sequences.frames[num_old:] == halves[1].frames).all()
+    assert (
+        new.sequences.frames[:num_old] == halves[0].frames
+    ).all() and (new.sequences.frames[num_old:] == halves[1].frames).all()
     assert (new.sequences.sequence[:num_old] == old.sequences.sequence).all()
     assert (new.sequences.position[num_old:] == halves[1].position).all()
     between_old = {pair: value for pair, value in edges_of(new.graph).items() if max(pair) < num_old}
@@ -99,7 +106,8 @@ def test_the_report_counts_what_the_grown_graph_holds(half, grown):
     assert report["closures"]["new_new"] == np.count_nonzero((row >= num_old) & (column > row)) > 0
     assert report["frames"] == {"before": 250, "after": 500} and report["sequences"] == {"before": 25, "after": 50}
     assert report["updates"] == 10  # a third of the fit's
-    assert new.radius == old.radius and set(new.graph.data[~closure].tolist()) == {0.0, 1.0}  # 0: the block pressed a wall
+    # 0: the block pressed a wall
+    assert new.radius == old.radius and set(new.graph.data[~closure].tolist()) == {0.0, 1.0}
     assert (new.graph.data[closure] <= old.radius).all()
 
 
@@ -114,11 +122,16 @@ def test_a_grown_map_is_about_as_good_as_a_map_of_everything(tmp_path):
     rooms = simulate("c-maze", 100, seed=3)
     waves = np.concatenate([np.sin(scale * rooms.position) for scale in (3, 7)] + [rooms.position], axis=1)
     seen = make_sequences(waves, rooms.sequence, position=rooms.position, domain=rooms.domain)
-    config = replace(QUICK, local_metric=LocalMetricConfig(num_updates=150, batch_size=128), embedding=EmbeddingConfig(num_updates=150))
+    config = replace(
+        QUICK, local_metric=LocalMetricConfig(num_updates=150, batch_size=128),
+        embedding=EmbeddingConfig(num_updates=150)
+    )
     rule = replace(default_rule(rooms), episodes=500)
     whole = plan2vec.evaluate(plan2vec.fit(seen, config, device="cpu"), rule)
     plan2vec.fit(part_of(seen, seen.sequence < 50), config, tmp_path / "run", device="cpu")
-    grown = plan2vec.evaluate(plan2vec.add(tmp_path / "run", part_of(seen, seen.sequence >= 50), device="cpu").model, rule)
+    grown = plan2vec.evaluate(
+        plan2vec.add(tmp_path / "run", part_of(seen, seen.sequence >= 50), device="cpu").model, rule
+    )
     assert whole["success"] > 0.5 and whole["spearman_true"] > 0.95  # the map of everything is good
     assert grown["num_frames"] == 1000 and grown["false_edge_share"] <= whole["false_edge_share"] + 1e-3
     assert grown["success"] > whole["success"] - 0.05 and grown["spearman_true"] > whole["spearman_true"] - 0.03
@@ -144,7 +157,7 @@ def test_data_json_remembers_where_every_frame_came_from(copy, halves):
     data = json.loads((copy / "data.json").read_text())
     assert [(part["source"], part["first_frame"], part["num_frames"]) for part in data["added"]] == [
         ("tuesday.npz", 250, 250), ("friday.npz", 500, 50),
-    ]  # fmt: skip
+    ]
     assert data["num_frames"] == 550 and data["num_sequences"] == 55
 
 
@@ -171,7 +184,9 @@ def test_step_lengths_keep_the_unit_of_the_old_recordings(tmp_path):
 def test_recordings_that_meet_the_map_nowhere_are_added_with_a_warning(tmp_path, capsys):
     walk = np.random.default_rng(0).normal(0, 0.1, (80, 2)).cumsum(axis=0).astype(np.float32)
     plan2vec.fit(make_sequences(walk), QUICK, tmp_path / "run", device="cpu")
-    report = plan2vec.add(tmp_path / "run", make_sequences(walk + 1000), num_updates=1, device="cpu", show_progress=True).report
+    report = plan2vec.add(
+        tmp_path / "run", make_sequences(walk + 1000), num_updates=1, device="cpu", show_progress=True
+    ).report
     assert report["parts"]["after"] == report["parts"]["before"] + 1 and report["closures"]["new_old"] == 0
     assert "80 of the 80 new frames are joined to nothing on the old map" in " ".join(capsys.readouterr().err.split())
 
@@ -182,7 +197,8 @@ def test_recordings_that_meet_the_map_nowhere_are_added_with_a_warning(tmp_path,
 @pytest.mark.parametrize(
     ("sequences", "words"),
     [
-        (make_sequences(np.random.default_rng(0).integers(0, 255, (20, 32, 32), dtype=np.uint8)), r"\(64, 64, 1\).*\(32, 32, 1\)"),
+        (make_sequences(np.random.default_rng(0).integers(0, 255, (20, 32, 32), dtype=np.uint8)),
+         r"\(64, 64, 1\).*\(32, 32, 1\)"),
         (make_sequences(np.random.default_rng(0).normal(size=(20, 5))), r"uint8.*float32"),
     ],
     ids=["shape", "type"],
@@ -214,7 +230,8 @@ def test_a_grown_folder_is_not_taken_for_a_fit_of_the_old_recordings(grown, halv
             plan2vec.fit(recordings, QUICK, grown.model.folder, device="cpu")
 
 
-# ---------------------------------------------------------------------------------------------------- killed at any moment
+# ---------------------------------------------------------------------------------------------------- killed at any
+# moment
 
 
 def frames_and_vectors(folder: Path) -> tuple[int, int, int, int]:
@@ -224,7 +241,9 @@ def frames_and_vectors(folder: Path) -> tuple[int, int, int, int]:
 
 
 def test_at_every_change_of_a_file_name_the_folder_is_the_old_run_or_the_grown_one(copy, halves, tmp_path, monkeypatch):
-    """Before and after each rename, what a kill would leave is copied; each copy must open whole, and never go back to the old run."""
+    """Before and after each rename, what a kill would leave is copied; each copy must open whole, and never go back to
+    the old run.
+    """
     snapshots: list[Path] = []
 
     def watched(change):
@@ -238,7 +257,9 @@ def test_at_every_change_of_a_file_name_the_folder_is_the_old_run_or_the_grown_o
         for name in ("rename", "replace", "rmdir", "unlink"):
             patch.setattr(os, name, watched(getattr(os, name)))
         plan2vec.add(copy, halves[1], num_updates=1, device="cpu")
-    between = [len([name for name in contents(folder) if name.startswith(".plan2vec-replacement/")]) for folder in snapshots]
+    between = [
+        len([name for name in contents(folder) if name.startswith(".plan2vec-replacement/")]) for folder in snapshots
+    ]
     sizes = [frames_and_vectors(folder) for folder in snapshots]
     assert {num for num in between if num} >= {1, 2, 3, 4, 5, 6}  # the test did look between all the moves
     assert set(sizes) == {(250,) * 4, (500,) * 4} and sizes == sorted(sizes)
@@ -276,7 +297,9 @@ def test_a_failure_inside_a_replacement_leaves_everything_as_it_was(tmp_path):
 
 
 def test_settling_moves_the_rest_and_removes_what_describes_the_old_files(tmp_path):
-    for name, text in (("data.json", "new"), ("graph.npz", "old"), ("scorecard.json", "of the old"), ("struck.json", "a person's")):
+    for name, text in (
+        ("data.json", "new"), ("graph.npz", "old"), ("scorecard.json", "of the old"), ("struck.json", "a person's")
+    ):
         (tmp_path / name).write_text(text)
     (tmp_path / ".plan2vec-replacement").mkdir()
     (tmp_path / ".plan2vec-replacement" / "graph.npz").write_text("new")

@@ -19,7 +19,9 @@ coordinates = st.floats(-100, 100).map(lambda number: round(number, 3))  # repea
 
 def vectors(num):
     """(num, dim) float64 with one dim for all."""
-    rows = st.integers(2, 7).flatmap(lambda dim: st.lists(st.lists(coordinates, min_size=dim, max_size=dim), min_size=num, max_size=num))
+    rows = st.integers(2, 7).flatmap(
+        lambda dim: st.lists(st.lists(coordinates, min_size=dim, max_size=dim), min_size=num, max_size=num)
+    )
     return rows.map(lambda values: torch.tensor(values, dtype=torch.float64))
 
 
@@ -119,7 +121,7 @@ def test_shapes_broadcast(name, norm_order):
 @all_heads
 @pytest.mark.parametrize("numbers_at_once", [2**22, 100, 1])
 def test_all_pairs_equal_one_by_one_in_value_and_gradient(name, norm_order, numbers_at_once, monkeypatch):
-    monkeypatch.setattr(plan2vec.heads, "NUMBERS_AT_ONCE", numbers_at_once)
+    monkeypatch.setattr(plan2vec.embedding.heads, "NUMBERS_AT_ONCE", numbers_at_once)
     head = make_head(name, norm_order, 6)
     results = []
     for distance in (head.pairwise, lambda first, second: head(first[:, None], second)):
@@ -188,7 +190,7 @@ def test_descent_on_vectors_reaches_given_distances(name, norm_order):
 
 
 def test_refusals_say_what_was_expected_and_what_came():
-    with pytest.raises(ValueError, match='"lp", "max-relu", "mrn" or "squared", but is \'cosine\''):
+    with pytest.raises(ValueError, match="one of lp, max-relu, mrn, squared, but is 'cosine'"):
         make_head("cosine", 2.0, 8)
     with pytest.raises(ValueError, match=r"at least 1 .* but is 0\.5"):
         make_head("lp", 0.5, 8)

@@ -1,4 +1,6 @@
-"""`plan2vec inspect` says what is there, the sheet shows it, and a fitted run prepares images as its recordings were prepared."""
+"""`plan2vec inspect` says what is there, the sheet shows it, and a fitted run prepares images as its recordings were
+prepared.
+"""
 
 import json
 
@@ -8,11 +10,11 @@ import samples
 from PIL import Image
 
 from plan2vec.commands.main import main
+from plan2vec.config import ReadOptions
 from plan2vec.model import load
 from plan2vec.pictures.frame_grids import inspection_sheet
 from plan2vec.readers import read
 from plan2vec.readers.inspect import describe, recorded_rate
-from plan2vec.config import ReadOptions
 
 QUICK = (
     "--local-metric.num-updates",
@@ -38,20 +40,24 @@ def test_inspect_names_what_would_be_read(tmp_path, capsys):
     told = inspected(capsys, str(film), "--every", "2", "--sheet", str(tmp_path / "sheet.png"))
     assert told == {
         "source": str(film), "format": "video", "num_sequences": 1, "num_frames": 10,
-        "lengths": {"shortest": 10, "median": 10.0, "longest": 10}, "kind": "images", "frame_shape": [64, 64, 3], "channels": 3,
-        "source_size": [128, 96], "rate": 5.0, "position": 0, "action": 0, "step_length": False, "time": True, "warnings": [],
-        "sheet": str(tmp_path / "sheet.png"),
-    }  # fmt: skip
+        "lengths": {"shortest": 10, "median": 10.0, "longest": 10}, "kind": "images", "frame_shape": [64, 64, 3],
+        "channels": 3, "source_size": [128, 96], "rate": 5.0, "position": 0, "action": 0, "step_length": False,
+        "time": True, "warnings": [], "sheet": str(tmp_path / "sheet.png")
+    }
     with Image.open(tmp_path / "sheet.png") as sheet:
         yellow = (np.abs(np.asarray(sheet.convert("RGB")).astype(int) - (250, 200, 20)).max(axis=2) < 40).mean()
     assert 0.003 < yellow < 0.2  # the frames are on it, in colour
 
 
 def test_inspect_counts_positions_actions_and_lengths(tmp_path, capsys):
-    told = inspected(capsys, str(samples.write_d4rl(tmp_path / "some.hdf5", ends=(4, 19))), "--sheet", str(tmp_path / "sheet.png"))
+    told = inspected(
+        capsys, str(samples.write_d4rl(tmp_path / "some.hdf5", ends=(4, 19))), "--sheet", str(tmp_path / "sheet.png")
+    )
     assert (told["format"], told["kind"], told["frame_shape"], told["channels"]) == ("HDF5", "vectors", [4], None)
     assert (told["position"], told["action"], told["rate"]) == (2, 2, None)
-    assert told["lengths"] == {"shortest": 5, "median": 10.0, "longest": 15} and (tmp_path / "sheet.png").stat().st_size > 5000
+    assert told["lengths"] == {
+        "shortest": 5, "median": 10.0, "longest": 15
+    } and (tmp_path / "sheet.png").stat().st_size > 5000
 
 
 def test_a_sheet_is_a_png(tmp_path, capsys):
@@ -80,7 +86,9 @@ def test_a_run_remembers_how_its_recordings_were_read(fitted):
     kept = json.loads((place / "run" / "data.json").read_text())
     assert kept["options"]["crop"] == "16,0,80,48" and kept["options"]["gray"] and kept["source_size"] == [80, 48]
     model = load(place / "run", "cpu")
-    assert model.sequences.options == ReadOptions(crop="16,0,80,48", gray=True) and model.sequences.frame_shape == (48, 64, 1)
+    assert model.sequences.options == ReadOptions(
+        crop="16,0,80,48", gray=True
+    ) and model.sequences.frame_shape == (48, 64, 1)
     assert (model.sequences.frames == read(folder, model.sequences.options).frames).all()
 
 

@@ -1,4 +1,5 @@
-"""The local metric learns a small world from its recorded steps; pairs, losses and augmentations against naive loops."""
+"""The local metric learns a small world from its recorded steps; pairs, losses and augmentations against naive loops.
+"""
 
 import dataclasses
 import math
@@ -10,12 +11,22 @@ import torch
 from torch import nn
 
 import plan2vec.local_metric
-from plan2vec.learning.augmentation import augment, draw_changes
+from plan2vec.config import Config, LocalMetricConfig, settle
+from plan2vec.data import make_sequences
+from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.learning.training import Journal
-from plan2vec.local_metric import AllFarPairs, SiameseMetric, accuracy, all_distances, build_local_metric, calibrate, draw_far, draw_neighbors, far_distance_loss, is_far, local_vectors, moments, nce_loss, pair_distances, recorded_pairs, safe_norm, train_local_metric
-from plan2vec.config import LocalMetricConfig
+from plan2vec.learning.pair_losses import AllFarPairs, all_distances, far_distance_loss, nce_loss, safe_norm
+from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, is_far, recorded_pairs, spaced_times
+from plan2vec.local_metric import (
+    SiameseMetric,
+    accuracy,
+    build_local_metric,
+    calibrate,
+    local_vectors,
+    pair_distances,
+    train_local_metric,
+)
 
 CPU = torch.device("cpu")
 SIZE = 12  # side of the walker's square, steps
@@ -40,13 +51,28 @@ def draw_blobs(position, pixels=46):
     """(n, pixels, pixels, 1): a soft blob at the walker's place; 46 is the least the paper's maze network takes."""
     x, y = (position / SIZE * (pixels - 1)).T[:, :, None]
     grid = np.arange(pixels)
-    return (255 * np.exp(-((grid - y) ** 2)[:, :, None] / 40 - ((grid - x) ** 2)[:, None, :] / 40)).astype(np.uint8)[..., None]
+    return (
+        255 * np.exp(-((grid - y) ** 2)[:, :, None] / 40 - ((grid - x) ** 2)[:, None, :] / 40)
+    ).astype(np.uint8)[..., None]
 
 
 POSITION, SEQUENCE = walk(60, 20)
 STEPS = np.flatnonzero(SEQUENCE[1:] == SEQUENCE[:-1])
 FAR_FIRST, FAR_SECOND = np.random.default_rng(1).integers(0, len(POSITION), (2, 1000))
 TRULY_FAR = np.linalg.norm(POSITION[FAR_FIRST] - POSITION[FAR_SECOND], axis=1) > 3
+
+
+def trained(frames, sequence=SEQUENCE, settings=QUICK, usable=None, **config):
+    """The metric and its accuracy."""
+    recorded = make_sequences(frames, sequence)
+    config = settle(Config(view="fixed", encoder="small", local_metric=settings, **config), recorded)
+    result = train_local_metric(recorded, config, FrameTensors(recorded.frames, CPU), usable)
+    return result.metric, result.accuracy
+
+
+def pairs_of(frames, sequence=SEQUENCE, usable=None, max_gap=1):
+    recorded = make_sequences(frames, sequence)
+    return recorded_pairs(recorded, np.ones(len(sequence), bool) if usable is None else usable, max_gap)
 
 
 def measured(metric, frames):
@@ -62,7 +88,7 @@ def measured(metric, frames):
 @pytest.mark.parametrize("loss", ["regression", "hinge", "nce"])
 def test_a_siamese_metric_learns_that_steps_are_near_one_and_far_pairs_beyond(loss):
     frames = POSITION.astype(np.float32)
-    metric, share = train_local_metric(frames, SEQUENCE, "small", 1, dataclasses.replace(QUICK, loss=loss), 0, CPU)
+    metric, share = trained(frames, settings=dataclasses.replace(QUICK, loss=loss))
     steps, far, same = measured(metric, frames)
     assert TRULY_FAR.sum() > 500
     assert 0.5 < np.median(steps) < 1.3 and np.mean(steps < 1.5) > 0.99
@@ -80,7 +106,7 @@ def test_the_papers_stacked_metric_learns_that_steps_are_near_one_and_far_pairs_
     monkeypatch.setattr(plan2vec.local_metric, "accuracy", partial(accuracy, num=400))
     frames = draw_blobs(POSITION)
     config = LocalMetricConfig("stacked", loss, dim=8, num_updates=60, batch_size=batch_size, learning_rate=2e-3)
-    metric, share = train_local_metric(frames, SEQUENCE, "small", 1, config, 0, CPU)
+    metric, share = trained(frames, settings=config)
     steps, far, same = measured(metric, frames)
     assert 0.5 < np.median(steps) < 1.3 and np.mean(steps < 1.5) > 0.7
     assert np.mean(far >= 1.5) > 0.9 and same.mean() < 0.8 * np.median(steps) and share > 0.7
@@ -106,19 +132,20 @@ def test_pairs_up_to_max_gap_apart_are_learned_at_their_gap():
     frames = np.arange(300.0)[:, None] % 50  # a line walked in one direction: g frames later is g steps away
     sequence = np.repeat(np.arange(6), 50)
     config = dataclasses.replace(QUICK, num_updates=200)
-    metric, _ = train_local_metric(frames.astype(np.float32), sequence, "small", 3, config, 0, CPU)
+    metric, _ = trained(frames, sequence, config, max_gap=3)
     images = FrameTensors(frames.astype(np.float32), CPU)
     start = np.arange(0, 46)
     for gap in (1, 2, 3):
         assert np.median(pair_distances(metric, images, start, start + gap)) == pytest.approx(gap, rel=0.25)
-    assert pair_distances(metric, images, start[:20], start[:20] + 20).min() > 4.5  # far pairs lie beyond 2 x max_gap, less a margin
+    # far pairs lie beyond 2 x max_gap, less a margin
+    assert pair_distances(metric, images, start[:20], start[:20] + 20).min() > 4.5
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
     frames, config = POSITION.astype(np.float32), dataclasses.replace(QUICK, num_updates=10)
-    trained = [train_local_metric(frames, SEQUENCE, "small", 1, config, seed, CPU) for seed in (3, 3, 4)]
-    states = [{name: tensor.numpy().tobytes() for name, tensor in metric.state_dict().items()} for metric, _ in trained]
-    assert states[0] == states[1] != states[2] and trained[0][1] == trained[1][1]
+    made = [trained(frames, settings=config, seed=seed) for seed in (3, 3, 4)]
+    states = [{name: tensor.numpy().tobytes() for name, tensor in metric.state_dict().items()} for metric, _ in made]
+    assert states[0] == states[1] != states[2] and made[0][1] == made[1][1]
 
 
 def test_frames_that_may_not_be_used_change_nothing_but_the_standardization():
@@ -128,7 +155,7 @@ def test_frames_that_may_not_be_used_change_nothing_but_the_standardization():
     other = frames.copy()
     other[~usable] = frames[order]  # the same numbers, so the same mean and deviation, in another order
     config = dataclasses.replace(QUICK, num_updates=10)
-    metrics = [train_local_metric(given, SEQUENCE, "small", 1, config, 0, CPU, Journal(), usable)[0] for given in (frames, other)]
+    metrics = [trained(given, settings=config, usable=usable)[0] for given in (frames, other)]
     for name, tensor in metrics[0].state_dict().items():
         assert torch.allclose(tensor, metrics[1].state_dict()[name], atol=1e-4), name
 
@@ -138,7 +165,7 @@ def test_one_of_two_sequences_held_out_leaves_the_other_to_learn_from(seed):
     sequence = np.repeat([0, 1], 600)
     config = dataclasses.replace(QUICK, num_updates=1)
     for held in (0, 1):
-        _, share = train_local_metric(POSITION.astype(np.float32), sequence, "small", 1, config, seed, CPU, Journal(), sequence != held)
+        _, share = trained(POSITION, sequence, config, sequence != held, seed=seed)
         assert share is not None
 
 
@@ -147,7 +174,7 @@ def test_one_of_two_sequences_held_out_leaves_the_other_to_learn_from(seed):
 def test_a_recording_of_a_few_frames_gives_finite_distances_and_no_accuracy(loss, num_frames):
     frames = POSITION[:num_frames].astype(np.float32)
     config = LocalMetricConfig(loss=loss, num_updates=3, batch_size=8)
-    metric, share = train_local_metric(frames, np.zeros(num_frames, int), "small", 1, config, 0, CPU)
+    metric, share = trained(frames, np.zeros(num_frames, int), config)
     images = FrameTensors(frames, CPU)
     assert np.isfinite(pair_distances(metric, images, np.array([0]), np.array([1]))).all() and share is None
 
@@ -155,7 +182,7 @@ def test_a_recording_of_a_few_frames_gives_finite_distances_and_no_accuracy(loss
 def test_recordings_in_which_nothing_moves_are_refused():
     frames = np.repeat([[0.0], [1.0]], 5, axis=0).astype(np.float32)
     with pytest.raises(ValueError, match="no recorded step changes a single pixel"):
-        train_local_metric(frames, np.repeat([0, 1], 5), "small", 1, QUICK, 0, CPU)
+        trained(frames, np.repeat([0, 1], 5))
 
 
 # ---------------------------------------------------------------------------------------------------- pairs
@@ -167,51 +194,56 @@ def test_recorded_pairs_equal_a_naive_loop(max_gap):
     frames = rng.integers(0, 3, (200, 1)).astype(np.float32)  # every third pair is still
     sequence = np.repeat(np.arange(10), 20)
     usable = rng.random(200) < 0.8
-    pairs = recorded_pairs(frames, sequence, usable, max_gap)
+    pairs = pairs_of(frames, sequence, usable, max_gap)
     for gap in range(1, max_gap + 1):
         naive = [
             i for i in range(200 - gap)
             if sequence[i] == sequence[i + gap] and usable[i] and usable[i + gap] and frames[i] != frames[i + gap]
-        ]  # fmt: skip
+        ]
         assert pairs.first[gap - 1].tolist() == naive and 20 < len(naive) < 190
     assert pairs.frames.tolist() == np.flatnonzero(usable).tolist() and pairs.max_gap == max_gap
 
 
 def test_steps_that_do_not_move_are_no_neighbours():
     frames = np.array([[0], [0], [1], [1], [2]], np.float32)
-    pairs = recorded_pairs(frames, np.zeros(5, int), np.ones(5, bool), 2)
+    pairs = pairs_of(frames, np.zeros(5, int), max_gap=2)
     assert [first.tolist() for first in pairs.first] == [[1, 3], [0, 1, 2]]
 
 
 def test_drawn_neighbours_are_recorded_pairs_and_every_gap_is_as_frequent():
-    pairs = recorded_pairs(POSITION.astype(np.float32), SEQUENCE, np.ones(len(SEQUENCE), bool), 3)
+    pairs = pairs_of(POSITION, max_gap=3)
     first, gap = draw_neighbors(pairs, 3000, np.random.default_rng(0))
     assert (SEQUENCE[first] == SEQUENCE[first + gap]).all()
     assert np.bincount(gap, minlength=4)[1:].min() > 900 and set(gap) == {1, 2, 3}
 
 
 def test_far_pairs_lie_in_other_sequences_or_more_than_two_gaps_apart():
-    pairs = recorded_pairs(POSITION.astype(np.float32), SEQUENCE, np.ones(len(SEQUENCE), bool), 2)
+    pairs = pairs_of(POSITION, max_gap=2)
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 100, (2, 2000))
     naive = [SEQUENCE[i] != SEQUENCE[j] or abs(i - j) > 4 for i, j in zip(first, second, strict=True)]
     assert is_far(pairs, first, second).tolist() == naive and 50 < naive.count(False) < 500
-    when = moments(pairs)
+    when = spaced_times(pairs)
     assert (np.abs(when[first] - when[second]) > 2 * pairs.max_gap).tolist() == naive
     drawn = draw_far(pairs, np.resize(STEPS, 4000), rng)
     assert np.mean(is_far(pairs, *drawn)) > 0.999
 
 
-# ---------------------------------------------------------------------------------------------------- losses and distances
+# ---------------------------------------------------------------------------------------------------- losses and
+# distances
 
 
 def test_far_pairs_cost_nothing_beyond_the_margin_under_the_hinge_but_do_under_regression():
     distance = torch.tensor([0.0, 3.0, 4.0, 7.0])
-    assert far_distance_loss(distance, torch.ones_like(distance), 2, "hinge").item() == pytest.approx((3.5 + 0.5) / 4)  # smooth L1 to 4
-    assert far_distance_loss(distance, torch.ones_like(distance), 2, "regression").item() == pytest.approx((3.5 + 0.5 + 2.5) / 4)
+    # smooth L1 to 4
+    assert far_distance_loss(distance, torch.ones_like(distance), 2, "hinge").item() == pytest.approx((3.5 + 0.5) / 4)
+    assert far_distance_loss(
+        distance, torch.ones_like(distance), 2, "regression"
+    ).item() == pytest.approx((3.5 + 0.5 + 2.5) / 4)
     some = torch.tensor([True, False, False, True])
     assert far_distance_loss(distance, some, 2, "regression").item() == pytest.approx((3.5 + 2.5) / 2)
-    assert far_distance_loss(distance, torch.zeros(4, dtype=torch.bool), 2, "hinge").item() == 0  # a recording of a few frames has none
+    # a recording of a few frames has none
+    assert far_distance_loss(distance, torch.zeros(4, dtype=torch.bool), 2, "hinge").item() == 0
 
 
 @pytest.mark.parametrize("loss", ["hinge", "regression"])
@@ -228,7 +260,9 @@ def test_all_far_pairs_at_once_have_the_loss_and_gradient_of_one_after_the_other
     (our_gradient,) = torch.autograd.grad(3 * ours, vectors)
     naive = far_distance_loss(safe_norm(vectors[:, None] - vectors), far, max_gap, loss)
     (gradient,) = torch.autograd.grad(3 * naive, vectors)
-    assert ours.item() == pytest.approx(naive.item(), rel=1e-4) and torch.allclose(our_gradient, gradient, rtol=1e-4, atol=1e-6)
+    assert ours.item() == pytest.approx(naive.item(), rel=1e-4) and torch.allclose(
+        our_gradient, gradient, rtol=1e-4, atol=1e-6
+    )
     assert AllFarPairs.apply(vectors, torch.zeros_like(far), max_gap, loss).item() == 0
 
 
@@ -261,7 +295,7 @@ class Line(nn.Module):
 def test_accuracy_is_the_share_that_a_naive_count_gives():
     frames = (1.2 * POSITION[:, :1]).astype(np.float32)  # one coordinate of two: far pairs often look near
     metric, images = SiameseMetric(Line()), FrameTensors(frames, CPU)
-    pairs = recorded_pairs(frames, SEQUENCE, np.ones(len(SEQUENCE), bool), 1)
+    pairs = pairs_of(frames)
     share = accuracy(metric, images, pairs, np.random.default_rng(0), num=4000)
     rng = np.random.default_rng(0)  # the same draws, counted one by one
     first, gap = draw_neighbors(pairs, 1000, rng)
@@ -276,7 +310,7 @@ def test_accuracy_is_the_share_that_a_naive_count_gives():
 def test_calibration_makes_the_median_recorded_step_one():
     frames = (7 * POSITION).astype(np.float32)
     metric, images = SiameseMetric(Line()), FrameTensors(frames, CPU)
-    pairs = recorded_pairs(frames, SEQUENCE, np.ones(len(SEQUENCE), bool), 1)
+    pairs = pairs_of(frames)
     assert np.median(pair_distances(metric, images, STEPS, STEPS + 1)) == pytest.approx(7, rel=1e-4)
     calibrate(metric, images, pairs)
     assert np.median(pair_distances(metric, images, STEPS, STEPS + 1)) == pytest.approx(1, rel=1e-5)
@@ -296,8 +330,10 @@ def test_a_siamese_distance_is_that_between_its_vectors():
 
 def augmented(shape, seed=0, gray=None, **setting):
     """Random images [b, c, h, w], or gray ones, and the same after changes drawn with this seed."""
-    frames = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8) if gray is None else np.full(shape, gray, np.uint8)
-    tensors, config = FrameTensors(frames, CPU), LocalMetricConfig(**setting)
+    frames = np.random.default_rng(0).integers(
+        256, size=shape, dtype=np.uint8
+    ) if gray is None else np.full(shape, gray, np.uint8)
+    tensors, config = FrameTensors(frames, CPU), Augmentation(**setting)
     images = tensors(np.arange(len(frames)))
     return images, augment(images, config, draw_changes(config, tensors, len(frames), np.random.default_rng(seed)))
 
@@ -332,4 +368,4 @@ def test_without_augmentation_and_for_vectors_nothing_changes():
     images, same = augmented((3, 4, 4, 1))
     assert same is images
     vectors = FrameTensors(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32), CPU)
-    assert draw_changes(LocalMetricConfig(shift=2, brightness=0.5), vectors, 3, np.random.default_rng(0)) == ()
+    assert draw_changes(Augmentation(shift=2, brightness=0.5), vectors, 3, np.random.default_rng(0)) == ()

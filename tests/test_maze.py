@@ -142,7 +142,9 @@ def test_any_displacement_ends_on_its_own_line_outside_every_wall(name, seed, x,
 def test_positions_that_went_through_float32_are_taken_to_touch_the_wall():
     rounded = np.array([[0.12, 0.0], [0.0, 0.09], [0.24, -0.24]]).astype(np.float32)
     assert in_wall("c-maze", rounded.astype(float)).any()  # the premise: float32 rounds into the wall
-    assert np.array_equal(maze.step(maze.ROOMS["c-maze"], rounded, np.zeros((3, 2))), [[0.12, 0.0], [0.0, 0.09], [0.24, -0.24]])
+    assert np.array_equal(
+        maze.step(maze.ROOMS["c-maze"], rounded, np.zeros((3, 2))), [[0.12, 0.0], [0.0, 0.09], [0.24, -0.24]]
+    )
 
 
 @pytest.mark.parametrize("position", [(0.0, 0.0), (0.3, 0.0), (np.nan, 0.2), (0.2, np.inf)])
@@ -170,7 +172,10 @@ def test_an_unknown_room_is_refused_with_the_names_of_the_known():
 # ---- sampling
 
 
-@pytest.mark.parametrize(("name", "area"), [("open", 0.48**2), ("table", 0.48**2 - 0.18**2), ("c-maze", 0.48**2 - 0.36 * 0.18)])
+@pytest.mark.parametrize(
+    ("name", "area"),
+    [("open", 0.48**2), ("table", 0.48**2 - 0.18**2), ("c-maze", 0.48**2 - 0.36 * 0.18)],
+)
 def test_samples_are_uniform_over_the_free_space(name, area):
     sample = positions(name, 40_000)
     assert sample.shape == (40_000, 2) and not in_wall(name, sample).any()
@@ -185,7 +190,9 @@ def test_samples_are_uniform_over_the_free_space(name, area):
 
 
 def grid_distances(name: str, spacing: float, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m, 2) free grid points and (s, m) Dijkstra distances from those nearest to `sources`; steps of up to 5 x 5 cells."""
+    """(m, 2) free grid points and (s, m) Dijkstra distances from those nearest to `sources`; steps of up to 5 x 5
+    cells.
+    """
     side = round(0.48 / spacing)
     axis = np.arange(-side // 2, side // 2 + 1) * spacing
     points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -317,7 +324,9 @@ def test_locating_the_block_undoes_rendering(name):
 def test_rendering_all_at_once_equals_rendering_one_by_one(name):
     room, position = maze.ROOMS[name], positions(name, 2 * maze.FRAMES_AT_ONCE + 3)
     together = maze.render(room, position)
-    assert all(np.array_equal(maze.render(room, position[i : i + 1])[0], together[i]) for i in range(0, len(position), 37))
+    assert all(
+        np.array_equal(maze.render(room, position[i : i + 1])[0], together[i]) for i in range(0, len(position), 37)
+    )
 
 
 # ---- recordings
@@ -368,7 +377,9 @@ def test_a_domain_knows_its_rule_its_geodesic_and_its_walls(name):
     domain = find_domain(name)
     a, b = positions(name, 20).reshape(2, 10, 2)
     assert domain.name == name and domain.longest_step == 0.0352 and domain.unit == "m"
-    assert (domain.success.radius, domain.success.max_hops, domain.success.epsilon, domain.success.episodes) == (0.02, 50, 0.05, 2000)
+    assert (
+        domain.success.radius, domain.success.max_hops, domain.success.epsilon, domain.success.episodes
+    ) == (0.02, 50, 0.05, 2000)
     assert np.array_equal(domain.geodesic(a, b), maze.geodesic(name, a, b))
     assert domain.walls == maze.ROOMS[name].walls and domain.extent == (-0.28, 0.28, -0.28, 0.28)
 

@@ -111,7 +111,9 @@ def test_equal_seeds_give_equal_episodes(environment):
     def episode(seed: int) -> np.ndarray:
         env = gymnasium.make(environment, obs_type="state").unwrapped
         start, _ = env.reset(seed=seed)
-        return np.concatenate([start["achieved_goal"], start["desired_goal"], *(env.step(i % 8)[0]["observation"] for i in range(9))])
+        return np.concatenate(
+            [start["achieved_goal"], start["desired_goal"], *(env.step(i % 8)[0]["observation"] for i in range(9))]
+        )
 
     assert np.array_equal(episode(5), episode(5)) and not np.array_equal(episode(5), episode(6))
 

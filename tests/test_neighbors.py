@@ -1,11 +1,15 @@
-"""Near pairs against brute force, over tile borders, with a cap, and near zero; the approximate search against the exact one."""
+"""Near pairs against brute force, over tile borders, with a cap, and near zero; the approximate search against the
+exact one.
+"""
 
 import numpy as np
 import pytest
 import torch
 
 import plan2vec.graph.neighbors
-from plan2vec.graph.neighbors import is_approximate, near_pairs, nearest
+from plan2vec.config import APPROXIMATE_ABOVE, ClosureConfig, Config, settle
+from plan2vec.data import make_sequences
+from plan2vec.graph.neighbors import near_pairs, nearest
 
 CPU = torch.device("cpu")
 
@@ -15,7 +19,9 @@ def points(num=150, dim=3, seed=0):
 
 
 def brute_force(vectors, max_distance, max_neighbors=None):
-    """{(i, j): distance}, i < j, of pairs within the distance; with a cap, of those where one is among the other's nearest."""
+    """{(i, j): distance}, i < j, of pairs within the distance; with a cap, of those where one is among the other's
+    nearest.
+    """
     exact = np.linalg.norm(vectors[:, None].astype(np.float64) - vectors[None], axis=2)
     found = {}
     for i in range(len(vectors)):
@@ -27,13 +33,18 @@ def brute_force(vectors, max_distance, max_neighbors=None):
 
 
 def as_map(pairs):
-    return dict(zip(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True), pairs.distance.tolist(), strict=True))
+    return dict(
+        zip(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True), pairs.distance.tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("tile", [1, 7, 50, 149, 150, 2048])
-@pytest.mark.parametrize(("max_distance", "max_neighbors"), [(2.0, 200), (2.0, 3), (5.0, 10), (np.inf, 4), (np.inf, 150)])
+@pytest.mark.parametrize(
+    ("max_distance", "max_neighbors"),
+    [(2.0, 200), (2.0, 3), (5.0, 10), (np.inf, 4), (np.inf, 150)],
+)
 def test_near_pairs_equal_brute_force(monkeypatch, tile, max_distance, max_neighbors):
-    monkeypatch.setattr(plan2vec.neighbors, "TILE", tile)
+    monkeypatch.setattr(plan2vec.graph.neighbors, "TILE", tile)
     vectors = points()
     expected = brute_force(vectors, max_distance, max_neighbors)
     found = near_pairs(vectors, max_distance, max_neighbors, CPU)
@@ -56,19 +67,19 @@ def test_the_cap_holds_where_all_vectors_are_equal():
 
 @pytest.mark.parametrize(("tile", "hubs"), [(7, 1), (50, 16), (2048, 2**13)])
 def test_hubs_are_the_first_near_frames_in_one_order_of_all(monkeypatch, tile, hubs):
-    monkeypatch.setattr(plan2vec.neighbors, "TILE", tile)
-    monkeypatch.setattr(plan2vec.neighbors, "FIRST_HUBS", hubs)
+    monkeypatch.setattr(plan2vec.graph.neighbors, "TILE", tile)
+    monkeypatch.setattr(plan2vec.graph.neighbors, "FIRST_HUBS", hubs)
     vectors, order = points(), np.random.default_rng(0).permutation(150)
     exact = np.linalg.norm(vectors[:, None].astype(np.float64) - vectors[None], axis=2)
     first = {i: [j for j in order if exact[i, j] <= 4.0][:6] for i in range(150)}
     expected = {(min(i, j), max(i, j)): exact[i, j] for i in range(150) for j in first[i] if i != j}
-    assert as_map(near_pairs(vectors, 4.0, 5, CPU, prefer="hubs")) == pytest.approx(expected, abs=1e-5)
-    assert as_map(near_pairs(vectors, 4.0, 149, CPU, prefer="hubs")) == pytest.approx(brute_force(vectors, 4.0), abs=1e-5)
+    assert as_map(near_pairs(vectors, 4.0, 5, CPU, "hubs")) == pytest.approx(expected, abs=1e-5)
+    assert as_map(near_pairs(vectors, 4.0, 149, CPU, "hubs")) == pytest.approx(brute_force(vectors, 4.0), abs=1e-5)
 
 
 def test_hubs_keep_hops_long_where_a_recording_is_dense():
     vectors = sheet(5000)
-    near, hubs = (near_pairs(vectors, 1.28, 10, CPU, prefer=prefer) for prefer in ("nearest", "hubs"))
+    near, hubs = (near_pairs(vectors, 1.28, 10, CPU, search) for search in ("exact", "hubs"))
     assert near.distance.mean() < 0.6 < 0.75 < hubs.distance.mean() and len(hubs) <= 11 * 5000
 
 
@@ -116,7 +127,9 @@ def test_a_recorded_vector_is_its_own_nearest_at_distance_zero():
 
 
 def sheet(num, seed=0):
-    """Frames of a place, as a local metric sees them: a flat sheet of 32-d vectors with some noise, about 50 within 1.28 of each."""
+    """Frames of a place, as a local metric sees them: a flat sheet of 32-d vectors with some noise, about 50 within
+    1.28 of each.
+    """
     rng = np.random.default_rng(seed)
     place = rng.uniform(0, np.sqrt(num * np.pi * 1.28**2 / 50), (num, 2))
     turned = place @ np.linalg.qr(rng.normal(size=(32, 32)))[0][:2]
@@ -126,7 +139,9 @@ def sheet(num, seed=0):
 @pytest.mark.parametrize(("max_distance", "max_neighbors"), [(1.7, 200), (4.0, 30)])
 def test_the_approximate_search_finds_almost_all_near_pairs_and_nothing_else(max_distance, max_neighbors):
     vectors = sheet(5000)
-    exact, found = (near_pairs(vectors, max_distance, max_neighbors, CPU, search) for search in ("exact", "approximate"))
+    exact, found = (
+        near_pairs(vectors, max_distance, max_neighbors, CPU, search) for search in ("exact", "approximate")
+    )
     share = np.isin(exact.first * 5000 + exact.second, found.first * 5000 + found.second).mean()
     assert share >= 0.95 and len(exact) > 40_000
     assert (found.distance <= max_distance * 1.0001).all() and len(found) <= max_neighbors * 5000
@@ -138,14 +153,23 @@ def test_the_approximate_search_gives_the_same_pairs_every_time():
     assert np.array_equal(first.first, second.first) and np.array_equal(first.second, second.second)
 
 
+def settled_search(num_frames, device="cpu", usearch_installed=True, given=None):
+    recordings = make_sequences(np.arange(num_frames, dtype=np.float32)[:, None])
+    config = Config(closures=ClosureConfig(neighbors=given))
+    return settle(config, recordings, device, usearch_installed).closures.neighbors
+
+
 def test_only_large_recordings_on_a_cpu_are_searched_approximately():
-    few, many, gpu = 10_000, plan2vec.graph.neighbors.APPROXIMATE_ABOVE + 1, torch.device("cuda")
-    assert [is_approximate("auto", num, CPU) for num in (few, many)] == [False, True]
-    assert not is_approximate("exact", many, CPU) and not is_approximate("auto", many, gpu) and is_approximate("approximate", few, CPU)
+    few, many = APPROXIMATE_ABOVE, APPROXIMATE_ABOVE + 1
+    assert [settled_search(num) for num in (few, many)] == ["exact", "approximate"]
+    assert settled_search(many, "cuda") == "exact"
+    for given in ("exact", "approximate", "hubs"):
+        assert [settled_search(num, given=given) for num in (few, many)] == [given, given]
 
 
 def test_without_its_package_the_search_is_exact_unless_asked_otherwise(monkeypatch):
+    assert settled_search(APPROXIMATE_ABOVE + 1, usearch_installed=False) == "exact"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert not is_approximate("auto", 10**6, CPU)
+    assert not plan2vec.graph.neighbors.usearch_installed()
     with pytest.raises(ValueError, match="install the extra: pip install 'plan2vec\\[large\\]', or search exactly"):
         near_pairs(points(), 1.0, 200, CPU, "approximate")

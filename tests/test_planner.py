@@ -65,7 +65,8 @@ def test_a_start_that_is_the_goal_is_a_plan_for_free():
         assert plan.nodes == [4] and plan.length == 0 and plan.num_expanded == plan.num_touched == 0
 
 
-TRAP = graph_of(6, both_ways({(0, 1): 1, (1, 2): 1, (0, 3): 1, (3, 4): 1, (4, 5): 1}))  # 2 is a dead end that looks near the goal 5
+# 2 is a dead end that looks near the goal 5
+TRAP = graph_of(6, both_ways({(0, 1): 1, (1, 2): 1, (0, 3): 1, (3, 4): 1, (4, 5): 1}))
 TRAP_DISTANCE = lookup(4, 2, 1, 3.5, 3, 0)
 
 
@@ -115,7 +116,9 @@ def test_plans_with_memory_never_enter_a_frame_twice():
         plan = make_plan(graph, lookup(*noise), 0, 39, "greedy", memory=True)
         if plan.nodes is not None:
             num_found += 1
-            assert len(set(plan.nodes)) == len(plan.nodes) and plan.length == pytest.approx(path_length(graph, plan.nodes))
+            assert len(set(plan.nodes)) == len(plan.nodes) and plan.length == pytest.approx(
+                path_length(graph, plan.nodes)
+            )
     assert num_found > 10
 
 
@@ -154,7 +157,9 @@ def test_the_cost_counts_queries_and_the_distinct_frames_they_returned(method, d
         graph, _ = random_world(seed)
         plan = make_plan(graph, exact_distance(graph), 0, 39, method, lookahead=depth)
         hops = np.array([hop_counts(graph, [node])[0] for node in range(40)])
-        unweighted = distances_from(csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape), np.arange(40))
+        unweighted = distances_from(
+            csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape), np.arange(40)
+        )
         if depth == 1:
             asked = plan.nodes[:-1]
             assert plan.num_expanded == len(asked) and np.isfinite(hops).all()
@@ -197,7 +202,9 @@ def naive_plan(graph, table, start, goal, method, depth, memory):
     """One walk or search at a time, as the text of the paper says it."""
     if method == "astar":
         path = best_first(graph, start, goal, lambda nodes: table[nodes, goal])
-        return Plan(start, goal, method, path.nodes, path.length if path.nodes else None, path.num_expanded, path.num_touched)
+        return Plan(
+            start, goal, method, path.nodes, path.length if path.nodes else None, path.num_expanded, path.num_touched
+        )
     walk, visited, touched, num_expanded = [start], {start}, set(), 0
     while walk[-1] != goal:
         nodes, parents, asked, answers = naive_ball(graph, walk[-1], depth)
@@ -242,7 +249,9 @@ def test_a_model_plans_many_tasks_as_it_plans_each(islands, method):
     plans = islands.plan_many(starts, goals, method)
     assert plans == [islands.plan(int(start), int(goal), method) for start, goal in zip(starts, goals, strict=True)]
     apart = [islands.parts[1][a] != islands.parts[1][b] for a, b in zip(starts, goals, strict=True)]
-    assert any(apart) and all("start lies in part" in plan.reason for plan, parted in zip(plans, apart, strict=True) if parted)
+    assert any(apart) and all(
+        "start lies in part" in plan.reason for plan, parted in zip(plans, apart, strict=True) if parted
+    )
     assert islands.plan_many(np.array([], int), np.array([], int), method) == []
 
 
@@ -294,7 +303,9 @@ def test_many_walks_at_once_equal_walks_one_at_a_time(memory, directed):
         noise = rng.uniform(0, 10, (40, 40))
         starts, goals = rng.integers(0, 40, (2, 60))
         max_hops = rng.integers(0, 25, 60)
-        walks = walk_many(graph, lambda a, b, noise=noise: noise[a, b], starts, goals, max_hops, 0.0, memory, at_goal, rng)
+        walks = walk_many(
+            graph, lambda a, b, noise=noise: noise[a, b], starts, goals, max_hops, 0.0, memory, at_goal, rng
+        )
         assert walks.nodes.shape == (max_hops.max() + 1, 60)
         for column in range(60):
             start, goal = int(starts[column]), int(goals[column])
@@ -309,7 +320,9 @@ def test_many_walks_at_once_equal_walks_one_at_a_time(memory, directed):
 def test_a_walk_hops_no_more_than_its_own_maximum():
     line = grid(30, 1)
     starts, goals, max_hops = np.zeros(5, int), np.full(5, 10), np.array([0, 5, 9, 10, 20])
-    walks = walk_many(line, exact_distance(line), starts, goals, max_hops, 0.0, False, at_goal, np.random.default_rng(0))
+    walks = walk_many(
+        line, exact_distance(line), starts, goals, max_hops, 0.0, False, at_goal, np.random.default_rng(0)
+    )
     assert (walks.nodes >= 0).sum(axis=0).tolist() == [1, 6, 10, 11, 11]
     assert walks.arrived.tolist() == [False, False, False, True, True]
 
@@ -318,7 +331,8 @@ def test_arrival_is_asked_before_the_first_hop_and_ends_the_walk():
     line = grid(10, 1)
     near = lambda nodes, goals: np.abs(nodes - goals) <= 2  # noqa: E731
     walks = walk_many(
-        line, exact_distance(line), np.array([0, 5, 7]), np.array([7, 7, 7]), np.full(3, 9), 0.0, False, near, np.random.default_rng(0)
+        line, exact_distance(line), np.array([0, 5, 7]), np.array([7, 7, 7]), np.full(3, 9), 0.0, False, near,
+        np.random.default_rng(0)
     )
     assert walks.arrived.all() and (walks.nodes >= 0).sum(axis=0).tolist() == [6, 1, 1]
 
@@ -328,7 +342,8 @@ def test_with_epsilon_one_every_neighbour_is_as_likely_also_the_goal():
     num = 5000
     goals = np.full(num, 3)
     walks = walk_many(
-        star, lookup(0, 9, 9, 0, 9, 9), np.zeros(num, int), goals, np.ones(num, int), 1.0, False, at_goal, np.random.default_rng(0)
+        star, lookup(0, 9, 9, 0, 9, 9), np.zeros(num, int), goals, np.ones(num, int), 1.0, False, at_goal,
+        np.random.default_rng(0)
     )
     counts = np.bincount(walks.nodes[1], minlength=6)
     assert counts[0] == 0 and (np.abs(counts[1:] - num / 5) < 4 * math.sqrt(num * 0.2 * 0.8)).all()
@@ -340,7 +355,8 @@ def test_epsilon_is_the_share_of_random_hops():
     num = 5000
     distance = lookup(9, 9, 9, 9, 0, 9)
     walks = walk_many(
-        star, distance, np.zeros(num, int), np.full(num, 5), np.ones(num, int), 0.25, False, lambda a, b: a < 0, np.random.default_rng(0)
+        star, distance, np.zeros(num, int), np.full(num, 5), np.ones(num, int), 0.25, False, lambda a, b: a < 0,
+        np.random.default_rng(0)
     )
     counts = np.bincount(walks.nodes[1], minlength=6)
     assert abs(counts[5] / num - (0.75 + 0.25 / 5)) < 0.02  # the goal is recognized by the hops that are not random
@@ -351,31 +367,43 @@ def test_a_random_walk_stays_on_edges_and_repeats_with_the_same_random_numbers()
     graph, _ = random_world(0)
     distance = exact_distance(graph)
     walks = [
-        walk_many(graph, distance, np.zeros(20, int), np.full(20, 39), np.full(20, 30), 1.0, False, at_goal, np.random.default_rng(5))
-        for _ in range(2)
+        walk_many(
+            graph, distance, np.zeros(20, int), np.full(20, 39), np.full(20, 30), 1.0, False, at_goal,
+            np.random.default_rng(5)
+        ) for _ in range(2)
     ]
     assert np.array_equal(walks[0].nodes, walks[1].nodes)
     for trace in walks[0].nodes.T.tolist():
         nodes = [node for node in trace if node >= 0]
-        assert all(graph.indices[graph.indptr[a] : graph.indptr[a + 1]].tolist().count(b) == 1 for a, b in pairwise(nodes))
+        assert all(
+            graph.indices[graph.indptr[a] : graph.indptr[a + 1]].tolist().count(b) == 1 for a, b in pairwise(nodes)
+        )
 
 
 def test_a_walk_that_stands_alone_ends_where_it_began():
     graph = graph_of(3, both_ways({(0, 1): 1}))
-    walks = walk_many(graph, lookup(0, 0, 0), np.array([2]), np.array([0]), np.array([4]), 0.0, False, at_goal, np.random.default_rng(0))
+    walks = walk_many(
+        graph, lookup(0, 0, 0), np.array([2]), np.array([0]), np.array([4]), 0.0, False, at_goal,
+        np.random.default_rng(0)
+    )
     assert walks.nodes[:, 0].tolist() == [2, -1, -1, -1, -1] and not walks.arrived[0]
 
 
 def test_no_walks_are_no_walks():
     nothing = np.empty(0, int)
-    walks = walk_many(grid(2, 2), lookup(0, 0, 0, 0), nothing, nothing, nothing, 0.0, False, at_goal, np.random.default_rng(0))
+    walks = walk_many(
+        grid(2, 2), lookup(0, 0, 0, 0), nothing, nothing, nothing, 0.0, False, at_goal, np.random.default_rng(0)
+    )
     assert walks.nodes.shape == (1, 0) and walks.arrived.shape == (0,)
 
 
 def test_neighbour_lists_equal_a_naive_loop():
     graph, rng = random_world(3)
     nodes = rng.integers(0, 40, 25)
-    naive = [(place, j) for place, i in enumerate(nodes) for j in graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist()]
+    naive = [
+        (place, j) for place,
+        i in enumerate(nodes) for j in graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist()
+    ]
     owner, neighbor = neighbor_lists(graph, nodes)
     assert list(zip(owner.tolist(), neighbor.tolist(), strict=True)) == naive
 

@@ -1,4 +1,6 @@
-"""A picture of any kind becomes the frame that a person would expect, and recordings and asked-for images are prepared alike."""
+"""A picture of any kind becomes the frame that a person would expect, and recordings and asked-for images are prepared
+alike.
+"""
 
 import io
 
@@ -6,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plan2vec.readers.preparation import array_to_frame, frame_shape, image_frame, open_picture, to_frame
 from plan2vec.config import ReadOptions, parse_crop
+from plan2vec.readers.preparation import array_to_frame, frame_shape, image_frame, open_picture, to_frame
 
 RAMP = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32)
 
@@ -63,7 +65,9 @@ def test_of_an_animated_file_the_first_picture_counts():
 
 
 def test_a_jpeg_decoded_small_equals_the_same_jpeg_decoded_whole():
-    smooth = Image.fromarray(np.add.outer(np.arange(480), np.arange(640)).astype(np.float64) / 5 % 256).convert("L").resize((640, 480))
+    smooth = Image.fromarray(
+        np.add.outer(np.arange(480), np.arange(640)).astype(np.float64) / 5 % 256
+    ).convert("L").resize((640, 480))
     file = stored(smooth.point(lambda shade: shade // 2), "JPEG", quality=95)
     whole, _ = open_picture(file)
     file.seek(0)
@@ -87,13 +91,15 @@ def test_a_frame_is_the_mean_over_areas_of_what_the_crop_leaves():
     [((64, 48), {}, (48, 64, 3)), ((65, 48), {}, (64, 64, 3)), ((640, 480), {"size": 32}, (32, 32, 3)),
      ((10, 10), {"size": 32}, (32, 32, 3)), ((640, 480), {"gray": True}, (64, 64, 1)),
      ((640, 480), {"crop": "0,0,50,20"}, (20, 50, 3)), ((640, 480), {"crop": "0,0,65,20"}, (64, 64, 3))],
-)  # fmt: skip
+)
 def test_the_shape_of_frames_follows_the_options(size, options, shape):
     assert frame_shape(size, 3, ReadOptions(**options)) == shape
 
 
 def test_gray_pictures_become_rgb_only_when_asked():
-    assert frame_shape((9, 9), 1, ReadOptions()) == (9, 9, 1) and frame_shape((9, 9), 1, ReadOptions(rgb=True)) == (9, 9, 3)
+    assert frame_shape((9, 9), 1, ReadOptions()) == (9, 9, 1) and frame_shape(
+        (9, 9), 1, ReadOptions(rgb=True)
+    ) == (9, 9, 3)
     assert frame_shape((640, 480), 1, ReadOptions(), largest=None) == (480, 640, 1)
 
 

@@ -1,4 +1,6 @@
-"""The plain format comes back as written; every damaged file is refused by name, with a remedy, and no pickle is ever opened."""
+"""The plain format comes back as written; every damaged file is refused by name, with a remedy, and no pickle is ever
+opened.
+"""
 
 import pickle
 import zipfile
@@ -44,7 +46,7 @@ def test_recordings_come_back_as_they_were_written(tmp_path, kind):
         rng.integers(0, 256, (6, 5, 7, 3), dtype=np.uint8) if kind == "images" else rng.normal(size=(6, 4)),
         np.array([3, 3, 3, 1, 1, 1]), position=rng.normal(size=(6, 2)), action=rng.normal(size=(6, 1)),
         step_length=np.array([1, 2, np.nan, 1, 1, np.nan]), time=np.arange(6.0), domain="c-maze",
-    )  # fmt: skip
+    )
     write_npz(tmp_path / "new" / "some.npz", written)
     back = read(str(tmp_path / "new" / "some.npz"))
     for name in ("frames", "sequence", "position", "action", "step_length", "time"):

@@ -83,12 +83,16 @@ def test_memory_stays_bounded_while_a_folder_is_read_and_kept(tmp_path):
     for k in range(2, 600):
         (tmp_path / "a" / f"frame{k}.jpg").hardlink_to(tmp_path / "a" / f"frame{k % 2}.jpg")
     code = """
-import re, sys, pathlib, plan2vec, plan2vec.run, plan2vec.training
+import re, sys, pathlib, plan2vec
+from plan2vec.config import settle
+from plan2vec.learning.training import Journal
+from plan2vec.runs.folder import open_run
 peak = lambda: int(re.search("VmHWM: *(.*) kB", pathlib.Path("/proc/self/status").read_text())[1])
+read = plan2vec.read  # imported now, as everything above
 before = peak()
-recordings = plan2vec.read(sys.argv[1] + "/a", plan2vec.ReadOptions(size=256))
+recordings = read(sys.argv[1] + "/a", plan2vec.ReadOptions(size=256))
 out = pathlib.Path(sys.argv[1]) / "run"
-plan2vec.run.open_run(out, recordings, plan2vec.Config(), plan2vec.training.Journal(out))
+open_run(out, recordings, settle(plan2vec.Config(view="fixed"), recordings), Journal(out), {})
 print(recordings.frames.nbytes, 1024 * (peak() - before))
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
@@ -103,7 +107,8 @@ print(recordings.frames.nbytes, 1024 * (peak() - before))
 
 
 @pytest.mark.parametrize(
-    ("name", "codec"), [("film.mp4", "libx264"), ("film.mp4", "libsvtav1"), ("film.mkv", "mpeg4"), ("film.webm", "libvpx")]
+    ("name", "codec"),
+    [("film.mp4", "libx264"), ("film.mp4", "libsvtav1"), ("film.mkv", "mpeg4"), ("film.webm", "libvpx")],
 )
 def test_a_video_is_one_sequence_with_time(tmp_path, name, codec):
     large = samples.moving_block(24, 64, 96)
@@ -132,7 +137,9 @@ def test_a_video_is_thinned_by_count_or_by_rate(tmp_path):
 
 
 def test_a_gray_video_gives_gray_frames(tmp_path):
-    assert read(samples.write_video(tmp_path / "film.mkv", BLOCK, codec="ffv1", pixels="gray")).frame_shape == (48, 64, 1)
+    assert read(
+        samples.write_video(tmp_path / "film.mkv", BLOCK, codec="ffv1", pixels="gray")
+    ).frame_shape == (48, 64, 1)
 
 
 def test_gray_pictures_stored_as_colour_give_gray_frames_and_one_coloured_spot_does_not(tmp_path):
@@ -186,9 +193,12 @@ def test_step_lengths_add_up_over_frames_left_out(tmp_path):
     np.savez(
         tmp_path / "some.npz", frames=BLOCK[:7], sequence=np.array([0, 0, 0, 0, 1, 1, 1]), time=np.arange(7.0),
         step_length=np.array([1, 2, 3, np.nan, 4, 5, np.nan]), position=np.arange(7.0), action=np.arange(7.0),
-    )  # fmt: skip
+    )
     found = read(tmp_path / "some.npz", ReadOptions(every=2))
-    assert found.sequence.tolist() == [0, 0, 1, 1] and found.position[:, 0].tolist() == [0, 2, 4, 6] == found.action[:, 0].tolist()
+    assert (
+        found.sequence.tolist() == [0, 0, 1, 1]
+        and found.position[:, 0].tolist() == [0, 2, 4, 6] == found.action[:, 0].tolist()
+    )
     assert found.step_length[[0, 2]].tolist() == [3, 9] and np.isnan(found.step_length[[1, 3]]).all()
     assert read(tmp_path / "some.npz", ReadOptions(rate=0.5)).time.tolist() == [0, 2, 4, 6]
 
@@ -205,7 +215,9 @@ def write_rope(path, sizes=(5, 3, 4)):
     """A file of the layout of new_rope.npy (Wang et al.): an array of objects, each the frames of one sequence."""
     sequences = np.empty(len(sizes), object)
     for k, size in enumerate(sizes):
-        sequences[k] = np.full((size, 64, 64, 1), 10 * k, np.uint8) + np.arange(size, dtype=np.uint8)[:, None, None, None]
+        sequences[k] = np.full(
+            (size, 64, 64, 1), 10 * k, np.uint8
+        ) + np.arange(size, dtype=np.uint8)[:, None, None, None]
     np.save(path, sequences, allow_pickle=True)
     return path
 
@@ -260,7 +272,9 @@ def test_robomimic_gives_vectors_side_by_side_or_the_camera_asked_for(tmp_path):
 def test_minari_gives_dicts_side_by_side_without_the_goal_and_the_place_as_position(tmp_path):
     found = read(samples.write_minari(tmp_path / "set"))
     assert found.frame_shape == (6,) and lengths(found) == [11, 8, 9]
-    assert np.allclose(found.position, found.frames[:, :2]) and np.isnan(found.action[10]).all() and np.isfinite(found.action[:10]).all()
+    assert np.allclose(
+        found.position, found.frames[:, :2]
+    ) and np.isnan(found.action[10]).all() and np.isfinite(found.action[:10]).all()
     assert read(tmp_path / "set", ReadOptions(camera="observation")).frame_shape == (4,)
 
 
@@ -283,11 +297,12 @@ from minari.data_collector import EpisodeBuffer
 rng = np.random.default_rng(0)
 box = lambda shape, kind: gym.spaces.Box(0, 255, shape, kind)
 for name, space in (("pictures", box((20, 30, 3), np.uint8)), ("vectors", box((3,), np.float32))):
-    episodes = [EpisodeBuffer(id=k, observations=[space.sample() for _ in range(5)], actions=[np.zeros(2, np.float32)] * 4,
-                              rewards=[0.0] * 4,
-                              terminations=[False] * 4, truncations=[False] * 4) for k in range(2)]
-    minari.create_dataset_from_buffers(f"test/{name}-v0", episodes, observation_space=space, action_space=box((2,), np.float32),
-                                       algorithm_name="x", author="x", author_email="x@x.org", code_permalink="x", description="x")
+    episodes = [EpisodeBuffer(id=k, observations=[space.sample() for _ in range(5)], rewards=[0.0] * 4,
+                              actions=[np.zeros(2, np.float32)] * 4, terminations=[False] * 4, truncations=[False] * 4)
+                for k in range(2)]
+    words = dict.fromkeys(("algorithm_name", "author", "code_permalink", "description"), "x")
+    minari.create_dataset_from_buffers(f"test/{name}-v0", episodes, observation_space=space, author_email="x@x.org",
+                                       action_space=box((2,), np.float32), **words)
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -322,7 +337,7 @@ def test_every_format_has_its_place(tmp_path):
     from plan2vec.readers import FORMATS
 
     assert [known.NAME for known in FORMATS] == [
-        "OGBench data set",
-        ".npz or .npy arrays", "pickle of arrays", "HDF5", "Minari", "LeRobot", "processed StreetLearn folder", "video", "folder of images",
-    ]  # fmt: skip
+        "OGBench data set", ".npz or .npy arrays", "pickle of arrays", "HDF5", "Minari", "LeRobot",
+        "processed StreetLearn folder", "video", "folder of images"
+    ]
     assert not any(known.recognizes(Path(tmp_path / "nothing")) for known in FORMATS)

@@ -15,7 +15,9 @@ from PIL import Image
 
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
-from plan2vec.model import Model
+from plan2vec.graph.build import BuiltGraph
+from plan2vec.local_metric import TrainedMetric
+from plan2vec.model import Learned, Model
 from plan2vec.pictures import figures, frame_grids, report_pictures
 from plan2vec.pictures.palette import PALETTE
 from plan2vec.pictures.report import LINES, page, verdicts, write_report
@@ -40,7 +42,9 @@ def all_figures(model: Model) -> dict[str, Figure]:
 
 
 def leaves(card: dict) -> list[tuple[str, object]]:
-    return [leaf for key, value in card.items() for leaf in (leaves(value) if isinstance(value, dict) else [(key, value)])]
+    return [
+        leaf for key, value in card.items() for leaf in (leaves(value) if isinstance(value, dict) else [(key, value)])
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------- the page
@@ -50,7 +54,10 @@ def test_the_report_needs_no_network_and_no_script(room_report):
     text = room_report[1].read_text(encoding="utf-8")
     sources = re.findall(r'\b(?:src|href)="([^"]{0,30})', text)
     assert len(sources) == 9 and all(source.startswith("data:image/png;base64,") for source in sources)
-    assert "://" not in text and "<script" not in text and "<link" not in text and "url(" not in text and "@import" not in text
+    assert (
+        "://" not in text and "<script" not in text and "<link" not in text and "url(" not in text
+        and "@import" not in text
+    )
     assert "default-src 'none'" in text  # and the browser is told so
 
 
@@ -72,10 +79,9 @@ def test_every_number_of_the_scorecard_is_explained(report, request):
 
 def test_a_hostile_source_name_stays_text(islands):
     hostile = "<script>alert('x')</script>\"><img src=x onerror=y>&"
-    named = Model(
-        replace(islands.sequences, source=hostile), islands.config, islands.local_metric, None, islands.graph, islands.radius,
-        islands.closure_report, islands.embedding, islands.vectors, {},
-    )  # fmt: skip
+    graph = BuiltGraph(islands.graph, islands.radius, islands.closure_report)
+    learned = Learned(TrainedMetric(islands.local_metric), graph, islands.embedding, islands.vectors)
+    named = Model(replace(islands.sequences, source=hostile), islands.config, learned)
     text = page(named, {hostile: hostile}, [])
     assert "<script" not in text and "<img" not in text
     assert text.count(escape(hostile)) >= 4  # title, heading, source, scorecard
@@ -113,7 +119,9 @@ def test_islands_have_several_parts_and_their_report_says_so(islands, islands_re
 
 
 def test_a_run_of_images_gets_all_pictures_and_vectors_those_without_frames(room_report, islands_report):
-    named = [{path.stem for path in (report[1].parent / "figures").iterdir()} for report in (room_report, islands_report)]
+    named = [
+        {path.stem for path in (report[1].parent / "figures").iterdir()} for report in (room_report, islands_report)
+    ]
     assert named[0] == {"frames", "map", "graph", "value", "path", "strip", "distances", "closures", "training"}
     assert named[1] == {"map", "graph", "value", "path", "distances"}  # without a folder there is no log either
 
@@ -203,7 +211,9 @@ def test_a_long_plan_is_thinned_with_a_note_and_keeps_its_ends(room):
 
 def test_a_plan_that_failed_shows_its_ends_and_why(room):
     strip = frame_grids.film_strip(room, Plan(-1, 5, "greedy", None, None, 0, 0, "the start image is not on the map"))
-    assert texts(strip) == ["not on the map", "start", "0:5", "goal", "greedy: no path (the start image is not on the map)"]
+    assert texts(strip) == [
+        "not on the map", "start", "0:5", "goal", "greedy: no path (the start image is not on the map)"
+    ]
 
 
 def test_the_strip_of_vectors_is_their_path(islands):
@@ -220,6 +230,8 @@ def test_color_frames_are_shown_in_color_and_others_by_their_first_channel():
 
 
 def test_a_resumed_training_counts_the_last_value_of_an_update():
-    records = [{"stage": "embedding", "update": u, "loss": loss} for u, loss in ((0, 3.0), (1, 2.0), (1, 1.0), (2, 0.5))]
+    records = [
+        {"stage": "embedding", "update": u, "loss": loss} for u, loss in ((0, 3.0), (1, 2.0), (1, 1.0), (2, 0.5))
+    ]
     (ax,) = figures.training_figure([*records, {"stage": "graph", "finished": True, "seconds": 1.0}]).axes
     assert ax.lines[0].get_ydata().tolist() == [3.0, 1.0, 0.5] and ax.get_yscale() == "log"

@@ -17,11 +17,9 @@ import plan2vec
 from plan2vec.acting.relabel import choose_goals
 from plan2vec.acting.shaping import Shaping, as_frame
 from plan2vec.commands.main import main
-from plan2vec.config import Config
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze, maze_env
-from plan2vec.config import EmbeddingConfig
-from plan2vec.config import LocalMetricConfig
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.readers.npz import write_npz
@@ -37,7 +35,9 @@ TWO_FLOATS = spaces.Box(-9, 9, (2,), np.float32)
 class Line(gymnasium.Env):
     """A point on a plane whose observations are not the map's business: only `achieved_goal` and `desired_goal` are."""
 
-    observation_space = spaces.Dict({"observation": spaces.Box(-9, 9, (5,)), "achieved_goal": TWO_FLOATS, "desired_goal": TWO_FLOATS})
+    observation_space = spaces.Dict(
+        {"observation": spaces.Box(-9, 9, (5,)), "achieved_goal": TWO_FLOATS, "desired_goal": TWO_FLOATS}
+    )
     action_space = spaces.Box(-1, 1, (2,), np.float32)
 
     def reset(self, *, seed=None, options=None):
@@ -66,7 +66,10 @@ class Plain(gymnasium.ObservationWrapper):
 @pytest.fixture(scope="module")
 def rooms(tmp_path_factory) -> Model:
     """A small map of the C-Maze's own images, in a run folder."""
-    return fit(maze.simulate("c-maze", 30, seed=0), replace(QUICK, dim=3), out=tmp_path_factory.mktemp("reward") / "run", device="cpu")
+    return fit(
+        maze.simulate("c-maze", 30, seed=0), replace(QUICK, dim=3), out=tmp_path_factory.mktemp("reward") / "run",
+        device="cpu"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +93,9 @@ def test_shaped_minus_plain_return_is_the_difference_of_potentials_at_both_ends(
     rng, arrivals = np.random.default_rng(0), 0
     for episode in range(100):
         goal = maze.sample_positions(maze.ROOMS["c-maze"], 1, rng)[0]
-        near = {"goal": goal, "position": maze.step(maze.ROOMS["c-maze"], goal[None], maze.ACTIONS[episode % 8][None])[0]}
+        near = {
+            "goal": goal, "position": maze.step(maze.ROOMS["c-maze"], goal[None], maze.ACTIONS[episode % 8][None])[0]
+        }
         _, info = env.reset(seed=episode, options=near if episode % 4 == 0 else None)
         first, last, shaped, plain, factor, ended = info["potential"], 0.0, 0.0, 0.0, 1.0, False
         while not ended:
@@ -109,7 +114,9 @@ def test_the_distance_of_a_step_is_the_maps(rooms):
     for action in range(8):
         observation, reward, _, _, info = env.step(action)
         expected = rooms.distance(observation["achieved_goal"][None], observation["desired_goal"][None])[0]
-        assert reward == pytest.approx(-2 * expected, rel=1e-5) and info["distance"] == pytest.approx(expected, rel=1e-5)
+        assert reward == pytest.approx(
+            -2 * expected, rel=1e-5
+        ) and info["distance"] == pytest.approx(expected, rel=1e-5)
         assert info["plain_reward"] in (-1.0, 0.0)
 
 
@@ -198,7 +205,9 @@ def dataset(tmp_path, rooms) -> Path:
 def test_an_npz_comes_back_with_rewards_that_the_model_gives(rooms, dataset, tmp_path, capsys, mode):
     before = dataset.read_bytes()
     out = tmp_path / "out" / "labelled.npz"
-    answer = relabelled(capsys, str(rooms.folder), str(dataset), "--out", str(out), "--mode", mode, "--discount", "0.9", "--scale", "2")
+    answer = relabelled(
+        capsys, str(rooms.folder), str(dataset), "--out", str(out), "--mode", mode, "--discount", "0.9", "--scale", "2"
+    )
     assert dataset.read_bytes() == before and answer["num_steps"] == 54 and answer["out"] == str(out)
     with np.load(dataset) as old, np.load(out) as new:
         assert set(new) == {*old, "reward", "goal"} and all(np.array_equal(old[name], new[name]) for name in old)
@@ -218,7 +227,10 @@ def test_an_npz_comes_back_with_rewards_that_the_model_gives(rooms, dataset, tmp
 def test_a_fixed_goal_is_a_frame_of_the_run_or_an_image(rooms, dataset, tmp_path, capsys, kind):
     Image.fromarray(rooms.sequences.frames[32][..., 0]).save(tmp_path / "goal.png")
     goal = {"number": "32", "sequence:index": "3:2", "image": str(tmp_path / "goal.png")}[kind]
-    relabelled(capsys, str(rooms.folder), str(dataset), "--out", str(tmp_path / "one.npz"), "--goal", goal, "--mode", "distance")
+    relabelled(
+        capsys, str(rooms.folder), str(dataset), "--out", str(tmp_path / "one.npz"), "--goal", goal, "--mode",
+        "distance"
+    )
     with np.load(tmp_path / "one.npz") as new:
         wanted = np.repeat(rooms.sequences.frames[32][None], 60, axis=0)
         assert (new["goal"] == -1).all()
@@ -243,9 +255,14 @@ def test_an_ogbench_file_gets_their_names(plane, tmp_path, capsys):
     walk = np.cumsum(np.random.default_rng(1).normal(0, 0.5, (40, 2)), axis=0).astype(np.float32)
     ends = np.isin(np.arange(40), (19, 39)).astype(np.float32)
     np.savez(tmp_path / "og.npz", observations=walk, actions=walk, terminals=ends, qpos=walk)
-    answer = relabelled(capsys, str(tmp_path / "run"), str(tmp_path / "og.npz"), "--out", str(tmp_path / "new.npz"), "--mode", "distance")
+    answer = relabelled(
+        capsys, str(tmp_path / "run"), str(tmp_path / "og.npz"), "--out", str(tmp_path / "new.npz"), "--mode",
+        "distance"
+    )
     with np.load(tmp_path / "new.npz") as new:
-        assert set(new) == {"observations", "actions", "terminals", "qpos", "rewards", "goals"} and answer["num_steps"] == 38
+        assert set(new) == {
+            "observations", "actions", "terminals", "qpos", "rewards", "goals"
+        } and answer["num_steps"] == 38
         assert new["rewards"][5] == pytest.approx(-plane.distance(walk[6:7], walk[new["goals"][5]][None])[0], abs=1e-4)
         assert new["rewards"][19] == 0 and (new["goals"][:20] < 20).all()
 
@@ -259,13 +276,19 @@ def test_a_minari_folder_gets_rewards_an_action_and_keeps_the_rest(plane, tmp_pa
             episode["observations"], episode["rewards"] = walk, np.ones(len(walk) - 1)
     plane.save(tmp_path / "run")
     out = tmp_path / "shaped-v0"
-    answer = relabelled(capsys, str(tmp_path / "run"), str(source), "--out", str(out), "--goal", "random", "--discount", "1")
+    answer = relabelled(
+        capsys, str(tmp_path / "run"), str(source), "--out", str(out), "--goal", "random", "--discount", "1"
+    )
     with h5py.File(source / "data" / "main_data.hdf5") as old, h5py.File(out / "data" / "main_data.hdf5") as new:
-        frames = np.concatenate([old[name]["observations"][()] for name in ("episode_0", "episode_1")]).astype(np.float32)
+        frames = np.concatenate(
+            [old[name]["observations"][()] for name in ("episode_0", "episode_1")]
+        ).astype(np.float32)
         for name, first in (("episode_0", 0), ("episode_1", 11)):
             reward, goal = new[name]["rewards"][()], new[name]["infos/goal"][()]
             assert len(reward) == len(old[name]["actions"]) == len(goal) - 1 and (old[name]["rewards"][()] == 1).all()
-            here, after = (plane.distance(frames[first + k : first + k + len(reward)], frames[goal[:-1]]) for k in (0, 1))
+            here, after = (
+                plane.distance(frames[first + k : first + k + len(reward)], frames[goal[:-1]]) for k in (0, 1)
+            )
             assert reward == pytest.approx(1 + here - after, abs=1e-4)
             assert np.array_equal(old[name]["actions"][()], new[name]["actions"][()])
     assert answer["num_steps"] == 17 and (out / "data" / "metadata.json").exists()
@@ -284,7 +307,9 @@ def test_future_goals_lie_ahead_in_the_same_sequence_and_reach_its_end():
 def test_a_minari_folder_without_rewards_is_refused(plane, tmp_path, capsys):
     plane.save(tmp_path / "run")
     source = write_minari(tmp_path / "bare-v0", "vectors", (10, 7))
-    assert "one here has none" in refusal(capsys, str(tmp_path / "run"), str(source), "--out", str(tmp_path / "shaped-v0"))
+    assert "one here has none" in refusal(
+        capsys, str(tmp_path / "run"), str(source), "--out", str(tmp_path / "shaped-v0")
+    )
     assert not (tmp_path / "shaped-v0").exists()
 
 

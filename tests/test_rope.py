@@ -1,4 +1,6 @@
-"""The simulated rope: it stays out of the pegs, recordings repeat, frames look as described, and local moves are told apart."""
+"""The simulated rope: it stays out of the pegs, recordings repeat, frames look as described, and local moves are told
+apart.
+"""
 
 import sys
 from itertools import pairwise
@@ -81,7 +83,9 @@ def test_the_same_seed_gives_the_same_recording_in_any_number_of_processes(seque
 
 
 def test_every_sequence_starts_at_rest_wanders_off_and_comes_home(sequences):
-    away = rope.displacement(sequences.position, np.repeat(rest_shape().reshape(1, -1), sequences.num_frames, axis=0)).reshape(3, 151)
+    away = rope.displacement(
+        sequences.position, np.repeat(rest_shape().reshape(1, -1), sequences.num_frames, axis=0)
+    ).reshape(3, 151)
     assert (away[:, 0] < 0.01).all() and (away[:, 10:36].max(axis=1) > 8).all()
     assert (away[:, 36:].min(axis=1) < 2 * rope_physics.HOME).all()
 
@@ -143,8 +147,11 @@ def test_passing_over_a_peg_is_seen_from_the_two_ends_of_the_move():
 
 
 def test_an_end_may_go_around_a_peg():
-    """Down on the left, a little at a time, with the end in front: no move passes over the peg, though the whole does."""
-    way = [line((x, 21.0), (x + 26, 21.0)) for x in (4.0, 10.0, 16.0, 21.0)] + [line((21.0, y), (47.0, 21.0)) for y in (25.0, 30.0, 36.0)]
+    """Down on the left, a little at a time, with the end in front: no move passes over the peg, though the whole does.
+    """
+    way = [
+        line((x, 21.0), (x + 26, 21.0)) for x in (4.0, 10.0, 16.0, 21.0)
+    ] + [line((21.0, y), (47.0, 21.0)) for y in (25.0, 30.0, 36.0)]
     way += [line((x, 36.0), (30.0 + x / 2, 30.0)) for x in (16.0, 10.0, 4.0)]
     assert all(are_kept(a, b) for a, b in pairwise(way))
     assert not are_kept(way[0], way[-1])
@@ -182,7 +189,8 @@ def test_evaluation_measures_the_rope_by_its_farthest_link(sequences):
 
 def test_a_fitted_rope_is_scored_and_reported_though_its_positions_are_no_plane(sequences, tmp_path):
     config = Config(
-        local_metric=LocalMetricConfig(num_updates=5, batch_size=16), embedding=EmbeddingConfig(num_updates=5, goals_per_round=16)
+        local_metric=LocalMetricConfig(num_updates=5, batch_size=16),
+        embedding=EmbeddingConfig(num_updates=5, goals_per_round=16)
     )
     model = fit(sequences, config, tmp_path / "run", "cpu")
     card = evaluate(model, SuccessRule(episodes=20))

@@ -45,7 +45,7 @@ def test_a_rope_in_its_goal_shape_has_arrived():
     (np.zeros(3), "24 numbers"),
     (np.stack((np.linspace(5, 45, 12), np.full(12, 28)), axis=1).ravel(), "in a peg"),
     (np.full(24, 70.0), "beside the table"),
-])  # fmt: skip
+])
 def test_goals_where_no_rope_can_lie_are_refused(goal, words):
     with pytest.raises(ValueError, match=words):
         make().reset(options={"goal": goal})

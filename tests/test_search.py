@@ -1,11 +1,9 @@
 """Search against scipy, networkx and naive loops; counts and refusals on tiny graphs."""
 
 import math
-import os
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path as FilePath
 
 import networkx
 import numpy as np
@@ -25,8 +23,6 @@ from plan2vec.search.shortest_paths import (
     run_side_by_side,
     shortest_path,
 )
-
-REPOSITORY = FilePath(plan2vec.search.__file__).parent.parent.parent.parent
 
 
 def graph_of(num_nodes, edges):
@@ -81,7 +77,8 @@ def lookup(estimates):
     return lambda nodes: np.asarray(estimates)[nodes]
 
 
-# ---------------------------------------------------------------------------------------------------- one start, one goal
+# ---------------------------------------------------------------------------------------------------- one start, one
+# goal
 
 
 def test_shortest_paths_equal_those_of_scipy_and_networkx_on_a_thousand_graphs():
@@ -106,7 +103,9 @@ def test_a_star_is_exact_for_every_heuristic_that_never_overestimates():
     num_inconsistent = 0
     for edges, graph, start, goal in random_tasks(1000, seed=2):
         true = true_distance_to(graph, goal)
-        estimates = np.where(np.isinf(true), rng.choice([5.0, math.inf]), np.where(np.isinf(true), 0, true) * rng.random(len(true)))
+        estimates = np.where(
+            np.isinf(true), rng.choice([5.0, math.inf]), np.where(np.isinf(true), 0, true) * rng.random(len(true))
+        )
         num_inconsistent += any(estimates[i] > weight + estimates[j] for (i, j), weight in edges.items())
         path = best_first(graph, start, goal, lookup(estimates))
         assert path.length == pytest.approx(true[start], abs=1e-12)
@@ -177,7 +176,8 @@ def test_a_bounded_queue_returns_true_paths_and_a_large_bound_changes_nothing(qu
 
 def test_a_node_dropped_from_the_queue_is_found_again():
     graph = graph_of(4, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 3): 1})
-    path = best_first(graph, 0, 3, lookup([3, 1, 2, 0]), cost_weight=0, queue_size=1)  # 2 is dropped at 0, and found from 1
+    # 2 is dropped at 0, and found from 1
+    path = best_first(graph, 0, 3, lookup([3, 1, 2, 0]), cost_weight=0, queue_size=1)
     assert path.nodes == [0, 1, 2, 3] and path.length == 3
 
 
@@ -257,7 +257,9 @@ def test_a_start_that_is_the_goal_is_a_path_of_one_node_for_free():
 
 def test_path_length_of_a_missing_edge_is_infinite():
     graph = graph_of(3, {(0, 1): 2, (1, 2): 0})
-    assert path_length(graph, [0, 1, 2]) == 2 and path_length(graph, [0]) == 0 and path_length(graph, [0, 2]) == math.inf
+    assert path_length(
+        graph, [0, 1, 2]
+    ) == 2 and path_length(graph, [0]) == 0 and path_length(graph, [0, 2]) == math.inf
 
 
 def test_refusals_say_what_was_expected_and_what_came():
@@ -282,7 +284,8 @@ def test_refusals_say_what_was_expected_and_what_came():
         balls(graph, np.array([0]), -1)
 
 
-# ---------------------------------------------------------------------------------------------------- one start, some hops
+# ---------------------------------------------------------------------------------------------------- one start, some
+# hops
 
 
 def ways_of(found, starts):
@@ -322,7 +325,8 @@ def test_many_balls_are_one_ball_after_another(depth):
         assert found.start_touched.tolist() == [bool(one.start_touched[0]) for one in alone]
 
 
-# ---------------------------------------------------------------------------------------------------- many sources, all nodes
+# ---------------------------------------------------------------------------------------------------- many sources, all
+# nodes
 
 
 @pytest.fixture(scope="module")
@@ -372,7 +376,10 @@ def test_no_sources_and_more_workers_than_sources_are_fine(large):
 
 
 def test_wide_indices_and_narrow_weights_are_accepted(large):
-    wide = csr_array((large.data.astype(np.float32), large.indices.astype(np.int64), large.indptr.astype(np.int64)), shape=large.shape)
+    wide = csr_array(
+        (large.data.astype(np.float32), large.indices.astype(np.int64), large.indptr.astype(np.int64)),
+        shape=large.shape
+    )
     assert np.allclose(distances_from(wide, [0, 1]), distances_from(large, [0, 1]), rtol=1e-6)
     assert shortest_path(wide, 0, 150).length == pytest.approx(shortest_path(large, 0, 150).length, rel=1e-6)
 
@@ -380,18 +387,21 @@ def test_wide_indices_and_narrow_weights_are_accepted(large):
 def test_workers_run_from_a_script_without_a_main_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "import numpy as np\nfrom scipy.sparse import csr_array\nfrom plan2vec.search.shortest_paths import distances_from\n"
+        "import numpy as np\nfrom scipy.sparse import csr_array\n"
+        "from plan2vec.search.shortest_paths import distances_from\n"
         "print(distances_from(csr_array(np.array([[0, 2.0], [3.0, 0]])), [0, 1], num_workers=2).tolist())\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=120)
     assert done.stdout == "[[0.0, 2.0], [3.0, 0.0]]\n", done.stderr
 
 
 def test_a_failing_worker_is_reported_with_its_message():
     with pytest.raises(RuntimeError, match="exit code 1: out of luck"):
         run_side_by_side(
-            [[sys.executable, "-c", "import sys; sys.exit('out of luck')"], [sys.executable, "-c", "import time; time.sleep(60)"]]
+            [
+                [sys.executable, "-c", "import sys; sys.exit('out of luck')"],
+                [sys.executable, "-c", "import time; time.sleep(60)"]
+            ]
         )
 
 

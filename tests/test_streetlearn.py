@@ -1,4 +1,6 @@
-"""Processed StreetLearn folders, on small ones made here: walks in order, places in metres, pickles only where they are trusted."""
+"""Processed StreetLearn folders, on small ones made here: walks in order, places in metres, pickles only where they are
+trusted.
+"""
 
 import json
 from pathlib import Path
@@ -46,7 +48,9 @@ def test_positions_and_steps_are_metres_over_the_ground(tmp_path):
     degree = np.pi / 180 * 6_371_000
     assert found.position is not None and np.allclose(found.position[:, 0], 0, atol=1e-6)
     assert np.diff(found.position[:4, 1]) == pytest.approx(1e-4 * degree)
-    assert found.step_length[[0, 1, 2, 4, 5, 7]] == pytest.approx(1e-4 * degree) and np.isnan(found.step_length[[3, 6, 8]]).all()
+    assert found.step_length[[0, 1, 2, 4, 5, 7]] == pytest.approx(1e-4 * degree) and np.isnan(
+        found.step_length[[3, 6, 8]]
+    ).all()
 
 
 def test_a_degree_of_longitude_is_shorter_by_the_cosine_of_the_latitude(tmp_path):
@@ -83,13 +87,17 @@ def test_a_walk_breaks_where_a_view_cannot_be_read(tmp_path):
     np.save(path / "view_512" / "chunk_0000.npy", chunk)
     with pytest.warns(ReadWarning, match=r"1 of 5 views skipped: view 2 \("):
         found = read(path, TRUSTED)
-    assert [left(frame) for frame in found.frames] == [0, 1, 3, 4, 4, 3] and found.sequence.tolist() == [0, 0, 1, 1, 2, 2]
+    assert [
+        left(frame) for frame in found.frames
+    ] == [0, 1, 3, 4, 4, 3] and found.sequence.tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_inspect_prints_one_object(tmp_path, capsys):
     assert main(["inspect", str(write(tmp_path)), "--trust-pickle", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["format"] == "processed StreetLearn folder" and answer["num_frames"] == 9 and answer["num_sequences"] == 3
+    assert answer["format"] == "processed StreetLearn folder" and answer["num_frames"] == 9 and answer[
+        "num_sequences"
+    ] == 3
     assert answer["position"] == 2 and answer["step_length"] is True and answer["frame_shape"] == [64, 64, 1]
 
 
@@ -112,18 +120,24 @@ def remove_chunks(path: Path) -> None:
 
 
 REFUSED = {
-    "a chunk in the middle is missing": (lambda p: (p / "view_512/chunk_0001.npy").unlink(), "chunk_0001.npy is missing"),
-    "the last chunk is missing": (lambda p: (p / "view_512/chunk_0002.npy").unlink(), "6 images, but coords.npy has 7 views"),
-    "no chunk at all": (remove_chunks, "holds no chunk_0000.npy"),
-    "a chunk of numbers": (lambda p: chunk(p, 1, np.zeros((3, 4), np.uint8)), "expected byte strings (n,), one JPEG each"),
-    "a chunk of text": (lambda p: chunk(p, 1, np.array(["a", "b", "c"])), "expected byte strings"),
+    "a chunk in the middle is missing": (
+        lambda p: (p / "view_512/chunk_0001.npy").unlink(), "chunk_0001.npy is missing"
+    ),
+    "the last chunk is missing": (
+        lambda p: (p / "view_512/chunk_0002.npy").unlink(), "6 images, but coords.npy has 7 views"
+    ), "no chunk at all": (remove_chunks, "holds no chunk_0000.npy"),
+    "a chunk of numbers": (
+        lambda p: chunk(p, 1, np.zeros((3, 4), np.uint8)), "expected byte strings (n,), one JPEG each"
+    ), "a chunk of text": (lambda p: chunk(p, 1, np.array(["a", "b", "c"])), "expected byte strings"),
     "a chunk of objects": (lambda p: objects(p / "view_512/chunk_0001.npy", [b"a"] * 3), "does it hold bytes?"),
     "a cut chunk": (lambda p: cut(p / "view_512/chunk_0001.npy"), "chunk_0001.npy cannot be read as .npy"),
     "chunks without pictures": (
-        lambda p: [chunk(p, k, np.array([b"x"] * (3, 3, 1)[k])) for k in range(3)], "none of 6 views can be read: view 0 ("),
+        lambda p: [chunk(p, k, np.array([b"x"] * (3, 3, 1)[k])) for k in range(3)],
+        "none of 6 views can be read: view 0 ("
+    ),
     "a walk to a view that is not there": (
-        lambda p: objects(p / "trajs.npy", [[0, 1], [6, 7]]), "names view 7, but there are views 0 to 6"),
-    "a walk to a view before the first": (lambda p: objects(p / "trajs.npy", [[0, -1]]), "walk 0 names view -1"),
+        lambda p: objects(p / "trajs.npy", [[0, 1], [6, 7]]), "names view 7, but there are views 0 to 6"
+    ), "a walk to a view before the first": (lambda p: objects(p / "trajs.npy", [[0, -1]]), "walk 0 names view -1"),
     "a walk of words": (lambda p: objects(p / "trajs.npy", [[0, 1], ["a"]]), "but walk 1 is something else"),
     "walks that are numbers": (lambda p: objects(p / "trajs.npy", [1, 2]), "but walk 0 is something else"),
     "walks of fractions": (lambda p: np.save(p / "trajs.npy", np.zeros((2, 3))), "but walk 0 is something else"),
@@ -131,14 +145,22 @@ REFUSED = {
     "a walk that is no list": (lambda p: np.save(p / "trajs.npy", np.int64(3)), "it holds no walk"),
     "walks of one view each": (lambda p: objects(p / "trajs.npy", [[0], [1]]), "every sequence has length 1"),
     "coordinates without longitude": (lambda p: objects(p / "coords.npy", [{"lat": 1.0}] * 7), "but view 0 has none"),
-    "coordinates that are text": (lambda p: objects(p / "coords.npy", [{"lat": "1", "lng": "2"}] * 7), "but view 0 has none"),
-    "coordinates off the globe": (lambda p: np.save(p / "coords.npy", np.full((7, 2), 200.0)), "view 0 is at no latitude"),
-    "coordinates that are not numbers": (lambda p: np.save(p / "coords.npy", np.full((7, 2), np.nan)), "view 0 is at no latitude"),
+    "coordinates that are text": (
+        lambda p: objects(p / "coords.npy", [{"lat": "1", "lng": "2"}] * 7), "but view 0 has none"
+    ),
+    "coordinates off the globe": (
+        lambda p: np.save(p / "coords.npy", np.full((7, 2), 200.0)), "view 0 is at no latitude"
+    ),
+    "coordinates that are not numbers": (
+        lambda p: np.save(p / "coords.npy", np.full((7, 2), np.nan)), "view 0 is at no latitude"
+    ),
     "coordinates of three columns": (lambda p: np.save(p / "coords.npy", np.zeros((7, 3))), "came as float64 (7, 3)"),
     "cut coordinates": (lambda p: cut(p / "coords.npy"), "coords.npy cannot be read as .npy"),
     "a trap": (lambda p: objects(p / "coords.npy", [Trap()]), "only arrays are admitted"),
-    "all views at one place": (lambda p: np.save(p / "coords.npy", np.ones((7, 2))), "step_length must be finite, never negative"),
-}  # fmt: skip
+    "all views at one place": (
+        lambda p: np.save(p / "coords.npy", np.ones((7, 2))), "step_length must be finite, never negative"
+    )
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -155,12 +177,16 @@ def test_what_cannot_be_used_is_refused_in_one_line(name, tmp_path, capsys):
 
 def test_pickles_are_refused_unless_trusted(tmp_path):
     path = write(tmp_path)
-    with pytest.raises(ValueError, match=r"coords.npy is a pickle, which can run any program; plain arrays only, or --trust-pickle"):
+    with pytest.raises(
+        ValueError, match=r"coords.npy is a pickle, which can run any program; plain arrays only, or --trust-pickle"
+    ):
         read(path)
 
 
 def test_a_rate_is_refused_and_a_crop_beyond_the_views(tmp_path):
     with pytest.raises(ValueError, match="use --every here"):
         read(write(tmp_path), ReadOptions(trust_pickle=True, rate=2.0))
-    with pytest.raises(ValueError, match=r"6 of 6 views cannot be read: view 0 \(104 x 52 pixels, smaller than --crop 0,0,200,50\)"):
+    with pytest.raises(
+        ValueError, match=r"6 of 6 views cannot be read: view 0 \(104 x 52 pixels, smaller than --crop 0,0,200,50\)"
+    ):
         read(tmp_path / "streets", ReadOptions(trust_pickle=True, crop="0,0,200,50"))

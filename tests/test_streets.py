@@ -17,7 +17,9 @@ from plan2vec.graph.neighbors import NearPairs
 def line_of_four(**changes: object) -> Streets:
     """Four views on a line of 30 m to the east, each linked with the next."""
     links = np.array([[0, 1], [1, 0], [1, 2], [2, 1], [2, 3], [3, 2]])
-    line = Streets("street-line", "generated city", np.array([[0.0, 0], [10, 0], [20, 0], [30, 0]]), links, np.full(4, 90.0))
+    line = Streets(
+        "street-line", "generated city", np.array([[0.0, 0], [10, 0], [20, 0], [30, 0]]), links, np.full(4, 90.0)
+    )
     return replace(line, **changes)  # type: ignore[arg-type]
 
 
@@ -27,7 +29,7 @@ def save_network(path, **changes: np.ndarray):
     metres = np.array([[5.0, 5], [15, 5], [25, 5], [100, 100], [-5, 5]])
     latlon = np.array([box.latitude, box.longitude]) + metres[:, ::-1] / [111_320.0, 84_350.0]
     arrays = {"latlon": latlon, "xy": metres.astype(np.float32), "pano_yaw": np.array([90, 90, 270, 0, 90], np.int16),
-              "edges": np.array([[0, 1], [1, 2], [4, 0], [2, 2]], np.int32), "node_id": np.array(list("abcde"))}  # fmt: skip
+              "edges": np.array([[0, 1], [1, 2], [4, 0], [2, 2]], np.int32), "node_id": np.array(list("abcde"))}
     np.savez(path, **{name: value for name, value in (arrays | changes).items() if value is not None})
     return path
 
@@ -50,7 +52,8 @@ def test_a_generated_city_has_a_diagonal_and_joined_blocks():
     along = city.heading % 180
     shares = {turn: np.mean(np.abs(along - turn) < 1) for turn in (29, 119)}
     assert 0.85 < sum(shares.values()) < 0.99  # the rest is the diagonal
-    assert (np.bincount(city.links[:, 0]) == 1).sum() + (np.bincount(city.links[:, 0]) == 3).sum() > 10  # dead ends and T-crossings
+    # dead ends and T-crossings
+    assert (np.bincount(city.links[:, 0]) == 1).sum() + (np.bincount(city.links[:, 0]) == 3).sum() > 10
 
 
 def test_the_same_seed_gives_the_same_city_another_seed_another_one():
@@ -82,7 +85,9 @@ def test_cameras_look_along_their_street_and_neighbours_the_same_way():
 def test_distances_along_streets_are_those_of_networkx():
     city = streets.generate_city(80, one_way=True)
     graph = nx.DiGraph()
-    graph.add_weighted_edges_from([(int(a), int(b), float(w)) for (a, b), w in zip(city.links, city.link_lengths, strict=True)])
+    graph.add_weighted_edges_from(
+        [(int(a), int(b), float(w)) for (a, b), w in zip(city.links, city.link_lengths, strict=True)]
+    )
     expected = nx.single_source_dijkstra_path_length(graph, 7)
     ours = streets.street_distance(city, np.array([7]))[0]
     assert [expected[k] for k in range(city.num_views)] == pytest.approx(ours.tolist(), rel=1e-5)
@@ -180,18 +185,25 @@ def test_views_carry_no_compass():
     """Turned to the north, the panoramas of a city show no quarter of the compass that is brighter than the others."""
     city = streets.generate_city("street-small")
     image = streets.render_views(city, np.arange(city.num_views)).astype(float)
-    north = np.stack([np.roll(one, round(turn / 360 * 64), axis=1) for one, turn in zip(image[..., 0], city.heading, strict=True)])
-    by_direction = north.mean(axis=(0, 1)).reshape(4, 16).mean(axis=1)  # mean brightness of four quarters of the compass
+    north = np.stack(
+        [np.roll(one, round(turn / 360 * 64), axis=1) for one, turn in zip(image[..., 0], city.heading, strict=True)]
+    )
+    # mean brightness of four quarters of the compass
+    by_direction = north.mean(axis=(0, 1)).reshape(4, 16).mean(axis=1)
     assert np.ptp(by_direction) < 12
 
 
 def test_a_front_stays_where_it_is_while_one_walks_past_it():
     """What is straight across moves by the angle that two metres make at the front."""
     fine = ViewConfig(pixels=256)
-    here, ahead = streets.render_views(line_of_four(xy=np.array([[0.0, 0], [2.0, 0], [20, 0], [30, 0]])), np.array([0, 1]), fine)[..., 0]
+    here, ahead = streets.render_views(
+        line_of_four(xy=np.array([[0.0, 0], [2.0, 0], [20, 0], [30, 0]])), np.array([0, 1]), fine
+    )[..., 0]
     across = slice(180, 204)  # around 90 degrees to the right, in the middle of the window storeys
     rows = slice(40, 150)
-    shift = min(range(0, 24), key=lambda k: np.abs(here[rows, across].astype(int) - ahead[rows, 180 + k : 204 + k]).mean())
+    shift = min(
+        range(0, 24), key=lambda k: np.abs(here[rows, across].astype(int) - ahead[rows, 180 + k : 204 + k]).mean()
+    )
     assert shift == pytest.approx(np.degrees(np.arctan(2.0 / 12.0)) / 360 * 256, abs=2)
 
 
@@ -201,7 +213,8 @@ def test_raw_pixels_recognize_less_than_half_of_the_views_at_another_visit():
     assert streets.pixel_neighbor_share(city, ViewConfig()) == 1
 
 
-# ---------------------------------------------------------------------------------------------------- walks and recordings
+# ---------------------------------------------------------------------------------------------------- walks and
+# recordings
 
 
 @pytest.mark.parametrize("one_way", [False, True])
@@ -228,7 +241,9 @@ def test_a_recording_holds_images_places_and_step_lengths_of_its_walks():
     assert recorded.sequence.tolist() == [0, 0, 0, 1, 2, 2] and recorded.domain == "street-line"
     assert recorded.position.tolist() == line.xy[[0, 1, 2, 3, 2, 3]].tolist()
     assert np.array_equal(recorded.step_length, [10, 10, np.nan, np.nan, 12, np.nan], equal_nan=True)
-    assert np.array_equal(recorded.frames[2], recorded.frames[4]) and not np.array_equal(recorded.frames[1], recorded.frames[2])
+    assert np.array_equal(
+        recorded.frames[2], recorded.frames[4]
+    ) and not np.array_equal(recorded.frames[1], recorded.frames[2])
     noisy = streets.record(line, walks, NOISY, seed=1)
     assert (noisy.frames[2] != noisy.frames[4]).mean() > 0.5
     assert "rendered city" in recorded.source and "StreetLearn" not in recorded.source
@@ -252,7 +267,8 @@ def test_the_domain_knows_the_success_rule_and_evaluation_takes_straight_lines()
     assert domain is not None and domain.unit == "m" and domain.walls == () and domain.extent is None
     assert domain.success.radius == 20 and domain.success.epsilon == 0.05 and domain.success.max_hops is None
     episodes = Episodes(np.zeros(3, int), np.zeros(3, int), np.array([7.0, 1, np.inf]), np.array([7.0, 1, np.inf]))
-    assert allowed_hops(episodes, domain.success).tolist() == [24, 12, 0]  # 2 x the shortest + 10, none where no way leads
+    # 2 x the shortest + 10, none where no way leads
+    assert allowed_hops(episodes, domain.success).tolist() == [24, 12, 0]
     truth = truth_of(streets.record(line_of_four(), [np.arange(4)]))
     assert truth is not None and truth.between(np.array([0]), np.array([3])).tolist() == [30]
 
@@ -261,5 +277,7 @@ def test_the_domain_knows_the_success_rule_and_evaluation_takes_straight_lines()
 def test_four_passes_record_every_link(seed):
     city = streets.generate_city("street-small", seed=seed)
     walks = streets.walk_streets(city, passes=4, seed=seed)
-    recorded = {tuple(sorted(link)) for walk in walks for link in zip(walk[:-1].tolist(), walk[1:].tolist(), strict=True)}
+    recorded = {
+        tuple(sorted(link)) for walk in walks for link in zip(walk[:-1].tolist(), walk[1:].tolist(), strict=True)
+    }
     assert recorded == {tuple(sorted(link)) for link in city.links.tolist()}

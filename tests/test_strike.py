@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains import maze
-from plan2vec.config import EmbeddingConfig
 from plan2vec.graph.build import closure_entries, edge_rows
-from plan2vec.config import LocalMetricConfig
 from plan2vec.model import load
 from plan2vec.pipeline import fit
 from plan2vec.runs.struck import Judged, drop_struck, keep, read_judged, strike, unstrike
@@ -29,7 +27,9 @@ def ladder() -> csr_array:
     both = sorted([*edges.items(), *(((j, i), w) for (i, j), w in edges.items())])
     rows = np.array([i for (i, _), _ in both])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=6))))
-    return csr_array((np.array([w for _, w in both], np.float32), np.array([j for (_, j), _ in both]), indptr), shape=(6, 6))
+    return csr_array(
+        (np.array([w for _, w in both], np.float32), np.array([j for (_, j), _ in both]), indptr), shape=(6, 6)
+    )
 
 
 def pairs_of(graph: csr_array) -> set[tuple[int, int]]:
@@ -59,7 +59,10 @@ def test_recorded_transitions_cannot_be_struck(tmp_path):
     assert read_judged(tmp_path) == Judged()
 
 
-@pytest.mark.parametrize(("first", "second", "words"), [(0, 5, "not joined"), (2, 99, "0..5"), (-1, 2, "0 or more"), (2, 2, "twice")])
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [(0, 5, "not joined"), (2, 99, "0..5"), (-1, 2, "0 or more"), (2, 2, "twice")],
+)
 def test_what_is_no_closure_cannot_be_judged(tmp_path, first, second, words):
     for judge in (strike, keep):
         with pytest.raises(ValueError, match=words):
@@ -77,7 +80,10 @@ def test_verdicts_are_remembered_the_last_one_counts_and_undo_forgets(tmp_path):
         unstrike(tmp_path, 5, 2)
 
 
-@pytest.mark.parametrize("text", ["[", "[[1, 2]]", '{"struck": [[1]]}', '{"struck": [["a", 2]]}', '{"struck": [[1.5, 2]]}', '{"kept": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    ["[", "[[1, 2]]", '{"struck": [[1]]}', '{"struck": [["a", 2]]}', '{"struck": [[1.5, 2]]}', '{"kept": 3}'],
+)
 def test_a_damaged_file_is_refused_with_its_name(tmp_path, text):
     (tmp_path / "struck.json").write_text(text)
     with pytest.raises(ValueError, match="struck.json"):

@@ -1,67 +1,195 @@
-"""What holds for the whole package: imports point one way, the core needs no extra, documentation runs."""
+"""What holds for the whole package: imports point one way, sizes stay small, the core needs no extra, documentation
+runs.
+"""
 
 import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from plan2vec.commands.arguments import asked_help
+
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "plan2vec"
-ORDER = (
-    "version", "files", "staging", "processes", "batch_norm", "preparation", "data", "heads", "neighbors", "encoder", "adam", "captured",
-    "overlaps", "augmentation", "classical_scaling", "losses", "training", "search", "balls", "device_graph", "relaxation_kernel",
-    "device_search", "local_metric", "graph", "sparsify", "strike", "closures", "embedding", "planner", "value_iteration", "baselines",
-    "config", "domains", "run", "model", "pipeline", "control", "readers", "shaping", "reward",
-    "relabel", "evaluation", "grow", "estimator", "estimate", "figures",
-    "film", "inspection", "film_video", "review", "gallery", "report", "explorer", "bench", "experiments", "arguments", "cli",
-)  # fmt: skip
+PACKAGE = ROOT / "src" / "plan2vec"
+# packages and modules on the top floor; one may import its own tier and lower ones, and never in a circle
+TIERS = (
+    ("version", "files", "config", "data", "learning"),
+    ("search", "planner", "domains", "readers", "graph", "local_metric", "embedding"),
+    ("runs",),
+    ("model", "evaluation"),
+    ("pipeline", "growing", "estimator"),
+    ("acting", "pictures", "explorer"),
+    ("baselines",),
+    ("results",),
+    ("experiments", "bench"),
+    ("commands",),
+)
+TIER_OF = {unit: number for number, tier in enumerate(TIERS, 1) for unit in tier}
+TRAINING = ("local_metric", "graph", "search", "embedding", "learning")
+MOST_LINES = 19_500
 EXTRAS = (
-    "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis", "networkx",
-    "usearch", "stable_baselines3", "ogbench", "mujoco", "triton",
-)  # fmt: skip
+    "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis",
+    "networkx", "usearch", "stable_baselines3", "ogbench", "mujoco", "triton"
+)
 
 
-def imports_of(path: Path) -> set[str]:
-    """Second words of `plan2vec.x` imports, wherever they stand in the file."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names] if isinstance(node, ast.Import) else []
-        found |= {name.split(".")[1] for name in names if name and name.startswith("plan2vec.")}
+
+def files_of(unit: str) -> list[Path]:
+    """The files of a package, or the one of a module."""
+    return sorted((PACKAGE / unit).rglob("*.py")) or [PACKAGE / f"{unit}.py"]
+
+
+def imported_units(code: str) -> set[str]:
+    """Units that a file imports, wherever the import stands: `import plan2vec.x`, `from plan2vec.x import`, `from
+    plan2vec import x`.
+
+    What the package itself offers (`from plan2vec import fit`) counts as the unit it comes from. Imports that only a
+    type checker reads do not count.
+    """
+    found: set[str] = set()
+    for node in nodes_that_run(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("plan2vec.")}
+            assert "plan2vec" not in [alias.name for alias in node.names], "`import plan2vec` hides what is used"
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            if node.module == "plan2vec":
+                found |= {home_of(alias.name) for alias in node.names}
+            elif (node.module or "").startswith("plan2vec."):
+                found.add(str(node.module).split(".")[1])
     return found
 
 
-def test_every_module_has_a_place_in_the_order():
-    modules = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert modules - {"__init__", "__main__"} == set(ORDER)
+def nodes_that_run(tree: ast.AST) -> list[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`."""
+    if isinstance(tree, ast.If) and getattr(tree.test, "id", None) == "TYPE_CHECKING":
+        return [node for child in tree.orelse for node in nodes_that_run(child)]
+    return [tree, *(node for child in ast.iter_child_nodes(tree) for node in nodes_that_run(child))]
 
 
-@pytest.mark.parametrize("module", [name for name in ORDER if (PACKAGE / f"{name}.py").exists()])
-def test_imports_point_to_earlier_stages_only(module):
-    later = imports_of(PACKAGE / f"{module}.py") & set(ORDER[ORDER.index(module) + 1 :])
-    assert later == set()
+def home_of(name: str) -> str:
+    from plan2vec import HOMES
+
+    return HOMES.get(name, name).split(".")[0]
+
+
+IMPORTS = {
+    unit: set().union(*(imported_units(path.read_text()) for path in files_of(unit))) - {unit} for unit in TIER_OF
+}
+
+
+def test_imports_are_seen_in_all_their_forms():
+    forms = {
+        "import plan2vec.data": {"data"}, "import plan2vec.graph.build as build": {"graph"},
+        "from plan2vec.runs.folder import open_run": {"runs"}, "from plan2vec import bench, fit": {"bench", "pipeline"},
+        "from plan2vec import DistanceReward": {"acting"},
+        "def late():\n    from plan2vec.model import load": {"model"},
+        "if TYPE_CHECKING:\n    from plan2vec.model import load\nelse:\n    import plan2vec.data": {"data"},
+        "import numpy": set()
+    }
+    for code, units in forms.items():
+        assert imported_units(code) == units, code
+
+
+def test_every_unit_has_a_place_in_a_tier():
+    units = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert units - {"__init__", "__main__"} == set(TIER_OF) and len(TIER_OF) == sum(map(len, TIERS))
+
+
+@pytest.mark.parametrize("unit", TIER_OF)
+def test_imports_point_to_the_same_tier_or_lower_ones(unit):
+    above = {other for other in IMPORTS[unit] if TIER_OF.get(other, 99) > TIER_OF[unit]}
+    assert above == set()
+
+
+def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Sets of units that import each other, directly or through others."""
+    reach = {unit: set(others) for unit, others in imports.items()}
+    for middle in imports:
+        for unit in imports:
+            if middle in reach[unit]:
+                reach[unit] |= reach[middle]
+    return {frozenset(other for other in imports if other in reach[unit] and unit in reach[other]) for unit in imports
+            if unit in reach[unit]}
+
+
+def test_no_unit_imports_another_in_a_circle():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
+    assert circles(IMPORTS) == set()
+
+
+@pytest.mark.xfail(strict=True, reason="experiments still import bench: until both are merged")
+def test_experiments_and_benchmarks_never_import_each_other():
+    assert "bench" not in IMPORTS["experiments"] and "experiments" not in IMPORTS["bench"]
+
+
+@pytest.mark.xfail(strict=True, reason="until the renames are merged")
+def test_no_two_packages_have_a_file_of_the_same_name():
+    names = Counter(path.name for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+    packages = Counter(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    both = [name for name, count in names.items() if count > 1 or packages[name.removesuffix(".py")]]
+    assert sorted(both) == []
+
+
+# ---------------------------------------------------------------------------------------------------- sizes
+
+
+@pytest.mark.xfail(strict=True, reason="until the shortened rooms are merged")
+def test_the_package_has_at_most_19_500_lines():
+    assert sum(len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")) <= MOST_LINES
+
+
+@pytest.mark.xfail(strict=True, reason="until the shortened rooms and their tests are merged")
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_lines_have_at_most_120_characters_and_no_formatter_is_told_to_skip_them(folder):
+    long, skipped = [], []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            place = f"{path.relative_to(ROOT)}:{number}"
+            long += [place] if len(line) > 120 else []
+            skipped += [place] if re.search("# *fmt" + ": *(skip|off)", line) else []
+    assert long == [] and skipped == []
+
+
+def test_the_help_of_fit_fits_on_90_lines_and_its_long_form_names_every_setting():
+    short, full = (asked_help(["fit", flag]) or "" for flag in ("--help", "--help-all"))
+    assert len(short.splitlines()) <= 90 < len(full.splitlines())
+    assert "--closures.max-neighbors" in full and "--closures.max-neighbors" not in short and "--help-all" in short
+
+
+# ---------------------------------------------------------------------------------------------------- promises
 
 
 def test_the_core_imports_without_any_extra():
     blocked = "; ".join(f"sys.modules[{name!r}] = None" for name in EXTRAS)
-    done = subprocess.run([sys.executable, "-c", f"import sys; {blocked}; import plan2vec, plan2vec.cli"], capture_output=True, text=True)
+    used = "; ".join(f"plan2vec.{name}" for name in ("fit", "load", "add", "evaluate", "read"))
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {blocked}; import plan2vec, plan2vec.commands.main; {used}"],
+        capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_positions_are_named_by_no_training_stage():
     """`position` is dropped before the first stage; none of them even has the word."""
-    for module in ("local_metric", "neighbors", "graph", "sparsify", "strike", "closures", "search", "embedding", "training", "encoder"):
-        names = {node.id for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Name)}
-        attributes = {node.attr for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Attribute)}
-        assert "position" not in names | attributes, module
+    for path in (path for unit in TRAINING for path in files_of(unit)):
+        tree = ast.parse(path.read_text())
+        names = {
+            getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
+            for node in ast.walk(tree)
+        }
+        words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        assert "position" not in names | words, path
 
 
 def code_blocks() -> list[tuple[str, str]]:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return [(f"{page.name}:{number}", block) for page in pages
-            for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))]  # fmt: skip
+            for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))]
 
 
 @pytest.mark.parametrize(("name", "code"), code_blocks(), ids=[name for name, _ in code_blocks()])

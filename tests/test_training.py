@@ -2,13 +2,15 @@
 
 import math
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from plan2vec.files import remove_leftovers, replacing, write_text
+from plan2vec.files import is_leftover, replacing, write_text
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.training import NUM_LOG_LINES, Journal, schedule, train
 
@@ -166,7 +168,8 @@ def test_an_error_leaves_the_former_file_and_nothing_else(tmp_path):
             path.write_text(former)
         with pytest.raises(InterruptionError), replacing(path) as temporary:
             temporary.write_text("half of it")
-            assert (path.read_text() if former else path.exists()) == (former or False)  # never half a file in its place
+            # never half a file in its place
+            assert (path.read_text() if former else path.exists()) == (former or False)
             raise InterruptionError
         assert os.listdir(tmp_path) == (["some.txt"] if former else [])
     assert path.read_text() == "former"
@@ -179,12 +182,13 @@ def test_the_temporary_file_lies_beside_its_place_and_keeps_the_suffix(tmp_path)
 
 
 def test_what_a_killed_process_left_behind_is_removed_and_nothing_else(tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    with replacing(tmp_path / "checkpoints" / "some.npz") as temporary:
-        left = temporary.name
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left, living = (tmp_path / f".some.npz.{process}.tmp.npz" for process in (gone.pid, os.getppid()))
+    others = [living, tmp_path / ".hidden", tmp_path / f".other.npz.{gone.pid}.tmp.npz"]
+    for path in (left, *others):
+        path.write_bytes(b"half")
+    assert is_leftover(left, "some.npz") and not any(is_leftover(path, "some.npz") for path in others)
+    with replacing(tmp_path / "some.npz") as temporary:
         temporary.write_bytes(b"1")
-    (tmp_path / "checkpoints" / left).write_bytes(b"half")
-    (tmp_path / left).write_bytes(b"half")
-    (tmp_path / ".hidden").write_text("a user's")
-    remove_leftovers(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == [".hidden", "checkpoints"] and os.listdir(tmp_path / "checkpoints") == ["some.npz"]
+    assert not left.exists() and all(path.exists() for path in others)

@@ -19,41 +19,50 @@ from test_embedding import (
     TWO_PARTS,
     graph_of,
     relative_error,
+    state_of,
+    untaught,
 )
 
-from plan2vec.config import Config, from_json, to_json
+import plan2vec
+from plan2vec.commands.main import main
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, ValueIterationConfig, from_json, to_json
 from plan2vec.data import Sequences
-from plan2vec.config import EmbeddingConfig
-from plan2vec.embedding.value_iteration import Tasks, Walker, build_embedding, first_visits, hop_targets, lookahead_graph, staying, train_value_iteration
-from plan2vec.config import ValueIterationConfig
+from plan2vec.embedding.network import build_embedding
+from plan2vec.embedding.targets import mean_length
+from plan2vec.embedding.value_iteration import (
+    Tasks,
+    Walker,
+    Walks,
+    first_visits,
+    hop_targets,
+    lookahead_graph,
+    staying,
+    train_value_iteration,
+)
+from plan2vec.explorer import underway
+from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.training import Journal
-from plan2vec.config import LocalMetricConfig
-from plan2vec.model import load
 from plan2vec.pipeline import fit
 from plan2vec.search.balls import balls
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
-QUICK = ValueIterationConfig(
-    num_updates=240,
-    num_rounds=24,
-    rollouts=12,
-    hops=10,
-    rollouts_per_update=12,
-    learning_rate=3e-3,
-    polyak=0.3,
-    replay_rounds=4,
-    target_hops=1,
-)
+WALKS = Walks(num_rounds=24, rollouts=12, hops=10, target_hops=1, replay_rounds=4, rollouts_per_update=12, polyak=0.3,
+              learning_rate=3e-3)
+QUICK = ValueIterationConfig(num_updates=240)
 
 
-def fitted(frames, graph, config=QUICK, head="lp", norm_order=2.0, seed=0, dim=8):
-    return train_value_iteration(frames, graph, "mlp", dim, head, norm_order, config, seed, CPU)
+def fitted(frames, graph, settings=QUICK, walks=WALKS, journal=Journal(), **config):
+    config = Config(encoder="mlp", **({"dim": 8} | config))
+    torch.manual_seed(config.seed)
+    embedding = build_embedding(frames, config)
+    embedding.set_unit(mean_length(graph, config.seed, CPU))
+    images = FrameTensors(frames, CPU)
+    return train_value_iteration(embedding, images, graph, settings, config.seed, walks=walks, journal=journal)
 
 
-def walker_of(frames, graph, **settings):
-    torch.manual_seed(0)
-    return Walker(build_embedding(frames, "mlp", 8, "lp", 2.0), graph, FrameTensors(frames, CPU), dataclasses.replace(QUICK, **settings), 0)
+def walker_of(frames, graph, **walks):
+    return Walker(untaught(frames), graph, FrameTensors(frames, CPU), QUICK, 0, dataclasses.replace(WALKS, **walks))
 
 
 # ---------------------------------------------------------------------------------------------------- learning
@@ -67,8 +76,10 @@ def test_walks_teach_the_shortest_distances_on_a_line():
 
 @pytest.mark.parametrize(("lookahead", "target_hops"), [(1, 1), (3, 1), (1, 4)])
 def test_walks_teach_the_shortest_distances_around_a_ring(lookahead, target_hops):
-    config = dataclasses.replace(QUICK, lookahead=lookahead, target_hops=target_hops)
-    assert relative_error(fitted(RING_FRAMES, RING, config, norm_order=np.inf), RING_FRAMES, RING) < 0.08
+    settings, walks = dataclasses.replace(QUICK, lookahead=lookahead), dataclasses.replace(
+        WALKS, target_hops=target_hops
+    )
+    assert relative_error(fitted(RING_FRAMES, RING, settings, walks, norm_order=np.inf), RING_FRAMES, RING) < 0.08
 
 
 def test_an_asymmetric_head_learns_a_one_way_ring():
@@ -77,18 +88,15 @@ def test_an_asymmetric_head_learns_a_one_way_ring():
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
-    config = dataclasses.replace(QUICK, num_updates=8, num_rounds=4)
-    states = [
-        {name: tensor.numpy().tobytes() for name, tensor in fitted(LINE_FRAMES, LINE, config, seed=seed).state_dict().items()}
-        for seed in (1, 1, 2)
-    ]
+    few, walks = ValueIterationConfig(num_updates=8), dataclasses.replace(WALKS, num_rounds=4)
+    states = [state_of(fitted(LINE_FRAMES, LINE, few, walks, seed=seed)) for seed in (1, 1, 2)]
     assert states[0] == states[1] != states[2]
 
 
 @pytest.mark.parametrize("stop", [6, 8])  # in the middle of a round, and before its first update
 def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tmp_path, monkeypatch, stop):
-    config = dataclasses.replace(QUICK, num_updates=16, num_rounds=4, replay_rounds=2)
-    whole = fitted(LINE_FRAMES, LINE, config)
+    few, walks = ValueIterationConfig(num_updates=16), dataclasses.replace(WALKS, num_rounds=4, replay_rounds=2)
+    whole = fitted(LINE_FRAMES, LINE, few, walks)
     loss_at = Walker.loss_at
 
     def stopping(walker, update):
@@ -96,13 +104,12 @@ def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tm
             raise KeyboardInterrupt
         return loss_at(walker, update)
 
-    arguments = (LINE_FRAMES, LINE, "mlp", 8, "lp", 2.0, config, 0, CPU, Journal(tmp_path, checkpoint_seconds=0))
+    journal = Journal(tmp_path, checkpoint_seconds=0)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Walker, "loss_at", stopping)
-        train_value_iteration(*arguments)
-    resumed = train_value_iteration(*arguments)
-    for name, tensor in whole.state_dict().items():
-        assert tensor.numpy().tobytes() == resumed.state_dict()[name].numpy().tobytes(), name
+        fitted(LINE_FRAMES, LINE, few, walks, journal)
+    assert list(tmp_path.rglob("checkpoints/*"))
+    assert state_of(fitted(LINE_FRAMES, LINE, few, walks, journal)) == state_of(whole)
 
 
 # ---------------------------------------------------------------------------------------------------- walks
@@ -157,7 +164,9 @@ def test_the_lookahead_graph_joins_exactly_the_frames_within_so_many_hops(hops):
 
 
 def test_edges_of_length_zero_stay_in_the_lookahead_graph():
-    graph = csr_array((np.array([0, 0, 1, 1], np.float32), np.array([1, 0, 2, 1]), np.array([0, 1, 3, 4])), shape=(3, 3))
+    graph = csr_array(
+        (np.array([0, 0, 1, 1], np.float32), np.array([1, 0, 2, 1]), np.array([0, 1, 3, 4])), shape=(3, 3)
+    )
     reach = lookahead_graph(graph, 2, CPU)
     assert reach.nnz == 6 and reach.toarray().tolist() == [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
 
@@ -189,16 +198,12 @@ def test_a_walk_that_ended_early_stays_where_it_ended():
     assert staying(walks).tolist() == [[1, 4], [2, 4], [2, 4]]
 
 
-# ---------------------------------------------------------------------------------------------------- as a variant of a fit
+# ---------------------------------------------------------------------------------------------------- as a variant of a
+# fit
 
 
-SMALL = Config(
-    variant="value-iteration",
-    dim=2,
-    local_metric=LocalMetricConfig(num_updates=20, batch_size=16),
-    embedding=EmbeddingConfig(num_updates=1),
-    value_iteration=dataclasses.replace(QUICK, num_updates=20, num_rounds=4),
-)
+SMALL = Config(variant="value-iteration", dim=2, local_metric=LocalMetricConfig(num_updates=20, batch_size=16),
+               embedding=EmbeddingConfig(num_updates=1), value_iteration=ValueIterationConfig(num_updates=20))
 
 
 def line_recording(position):
@@ -212,24 +217,75 @@ def test_a_fit_by_value_iteration_never_looks_at_positions(tmp_path):
     honest = fit(line_recording(lambda place: place[:, None].astype(float)), SMALL, tmp_path / "a", "cpu")
     blind = fit(line_recording(lambda place: noise.normal(size=(len(place), 1))), SMALL, tmp_path / "b", "cpu")
     assert honest.vectors.tobytes() == blind.vectors.tobytes()
-    amortized = fit(line_recording(lambda place: place[:, None]), dataclasses.replace(SMALL, variant="amortized"), None, "cpu")
+    amortized = fit(
+        line_recording(lambda place: place[:, None]), dataclasses.replace(SMALL, variant="amortized"), None, "cpu"
+    )
     assert amortized.vectors.tobytes() != honest.vectors.tobytes()
 
 
-def test_a_folder_from_before_the_variant_still_loads_and_continues(tmp_path):
-    config = dataclasses.replace(SMALL, variant="amortized", value_iteration=ValueIterationConfig())
+def test_a_run_of_one_variant_is_no_run_of_the_other(tmp_path):
     recording = line_recording(lambda place: place[:, None])
-    model = fit(recording, config, tmp_path, "cpu")
-    older = json.loads((tmp_path / "config.json").read_text())
-    del older["variant"], older["value_iteration"]
-    (tmp_path / "config.json").write_text(json.dumps(older))
-    assert load(tmp_path, "cpu").config == dataclasses.replace(config, view="fixed")
-    assert fit(recording, config, tmp_path, "cpu").vectors.tobytes() == model.vectors.tobytes()
+    model = fit(recording, SMALL, tmp_path, "cpu")
+    assert fit(recording, SMALL, tmp_path, "cpu").vectors.tobytes() == model.vectors.tobytes()
     with pytest.raises(ValueError, match="variant"):
-        fit(recording, SMALL, tmp_path, "cpu")
+        fit(recording, dataclasses.replace(SMALL, variant="amortized"), tmp_path, "cpu")
 
 
 def test_the_configuration_survives_json():
     assert from_json(json.loads(json.dumps(to_json(SMALL)))) == SMALL
     with pytest.raises(ValueError, match="--value-iteration.lookahead must be at least 1, but is 0"):
         Config(value_iteration=ValueIterationConfig(lookahead=0))
+
+
+def second_pass():
+    place = 3 + np.arange(20)
+    return Sequences(np.stack((place / 30, (place / 30) ** 2), axis=1).astype(np.float32), np.zeros(20, int))
+
+
+@pytest.fixture
+def run(tmp_path):
+    return fit(line_recording(lambda place: place[:, None]), SMALL, tmp_path / "run", "cpu").folder
+
+
+def fine_tuned_by(monkeypatch):
+    """The number of updates of every walker that is trained from now on; the other loss is refused."""
+    trained = []
+
+    class Counted(Walker):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            trained.append(self.num_updates)
+
+    def refuse(*arguments):
+        raise AssertionError("a map of value iteration is fine-tuned by amortized search")
+
+    monkeypatch.setattr("plan2vec.embedding.value_iteration.Walker", Counted)
+    monkeypatch.setattr("plan2vec.embedding.train.Teacher", refuse)
+    return trained
+
+
+def test_a_map_of_value_iteration_grows_by_value_iteration(run, monkeypatch):
+    trained = fine_tuned_by(monkeypatch)
+    grown = plan2vec.add(run, second_pass(), device="cpu")
+    assert trained == [7] and grown.report["updates"] == 7  # a third of the fit's 20, not of the other variant's 1
+    assert plan2vec.load(run, "cpu").config == dataclasses.replace(grown.model.config, variant="value-iteration")
+
+
+def test_a_struck_closure_leaves_a_map_of_value_iteration_by_value_iteration(run, monkeypatch, capsys):
+    model = plan2vec.load(run, "cpu")
+    entry = int(np.flatnonzero(closure_entries(model.graph, model.sequences.sequence))[0])
+    pair = f"{edge_rows(model.graph)[entry]}-{model.graph.indices[entry]}"
+    trained = fine_tuned_by(monkeypatch)
+    assert main(["closures", str(run), "--strike", pair, "--device", "cpu", "--json"]) == 0
+    assert trained == [7] and json.loads(capsys.readouterr().out)["updates"] == 7
+    assert main(["closures", str(run), "--keep", pair, "--no-update", "--device", "cpu"]) == 0
+    assert main(["closures", str(run), "--update", "--device", "cpu"]) == 0 and trained == [7, 7]
+
+
+def test_the_page_of_a_fit_under_way_counts_to_the_end_of_value_iteration(run):
+    for name in ("embedding.safetensors", "vectors.npy"):
+        (run / name).unlink()
+    progress = underway.read_progress(run)
+    updates = [line["update"] for line in Journal(run).records() if line["stage"] == "embedding" and "update" in line]
+    assert (progress.stage, progress.num_updates) == ("embedding", 20) and SMALL.embedding.num_updates == 1
+    assert progress.update == max(updates) <= 20 and f"update {max(updates)} of 20" in underway.page_of(run)

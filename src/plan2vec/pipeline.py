@@ -82,6 +82,9 @@ def fit(
     Returns the `Model`: graph, metric map and planner.
     """
     recordings = as_sequences(recordings)
+    n = recordings.num_frames
+    if graph is not None and graph.shape != (n, n):
+        raise ValueError(f"graph must be square with one row per frame, ({n}, {n}), but has shape {graph.shape}")
     target, folder = choose_device(device), Path(out) if out is not None else None
     journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),

@@ -1,11 +1,13 @@
 """Kills every command that writes before each of its file-system changes: `make crash`.
 
-A command runs in a forked child with an audit hook that counts what it is about to do to the file system (open to write,
-rename, remove, mkdir, rmdir, chmod, truncate). First it runs to its end and the changes are counted. Then it runs again, on
-a fresh copy of the same place, once per change, and is killed (SIGKILL) just before that one. What must hold after each kill:
+A command runs in a forked child with an audit hook that counts what it is about to do to the file system (open to
+write, rename, remove, mkdir, rmdir, chmod, truncate). First it runs to its end and the changes are counted. Then it
+runs again, on a fresh copy of the same place, once per change, and is killed (SIGKILL) just before that one. What must
+hold after each kill:
 
 - a run folder is the old run or the new one, whole: it opens, and its files are all as before or all as after;
-- every other file is whole (JSON parses, pictures and pages have their ends), and nothing outside the folder has changed;
+- every other file is whole (JSON parses, pictures and pages have their ends), and nothing outside the folder has
+changed;
 - the same command, repeated, ends as if nothing had happened, and leaves no temporary file behind.
 """
 
@@ -68,19 +70,21 @@ def a_closure() -> str:
 
 def cases(closure: str) -> list[Case]:
     return [
-        Case("fit", ("fit", "recordings.npz", "--out", "new", "--device", "cpu", "--checkpoint-seconds", "0", *FEW), False),
-        Case("add", ("add", "run", "more.npz", "--num-updates", "2", "--device", "cpu")),
+        Case(
+            "fit", ("fit", "recordings.npz", "--out", "new", "--device", "cpu", "--checkpoint-seconds", "0", *FEW),
+            False
+        ), Case("add", ("add", "run", "more.npz", "--num-updates", "2", "--device", "cpu")),
         Case("closures --strike", ("closures", "run", "--strike", closure, "--num-updates", "2", "--device", "cpu")),
         Case("closures --no-update", ("closures", "run", "--strike", closure, "--no-update", "--device", "cpu")),
-        Case("report", ("report", "run", "--device", "cpu")),
-        Case("evaluate", ("evaluate", "run", "--device", "cpu")),
+        Case("report", ("report", "run", "--device", "cpu")), Case("evaluate", ("evaluate", "run", "--device", "cpu")),
         Case("plan", ("plan", "run", "--start", "0", "--goal", "70", "--video", "plan.gif", "--device", "cpu")),
         Case("relabel", ("relabel", "run", "recordings.npz", "--out", "relabelled.npz", "--device", "cpu")),
-        Case("reproduce", ("reproduce", "lookahead", "--smoke", "--device", "cpu", "--out", "rows"), False),
+        Case("reproduce", ("reproduce", "lookahead", "--smoke", "--device", "cpu", "--out", "rows"), False)
     ]
 
 
-# ---------------------------------------------------------------------------------------------------- a child that is killed
+# ---------------------------------------------------------------------------------------------------- a child that is
+# killed
 
 
 def child(place: Path, arguments: tuple[str, ...], kill_before: int | None) -> tuple[int, int]:
@@ -216,7 +220,8 @@ def try_case(case: Case, start: Path, folder: Path) -> tuple[int, list[str]]:
         found += problems(place, old, new, run, outside)
         status, _ = child(place, case.arguments, None)
         if status != 0:
-            if case.name != "relabel" or not (place / "relabelled.npz").exists():  # a finished copy is never overwritten
+            # a finished copy is never overwritten
+            if case.name != "relabel" or not (place / "relabelled.npz").exists():
                 found.append(f"the same command ends with {os.waitstatus_to_exitcode(status)} afterwards")
         elif products(place / run) != new and case.name != "closures --strike":
             found.append("the same command gives another run afterwards")
@@ -241,7 +246,8 @@ def run_all(only: list[str]) -> int:
             broken += found
         os.chdir("/")
     print("\n".join(broken[:50]))
-    print(f"{len(chosen) - len({text.split(',')[0] for text in broken})} passed, {len({t.split(',')[0] for t in broken})} failed")
+    num_failed = len({text.split(",")[0] for text in broken})
+    print(f"{len(chosen) - num_failed} passed, {num_failed} failed")
     return int(bool(broken))
 
 

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,8 @@ def test_a_copied_run_is_as_good_as_the_first(run, tmp_path, capsys):
     assert plan2vec.load(tmp_path / "copy", "cpu").graph.nnz == plan2vec.load(run, "cpu").graph.nnz
 
 
-# ---------------------------------------------------------------------------------------------------- numbers that lead nowhere
+# ---------------------------------------------------------------------------------------------------- numbers that lead
+# nowhere
 
 
 def spoil_graph(folder: Path, **changes) -> None:
@@ -124,14 +126,17 @@ def first_becomes(value):
         {"data": lambda array: array[:-3]}, {"indices": lambda array: array.astype(float)},
         {"indptr": lambda array: array[:-1], "shape": lambda array: array - 1},
     ],
-    ids=["far", "negative", "begin", "backwards", "negative-length", "nan", "inf", "large", "flat", "cut", "float", "small"],
+    ids=["far", "negative", "begin", "backwards", "negative-length", "nan", "inf", "large", "flat", "cut", "float",
+         "small"],
 )
 def test_a_graph_that_leads_outside_itself_is_refused(run, changes, capsys):
     spoil_graph(run, **changes)
     assert "graph.npz" in refusal(capsys, "plan", str(run), "--start", "0", "--goal", "5")
 
 
-@pytest.mark.parametrize("change", [lambda v: v[:, :3], lambda v: v * np.nan, lambda v: v[:-1], lambda v: v.astype(float)])
+@pytest.mark.parametrize(
+    "change", [lambda v: v[:, :3], lambda v: v * np.nan, lambda v: v[:-1], lambda v: v.astype(float)]
+)
 def test_vectors_that_do_not_fit_are_refused(run, change, capsys):
     np.save(run / "vectors.npy", change(np.load(run / "vectors.npy")))
     write_manifest(run)
@@ -161,8 +166,10 @@ def test_a_network_that_left_the_numbers_is_never_stored(tmp_path):
 
 def test_a_learning_rate_that_is_no_number_is_refused_before_a_folder_is_made(tmp_path, capsys):
     np.savez(tmp_path / "a.npz", observations=recordings(0).frames)
-    settings = [("--embedding.learning-rate", "inf"), ("--local-metric.batch-size", "0"), ("--closures.max-neighbors", "-5"),
-                ("--encoder", "..x:y"), ("--encoder", "nope")]
+    settings = [
+        ("--embedding.learning-rate", "inf"), ("--local-metric.batch-size", "0"), ("--closures.max-neighbors", "-5"),
+        ("--encoder", "..x:y"), ("--encoder", "nope")
+    ]
     for setting in settings:
         refusal(capsys, "fit", str(tmp_path / "a.npz"), "--out", str(tmp_path / "run"), *setting)
         assert not (tmp_path / "run").exists(), setting
@@ -177,7 +184,9 @@ def test_a_second_writer_is_told_who_is_first(run):
     first = subprocess.Popen([sys.executable, "-c", code, str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     first.stdout.readline()
     try:
-        for change in (lambda: plan2vec.add(run, recordings(1), device="cpu"), lambda: plan2vec.fit(recordings(0), QUICK, run)):
+        for change in (
+            lambda: plan2vec.add(run, recordings(1), device="cpu"), lambda: plan2vec.fit(recordings(0), QUICK, run)
+        ):
             with pytest.raises(ValueError, match=f"being changed by process {first.pid}"):
                 change()
         assert plan2vec.load(run, "cpu").plan(0, 5) is not None  # reading is free
@@ -221,19 +230,22 @@ def test_every_file_of_a_run_has_the_mode_that_the_user_chose(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may write everywhere")
-def test_a_run_that_may_not_be_written_to_still_answers(run, tmp_path):
-    """As another user, where this is root."""
-    for path in (run, *run.rglob("*")):
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    for path in (tmp_path, *tmp_path.parents):
-        if path.stat().st_uid == os.geteuid() and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o055)
+def test_a_run_that_may_not_be_written_to_still_answers(fitted):
+    """As another user, where this is root; in a folder that both may enter, as pytest's own are not."""
     become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    for command in (["plan", str(run), "--start", "0", "--goal", "5", "--method", "dijkstra"], ["evaluate", str(run)], ["closures", str(run)]):
-        done = subprocess.run([*become, sys.executable, "-m", "plan2vec", *command, "--json", "--device", "cpu"],
-                              capture_output=True, text=True, env=os.environ | {"HOME": "/tmp", "MPLCONFIGDIR": "/tmp"})
-        if become and "Permission denied" in done.stderr and not done.stdout and done.returncode == 126:
-            pytest.skip("another user cannot start this Python")
-        assert done.returncode == 0 and json.loads(done.stdout), done.stderr
-    for path in (run, *run.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        run = Path(shutil.copytree(fitted, Path(place) / "run"))
+        for path in (run, *run.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        asked = ["plan", str(run), "--start", "0", "--goal", "5", "--method", "dijkstra"]
+        for command in (asked, ["evaluate", str(run)], ["closures", str(run)]):
+            done = subprocess.run(
+                [*become, sys.executable, "-m", "plan2vec", *command, "--json", "--device", "cpu"], capture_output=True,
+                text=True, env=os.environ | {"HOME": "/tmp", "MPLCONFIGDIR": "/tmp"},
+            )
+            if become and "Permission denied" in done.stderr and not done.stdout and done.returncode == 126:
+                pytest.skip("another user cannot start this Python")
+            assert done.returncode == 0 and json.loads(done.stdout), done.stderr
+        for path in (run, *run.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)

@@ -97,9 +97,12 @@ def test_an_open_page_follows_recordings_that_are_added(folder):
 
     def last_frame() -> int:
         found: list[str] = []
-        body = application({"REQUEST_METHOD": "GET", "PATH_INFO": "/_dash-layout", "SERVER_NAME": "localhost",
-                            "SERVER_PORT": "80", "wsgi.url_scheme": "http", "wsgi.input": None, "HTTP_HOST": "localhost"},
-                           lambda status, headers, info=None: found.append(status))
+        body = application(
+            {
+                "REQUEST_METHOD": "GET", "PATH_INFO": "/_dash-layout", "SERVER_NAME": "localhost", "SERVER_PORT": "80",
+                "wsgi.url_scheme": "http", "wsgi.input": None, "HTTP_HOST": "localhost"
+            }, lambda status, headers, info=None: found.append(status)
+        )
         text = b"".join(body).decode()
         assert found == ["200 OK"]
         return max(int(number) for number in re.findall(r"(\d+) frames", text.replace(",", "")))

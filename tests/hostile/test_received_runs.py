@@ -11,17 +11,17 @@ import pytest
 
 import plan2vec
 from plan2vec.commands.main import main
-from plan2vec.runs.manifest import write_manifest
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.runs.manifest import write_manifest
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=5, batch_size=16),
     embedding=EmbeddingConfig(num_updates=5, goals_per_update=8, nodes_per_update=16, goals_per_round=16),
 )
 COMMANDS = [
-    ["plan", "--start", "0", "--goal", "5"], ["evaluate"], ["report"], ["add", "more.npz"], ["closures"], ["explore", "--no-browser"],
-    ["relabel", "recordings.npz", "--out", "relabelled.npz"],
-]  # fmt: skip
+    ["plan", "--start", "0", "--goal", "5"], ["evaluate"], ["report"], ["add", "more.npz"], ["closures"],
+    ["explore", "--no-browser"], ["relabel", "recordings.npz", "--out", "relabelled.npz"]
+]
 NETWORK = """
 from pathlib import Path
 Path({touched!r}).write_text("ran")
@@ -57,14 +57,18 @@ def place(fitted, tmp_path, monkeypatch) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
 
 
 def on(run: str, command: list[str]) -> list[str]:
     return [command[0], run, *command[1:]]
 
 
-# ---------------------------------------------------------------------------------------------------- folders that are no run
+# ---------------------------------------------------------------------------------------------------- folders that are
+# no run
 
 
 def test_a_refused_fit_deletes_nothing(place, capsys):
@@ -93,7 +97,8 @@ def test_a_folder_that_is_no_run_is_left_as_it_is(place, command, marked, capsys
     assert "is not a run folder" in capsys.readouterr().err and contents(place) == before
 
 
-# ---------------------------------------------------------------------------------------------------- links inside a run
+# ---------------------------------------------------------------------------------------------------- links inside a
+# run
 
 
 def test_a_link_in_place_of_a_replacement_is_not_followed(place):
@@ -107,7 +112,8 @@ def test_a_link_in_place_of_a_replacement_is_not_followed(place):
 
 
 @pytest.mark.parametrize(
-    "command", [["report"], ["plan", "--start", "0", "--goal", "5", "--method", "dijkstra"]], ids=lambda command: command[0]
+    "command", [["report"], ["plan", "--start", "0", "--goal", "5", "--method", "dijkstra"]],
+    ids=lambda command: command[0],
 )
 def test_pictures_are_not_written_through_a_link(place, command, capsys):
     shutil.rmtree(place / "run" / "figures", ignore_errors=True)
@@ -161,7 +167,9 @@ def test_code_that_the_user_names_again_runs_and_the_working_directory_is_search
     searched = list(sys.path)
     assert main(["evaluate", "run", "--encoder", "run.net:make", "--device", "cpu"]) == 0
     assert (with_code / "touched").exists() and sys.path == searched
-    assert main(["evaluate", "run", "--encoder", "other:make"]) == 2 and "but --encoder other:make was given" in capsys.readouterr().err
+    assert main(
+        ["evaluate", "run", "--encoder", "other:make"]
+    ) == 2 and "but --encoder other:make was given" in capsys.readouterr().err
     assert plan2vec.load("run", "cpu", encoder="run.net:make").vectors.shape[1] == 8
 
 
@@ -171,7 +179,8 @@ def test_what_is_no_name_of_a_module_and_a_factory_is_refused(place, name, capsy
     assert "must be module:factory" in capsys.readouterr().err
 
 
-# ---------------------------------------------------------------------------------------------------- the same command twice
+# ---------------------------------------------------------------------------------------------------- the same command
+# twice
 
 
 def test_an_add_that_was_killed_at_its_report_adds_nothing_when_it_is_repeated(place, capsys):
@@ -182,5 +191,7 @@ def test_an_add_that_was_killed_at_its_report_adds_nothing_when_it_is_repeated(p
     capsys.readouterr()
     assert main(command) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out)["frames"] == {"before": 240, "after": 240} and "is on this map already" in printed.err
+    assert json.loads(printed.out)["frames"] == {
+        "before": 240, "after": 240
+    } and "is on this map already" in printed.err
     assert (place / "run" / "report.html").exists() and plan2vec.load("run", "cpu").sequences.num_frames == 240

@@ -59,11 +59,11 @@ def run_command(command: Command) -> int:
     """Do what was typed; returns the exit code."""
     from plan2vec.learning import processes
 
-    if processes.asked_size() > 1 and not isinstance(command, (Fit, Demo)):
-        processes.refuse(
-            "only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun"
-        )
     try:
+        if processes.asked_size() > 1 and not isinstance(command, (Fit, Demo)):
+            processes.refuse(
+                "only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun"
+            )
         match command:
             case Demo() | Fit() | Inspect() | Add() | Report():
                 from plan2vec.commands import fitting
