@@ -22,7 +22,9 @@ CPU = torch.device("cpu")
 
 
 class SeenExactly(Actor):
-    """The actor with an oracle for eyes: positions in steps instead of vectors of the local metric, and a graph made of them."""
+    """The actor with an oracle for eyes: positions in steps instead of vectors of the local metric, and a graph made of
+    them.
+    """
 
     def __init__(self, room: str, num_rollouts: int, num_episodes: int):
         self.scene = MazeScene(room, 0, replace(SMOKE, max_updates=150, max_batch=128, episodes=num_episodes), CPU)
@@ -54,7 +56,9 @@ def rooms() -> SeenExactly:
 
 
 def test_a_trained_controller_arrives_where_an_untrained_one_does_not(rooms):
-    trained, untrained = (rooms.episodes(method).arrived.mean() for method in ("greedy on the map", "greedy, controller untrained"))
+    trained, untrained = (
+        rooms.episodes(method).arrived.mean() for method in ("greedy on the map", "greedy, controller untrained")
+    )
     assert trained >= 0.95 and untrained <= 0.4
 
 
@@ -84,7 +88,9 @@ def test_no_map_is_fitted_for_an_agent_that_follows_shortest_paths():
 
 
 def test_arrival_is_within_two_centimetres():
-    assert has_arrived(np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([[0.0199, 0.0], [0.015, 0.015]])).tolist() == [True, False]
+    assert has_arrived(
+        np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([[0.0199, 0.0], [0.015, 0.015]])
+    ).tolist() == [True, False]
 
 
 def test_steps_that_changed_nothing_are_not_imitated():
@@ -114,7 +120,9 @@ def test_an_action_that_changed_nothing_is_not_repeated_until_something_changes(
     assert actions == [0, 1, 2, 0, 1, 0]
     agent.reset(np.ones(1, np.float32))
     views = (0, 1e-7, 2e-7, 1, 1)  # of the same frame thrice, each time in a batch of another size
-    actions = [int(agent.act_many(np.array([[view]], np.float32), None, np.full((1, 2, 2), view >= 1))[0, 0]) for view in views]
+    actions = [
+        int(agent.act_many(np.array([[view]], np.float32), None, np.full((1, 2, 2), view >= 1))[0, 0]) for view in views
+    ]
     assert actions == [0, 1, 2, 0, 1]
     agent.reset(np.ones(1, np.float32))
     view = np.zeros(1, np.float32)

@@ -83,8 +83,12 @@ def scorer(name, frames, sequence, action, num_updates=3, seed=0, dim=2):
         config = ContrastiveConfig(num_updates=num_updates, batch_size=64, learning_rate=3e-3)
         return train_contrastive(frames, sequence, "small", dim, config, seed, CPU)
     if name == "vae":
-        return train_vae(frames, "small", dim, VAEConfig(num_updates=num_updates, batch_size=64, learning_rate=3e-3), seed, CPU)
-    config = DQNConfig(num_updates=num_updates, batch_size=32, goals_per_update=16, width=64, polyak=0.1, learning_rate=3e-3)
+        return train_vae(
+            frames, "small", dim, VAEConfig(num_updates=num_updates, batch_size=64, learning_rate=3e-3), seed, CPU
+        )
+    config = DQNConfig(
+        num_updates=num_updates, batch_size=32, goals_per_update=16, width=64, polyak=0.1, learning_rate=3e-3
+    )
     return train_dqn(frames, sequence, action, config, seed, CPU)
 
 
@@ -119,7 +123,9 @@ def test_a_scorer_gives_one_finite_distance_a_pair_that_is_never_negative(name):
 @pytest.mark.parametrize("name", PLACING)
 def test_images_are_scored_as_vectors_are(name):
     world = image_world()
-    found = scorer(name, world.frames, world.sequence, world.action).on(world.frames)(*random_pairs(len(world.frames), 50))
+    found = scorer(
+        name, world.frames, world.sequence, world.action
+    ).on(world.frames)(*random_pairs(len(world.frames), 50))
     assert found.shape == (50,) and np.isfinite(found).all() and np.ptp(found) > 0
 
 
@@ -162,7 +168,9 @@ def test_isomap_orders_the_corridor_far_better_than_the_pixels_it_stands_on():
 @pytest.mark.parametrize("name", LEARNING)
 def test_an_interrupted_training_ends_in_the_same_distances_as_one_that_never_was(name, tmp_path, monkeypatch):
     frames, sequence, action, _ = corridor()
-    configs = {"contrastive": ContrastiveConfig(12, 16), "vae": VAEConfig(12, 16), "dqn": DQNConfig("mlp", 12, 16, 4, width=16)}
+    configs = {
+        "contrastive": ContrastiveConfig(12, 16), "vae": VAEConfig(12, 16), "dqn": DQNConfig("mlp", 12, 16, 4, width=16)
+    }
     trains = {
         "contrastive": lambda journal: train_contrastive(frames, sequence, "mlp", 2, configs[name], 0, CPU, journal),
         "vae": lambda journal: train_vae(frames, "mlp", 2, configs[name], 0, CPU, journal),
@@ -267,14 +275,17 @@ def test_dqn_targets_are_a_step_and_the_discounted_rest_and_known_bounds_hold():
     torch.manual_seed(0)
     frames, sequence, action, _ = corridor()
     config = DQNConfig(width=16, discount=0.9, batch_size=4, goals_per_update=3)
-    learner = Learner(CostNetwork(frames, 2, config), FrameTensors(frames, CPU), Futures(sequence), action[:, 0], config, 0)
+    learner = Learner(
+        CostNetwork(frames, 2, config), FrameTensors(frames, CPU), Futures(sequence), action[:, 0], config, 0
+    )
     first, later, shared = (torch.tensor(numbers) for numbers in ([0, 10, 22, 31], [1, 15, 24, 39], [11, 5, 300]))
     target = learner._targets(first, later, shared).numpy()
     with torch.no_grad():
         onward = (
             learner._costs(learner.network, first + 1, torch.cat((first, later, shared))).amin(2).numpy()
         )  # the target network is still a copy
-    assert target.shape == (4, 5) and (target[:, 0] == 0).all() and target[0, 1] == target[1, 2] == 1  # at the goal after the step
+    # at the goal after the step
+    assert target.shape == (4, 5) and (target[:, 0] == 0).all() and target[0, 1] == target[1, 2] == 1
     assert target[2, 4] == pytest.approx(min(1 + 0.9 * onward[2, 4], 10), rel=1e-5)
     assert (target[:, 1] <= (1 - 0.9 ** (later - first).numpy()) / 0.1 + 1e-5).all() and target.max() <= 10
 

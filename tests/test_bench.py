@@ -37,13 +37,19 @@ def test_the_demo_benchmark_gives_a_row_for_every_case_seed_and_metric(monkeypat
     monkeypatch.setattr(demo, "CASES", (("open", 8), ("c-maze", 2)))
     answer = demo.run(3, seeds=2, num_rollouts=6, config=QUICK, device="cpu")
     assert len(answer["rows"]) == 2 * 2 * len(demo.METRICS)
-    assert {row["setting"]["dim"] for row in answer["rows"]} == {2, 8} and {row["seed"] for row in answer["rows"]} == {3, 4}
+    assert {
+        row["setting"]["dim"] for row in answer["rows"]
+    } == {2, 8} and {row["seed"] for row in answer["rows"]} == {3, 4}
     assert len(answer["table"]) == 2 + 2 and all(line.count("|") == len(demo.METRICS) + 3 for line in answer["table"])
 
 
 def test_the_ranks_benchmark_gives_the_largest_difference_and_the_time_ratio():
-    card = dict.fromkeys(ranks.METRICS, 0.9) | {"num_frames": 100, "device": "cpu", "seconds": dict.fromkeys(ranks.STAGES, 2.0)}
-    other = card | {"success": 0.92, "spearman_true": None} | {"seconds": {**dict.fromkeys(ranks.STAGES, 1.0), "graph": 2.0}}
+    card = dict.fromkeys(ranks.METRICS, 0.9) | {
+        "num_frames": 100, "device": "cpu", "seconds": dict.fromkeys(ranks.STAGES, 2.0)
+    }
+    other = card | {"success": 0.92, "spearman_true": None} | {
+        "seconds": {**dict.fromkeys(ranks.STAGES, 1.0), "graph": 2.0}
+    }
     answer = ranks.compare({1: card | {"spearman_true": None}, 2: other}, seed=3)
     assert answer["largest_difference"] == pytest.approx(0.02) == answer["differences"]["success"]
     assert answer["time_ratio"] == pytest.approx(8 / 5) and answer["time_ratios"]["graph"] == 1
@@ -98,15 +104,21 @@ def test_every_seed_of_a_benchmark_of_recordings_is_a_fit_of_its_own(name, store
     monkeypatch.setattr(recording_scores, "VAEConfig", partial(recording_scores.VAEConfig, num_updates=3, batch_size=8))
     paths = (stored("a.npz", 40), stored("b.npz", 40))[: 2 if name == "same-map" else 1]
     rows = run_benchmark(Request(name, seed=3, seeds=2, paths=paths, device="cpu"))["rows"]
-    assert {row["seed"] for row in rows} == {3, 4} and [model.config.seed for model in fitted] == sorted([3, 4] * len(paths))
+    assert {row["seed"] for row in rows} == {3, 4} and [
+        model.config.seed for model in fitted
+    ] == sorted([3, 4] * len(paths))
     assert not np.allclose(fitted[0].vectors, fitted[-1].vectors)
     assert len(select(rows, seed=3)) == len(select(rows, seed=4)) > 0
 
 
 def test_every_seed_of_a_benchmark_of_speed_is_a_fit_of_its_own(tmp_path, monkeypatch):
     fitted = []
-    monkeypatch.setattr(fit_speed, "fit", lambda *args, **options: fitted.append(plan2vec.fit(*args, **options)) or fitted[-1])
-    rows = run_benchmark(Request("fit", seed=1, seeds=2, sizes=(200, 0), smoke=True, device="cpu", out=tmp_path))["rows"]
+    monkeypatch.setattr(
+        fit_speed, "fit", lambda *args, **options: fitted.append(plan2vec.fit(*args, **options)) or fitted[-1]
+    )
+    rows = run_benchmark(
+        Request("fit", seed=1, seeds=2, sizes=(200, 0), smoke=True, device="cpu", out=tmp_path)
+    )["rows"]
     assert [model.config.seed for model in fitted] == [1, 2] and {row["seed"] for row in rows} == {1, 2}
     assert not np.allclose(fitted[0].vectors, fitted[1].vectors)
 
@@ -125,10 +137,16 @@ def test_a_benchmark_of_speed_gives_rows_a_table_and_a_figure(name, tmp_path):
     answer = run_benchmark(Request(name, seed=2, device="cpu", smoke=True, out=tmp_path))
     rows = answer["rows"]
     assert rows and rows == read_rows(tmp_path / f"bench-{name}.jsonl") and all(tuple(row) == FIELDS for row in rows)
-    assert {(row["experiment"], row["seed"]) for row in rows} == {(name, 2)} and all("CPU cores" in row["device"] for row in rows)
+    assert {
+        (row["experiment"], row["seed"]) for row in rows
+    } == {(name, 2)} and all("CPU cores" in row["device"] for row in rows)
     assert (tmp_path / f"bench-{name}.png").stat().st_size > 1000 and answer["tables"][name][1].startswith("| --- |")
-    timed = [row["value"] for row in rows if "second" in row["metric"] or row["metric"] in ("total", "ms_per_update", "ms_per_hop")]
-    assert timed and all(timed)  # a slope over the four updates of a smoke run may be below 0 on a machine that does other things
+    timed = [
+        row["value"] for row in rows
+        if "second" in row["metric"] or row["metric"] in ("total", "ms_per_update", "ms_per_hop")
+    ]
+    # a slope over the four updates of a smoke run may be below 0 on a machine that does other things
+    assert timed and all(timed)
 
 
 def test_peers_are_compared_by_success_and_what_is_not_installed_says_so(tmp_path, monkeypatch):
@@ -137,7 +155,9 @@ def test_peers_are_compared_by_success_and_what_is_not_installed_says_so(tmp_pat
     success = {row["method"]: row["value"] for row in answer["rows"] if row["metric"] == "success"}
     assert set(success) == {"plan2vec", "VAE"} and all(0 <= value <= 1 for value in success.values())
     missing = [row for row in answer["rows"] if row["method"] == "UMAP"]
-    assert [row["value"] for row in missing] == [None] and "no_such_package is not installed" in missing[0]["setting"]["settings"]
+    assert [
+        row["value"] for row in missing
+    ] == [None] and "no_such_package is not installed" in missing[0]["setting"]["settings"]
     assert any(row["method"].startswith("one pair a sample") for row in answer["rows"])
 
 
@@ -147,7 +167,9 @@ def test_all_searches_of_the_peers_benchmark_find_paths_and_the_exact_ones_the_s
     vectors = lift(position, 8, 0.0, rng)
     distance = lambda first, second: np.linalg.norm(vectors[first] - vectors[second], axis=1)  # noqa: E731
     answers = time_searches(joined(position), distance, Options())
-    assert len(answers) == 4 and all(numbers["found"] == 1 and numbers["ms_per_plan"] > 0 for numbers in answers.values())
+    assert len(answers) == 4 and all(
+        numbers["found"] == 1 and numbers["ms_per_plan"] > 0 for numbers in answers.values()
+    )
     ratios = {method: numbers["length_ratio"] for method, numbers in answers.items()}
     assert all(ratio == pytest.approx(1, abs=1e-4) for method, ratio in ratios.items() if "greedy" not in method)
     assert 1 <= ratios["plan2vec, greedy"] < 1.2
@@ -156,7 +178,9 @@ def test_all_searches_of_the_peers_benchmark_find_paths_and_the_exact_ones_the_s
 def test_training_pair_by_pair_says_when_the_wanted_error_was_reached():
     sequences = simulate("open", 10)
     graph, config = joined(sequences.position / 0.03), Config(encoder="mlp", dim=2)
-    easy, hard = (train_pairs(Options(smoke=True), sequences.frames, graph, config, wanted, 0.1) for wanted in (2.0, 0.0))
+    easy, hard = (
+        train_pairs(Options(smoke=True), sequences.frames, graph, config, wanted, 0.1) for wanted in (2.0, 0.0)
+    )
     assert easy.reached and not hard.reached and easy.seconds < hard.seconds and 0 < hard.error < 1
     assert hard.ms_per_update * hard.num_updates == pytest.approx(1e3 * hard.seconds)
 
@@ -189,7 +213,8 @@ def test_made_graphs_have_the_density_they_promise():
     assert 38 < graph.nnz / 3000 < 50 and graph.data.max() <= 1.28
     vectors = lift(position, 32, 0.0, np.random.default_rng(0))
     assert np.allclose(
-        np.linalg.norm(vectors[:50] - vectors[50:100], axis=1), np.linalg.norm(position[:50] - position[50:100], axis=1), atol=1e-3
+        np.linalg.norm(vectors[:50] - vectors[50:100], axis=1),
+        np.linalg.norm(position[:50] - position[50:100], axis=1), atol=1e-3
     )
 
 

@@ -82,7 +82,8 @@ def test_a_comparison_has_a_line_per_method_and_the_papers_numbers_beside_ours()
     rows = some_rows(0.5) + some_rows(0.7, seed=1) + some_rows(0.25, method="SPTM")
     columns = by_domain(rows, {"open": "Open"}, [("success", "success %", 100, 1)], lambda room: {"SPTM": 39.7})
     assert compare(rows, "method", by_method(rows, ("SPTM", "plan2vec")), columns) == [
-        "| method | Open, success % | paper |", "| --- | --- | --- |", "| SPTM | 25.0 | 39.7 |", "| plan2vec | 60.0 ± 127.1 |  |", "",
+        "| method | Open, success % | paper |", "| --- | --- | --- |", "| SPTM | 25.0 | 39.7 |",
+        "| plan2vec | 60.0 ± 127.1 |  |", ""
     ]
     two_cells = compare(rows, "graph | room", {"large | Open": {"method": "SPTM"}}, columns[:1])
     assert two_cells[1:3] == ["| --- | --- | --- |", "| large | Open | 25.0 |"]
@@ -93,7 +94,8 @@ def test_rows_of_one_group_count_their_time_once():
     assert total_seconds(rows) == 2
 
 
-# ---------------------------------------------------------------------------------------------------- every experiment, tiny
+# ---------------------------------------------------------------------------------------------------- every experiment,
+# tiny
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +145,9 @@ def test_true_distance_agrees_with_itself_best(smoke):
 
 def test_pictures_are_in_the_order_of_the_paper():
     names = ["figures-10bc-x", "figures-10a", "figures-3", "figures-4", "table", "table-2", "table-12"]
-    assert sorted(names, key=by_number) == ["figures-3", "figures-4", "figures-10a", "figures-10bc-x", "table", "table-2", "table-12"]
+    assert sorted(names, key=by_number) == [
+        "figures-3", "figures-4", "figures-10a", "figures-10bc-x", "table", "table-2", "table-12"
+    ]
 
 
 def test_a_line_of_progress_tells_places_apart():
@@ -155,7 +159,9 @@ def test_random_scores_are_always_of_the_same_opinion():
     site = MazeScene("open", 0, SMOKE, CPU).oracle
     distance, goals = site.random_distance(), site.tasks[1]
     nodes = np.arange(len(goals)) % len(site.frames)
-    assert np.array_equal(distance(nodes, goals), distance(nodes, goals)) and len(np.unique(distance(nodes, goals))) > len(goals) // 2
+    assert np.array_equal(
+        distance(nodes, goals), distance(nodes, goals)
+    ) and len(np.unique(distance(nodes, goals))) > len(goals) // 2
     assert np.array_equal(distance(nodes, goals), site.random_distance()(nodes, goals))
 
 
@@ -183,7 +189,9 @@ def test_deeper_lookahead_reaches_more(smoke):
 def test_the_accuracy_without_truly_near_pairs_is_no_lower(smoke):
     rows = smoke("local-metric")[1]
     for method in ("siamese hinge", "stacked regression"):
-        plain, cleaned = (values(rows, method=method, metric=metric)[0] for metric in ("test_accuracy", "test_accuracy_cleaned"))
+        plain, cleaned = (
+            values(rows, method=method, metric=metric)[0] for metric in ("test_accuracy", "test_accuracy_cleaned")
+        )
         assert cleaned >= plain - 0.02
 
 
@@ -196,7 +204,8 @@ def test_a_growth_of_squares_has_exponent_two():
 def test_the_fewest_rollouts_that_suffice_are_found():
     rows = [row for num, success in ((10, 0.2), (50, 0.96), (100, 0.99)) for row in some_rows(success, rollouts=num)]
     assert sample_complexity.enough_at(rows, method="plan2vec") == 50
-    assert sample_complexity.enough_at(rows + some_rows(0.94, rollouts=200), method="plan2vec") is None  # it was luck, then
+    # it was luck, then
+    assert sample_complexity.enough_at(rows + some_rows(0.94, rollouts=200), method="plan2vec") is None
     assert sample_complexity.enough_at(rows, method="DQN") is None
 
 
@@ -208,8 +217,12 @@ def test_the_fastest_of_the_best_variants_is_advised():
     four, one = list(value_iteration_table.METHODS)[1:]
     slow, poor = variant_rows(four, 0.905, 40.0, 1), variant_rows(one, 0.6, 1.0, 3)
     advised = value_iteration_table.advice(variant_rows("amortized", 0.9, 10.0, 0) + slow + poor)
-    assert advised.startswith("Use: amortized, the fastest of the best (90.0 %") and four in advised and one not in advised
-    assert value_iteration_table.advice(variant_rows("amortized", 0.8, 10.0, 0) + slow).startswith(f"Use: {four}, k = 1")
+    assert advised.startswith(
+        "Use: amortized, the fastest of the best (90.0 %"
+    ) and four in advised and one not in advised
+    assert value_iteration_table.advice(
+        variant_rows("amortized", 0.8, 10.0, 0) + slow
+    ).startswith(f"Use: {four}, k = 1")
 
 
 # ---------------------------------------------------------------------------------------------------- the command
@@ -218,15 +231,20 @@ def test_the_fastest_of_the_best_variants_is_advised():
 def test_partial_runs_join_and_the_time_limit_stops_between_two_groups(tmp_path, capsys):
     parts = (("--methods", "true Euclidean", "--time-limit", "0", "--rows-only"), ("--methods", "random scores"))
     for part in parts:
-        assert main(["reproduce", "table1", "--smoke", "--blocks", "fitted", "--out", str(tmp_path), "--device", "cpu", *part]) == 0
+        assert main(
+            ["reproduce", "table1", "--smoke", "--blocks", "fitted", "--out", str(tmp_path), "--device", "cpu", *part]
+        ) == 0
     rows = read_rows(tmp_path / "table1.jsonl")
     assert {row["method"] for row in rows} == {"graph", "random scores"}  # the limit came before the Euclidean row
     said = capsys.readouterr()
-    assert "time limit of 0 s reached in table1" in said.err and said.out.count("## table1") == 1  # the first part drew nothing
+    # the first part drew nothing
+    assert "time limit of 0 s reached in table1" in said.err and said.out.count("## table1") == 1
 
 
 def test_what_the_folder_has_is_not_run_again(tmp_path, capsys):
-    command = ["reproduce", "table1", "--smoke", "--blocks", "fitted", "--out", str(tmp_path), "--device", "cpu", "--rows-only"]
+    command = [
+        "reproduce", "table1", "--smoke", "--blocks", "fitted", "--out", str(tmp_path), "--device", "cpu", "--rows-only"
+    ]
     assert main([*command, "--methods", "random scores"]) == 0
     capsys.readouterr()
     assert main([*command, "--methods", "random scores", "true Euclidean", "--missing-only"]) == 0
@@ -241,10 +259,15 @@ def test_a_finished_experiment_has_nothing_left_to_run(name, smoke):
 
 
 def test_figures_are_drawn_from_rows_alone(tmp_path, capsys):
-    append_rows(tmp_path / "lookahead.jsonl", [
-        row for k in range(1, 8) for seed in (0, 1)
-        for row in make_rows(Case("lookahead", "open", {"lookahead": k}, "plan2vec", seed), {"success": 0.9}, 1.0, STAMP)
-    ])  # fmt: skip
+    append_rows(
+        tmp_path / "lookahead.jsonl",
+        [
+            row for k in range(1, 8) for seed in (0, 1)
+            for row in make_rows(
+                Case("lookahead", "open", {"lookahead": k}, "plan2vec", seed), {"success": 0.9}, 1.0, STAMP
+            )
+        ]
+    )
     assert main(["reproduce", "lookahead", "--draw-only", "--out", str(tmp_path), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["num_rows"] == {"lookahead": 14} and "90.0 ± 0.0" in answer["tables"]["lookahead"][2]
@@ -257,7 +280,7 @@ def test_figures_are_drawn_from_rows_alone(tmp_path, capsys):
     (["lookahead", "--methods", "magic"], "but got magic"),
     (["table1", "--seeds", "0"], "--seeds must be 1 or more"),
     (["table1", "--smoke", "--write-docs"], "--smoke results are no results"),
-])  # fmt: skip
+])
 def test_what_cannot_be_run_is_refused_in_one_line(arguments, words, capsys):
     assert main(["reproduce", *arguments]) == 2
     errors = capsys.readouterr().err
@@ -269,7 +292,9 @@ def test_a_method_is_known_if_any_chosen_experiment_has_it():
 
 
 def test_an_experiment_of_which_nothing_was_selected_is_left_out():
-    assert not has_work(planning_cost, Settings(methods=("DQN",))) and has_work(sample_complexity, Settings(methods=("DQN",)))
+    assert not has_work(planning_cost, Settings(methods=("DQN",))) and has_work(
+        sample_complexity, Settings(methods=("DQN",))
+    )
     assert not has_work(planning_cost, Settings(domains=("c-maze",)))
     assert has_work(planning_cost, Settings(blocks=("fitted",)))  # it knows no blocks
 
@@ -297,7 +322,9 @@ def test_selections_keep_the_experiments_order():
 
 def test_domains_blocks_and_methods_without_rows_are_listed(tmp_path):
     (tmp_path / "results").mkdir()
-    (row,) = make_rows(Case("table1", "open", {"block": "fitted"}, "plan2vec", 0), {"success": 1.0}, 1.0, Stamp("abc", "cpu"))
+    (row,) = make_rows(
+        Case("table1", "open", {"block": "fitted"}, "plan2vec", 0), {"success": 1.0}, 1.0, Stamp("abc", "cpu")
+    )
     (tmp_path / "results" / "table1.jsonl").write_text(json.dumps(row) + "\n")
     lines = gaps(tmp_path, EXPERIMENTS)
     assert lines[0].startswith(
@@ -320,7 +347,10 @@ def test_a_run_reaches_the_page_with_its_command_machine_time_and_seeds(tmp_path
     append_rows(out / "table1.jsonl", rows)
     reproduce.write_docs(out, docs, ["table1"])
     page = (docs / "results.md").read_text(encoding="utf-8")
-    for words in ("plan2vec reproduce table1 --seeds 2", "seeds: 0, 1", "machine: cpu; 3 s of machine time", "commit: abc", "91.0 ± 12.7"):
+    for words in (
+        "plan2vec reproduce table1 --seeds 2", "seeds: 0, 1", "machine: cpu; 3 s of machine time", "commit: abc",
+        "91.0 ± 12.7"
+    ):
         assert words in page
     assert "](images/results/table1-fitted.png)" in page and (docs / PICTURES / "table1-fitted.png").exists()
     assert read_rows(docs / "results" / "table1.jsonl") == rows

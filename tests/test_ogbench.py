@@ -53,7 +53,7 @@ def test_images_of_the_visual_environments_are_frames(tmp_path):
     ({"actions": np.zeros((7, 2))}, "action has 7 entries for 12 frames"),
     ({"observations": np.full((12, 2), np.nan)}, "observations must be finite"),
     ({"actions": np.array([None] * 12)}, "is a pickle"),
-])  # fmt: skip
+])
 def test_a_malformed_data_set_is_refused_in_one_line(tmp_path, capsys, change, complaint):
     path = saved(tmp_path, **(dataset() | change))
     assert main(["inspect", str(path)]) == 2
@@ -121,7 +121,10 @@ def test_the_table_sets_ours_beside_the_published():
         case = Case("ogbench", "ogbench/pointmaze-giant-stitch-v0", {"block": "act", "data": "regenerated"}, method, 0)
         rows += make_rows(case, {"success": success}, 1.0, Stamp("abc", "cpu"))
     lines = experiment.table(rows)
-    assert "| QRL (published) | 50 |" in lines and "| graph search | 99.0 |" in lines and "| greedy, squared | 80.0 |" in lines
+    assert (
+        "| QRL (published) | 50 |" in lines and "| graph search | 99.0 |" in lines
+        and "| greedy, squared | 80.0 |" in lines
+    )
     assert set(experiment.draw(rows, {})) == {"ogbench"}
 
 

@@ -19,7 +19,9 @@ PACKAGE = Path(plan2vec.__file__).parent
 
 
 def imported_by(path: Path) -> set[str]:
-    """All modules, by full name, that a file imports anywhere, as `import a.b`, `from a.b import c` or `from a import b`."""
+    """All modules, by full name, that a file imports anywhere, as `import a.b`, `from a.b import c` or `from a import
+    b`.
+    """
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -45,7 +47,9 @@ def test_a_stamp_names_commit_and_machine():
 
 
 def test_a_number_that_is_none_has_no_value_and_selections_read_settings_too():
-    rows = make_rows(Case("e", "d", {"size": 3}, "m", 4), {"a": 0.12345678, "b": np.nan, "c": None}, 1.23456, Stamp("x", "y"))
+    rows = make_rows(
+        Case("e", "d", {"size": 3}, "m", 4), {"a": 0.12345678, "b": np.nan, "c": None}, 1.23456, Stamp("x", "y")
+    )
     assert [row["value"] for row in rows] == [0.123457, None, None] and {row["seconds"] for row in rows} == {1.235}
     assert select(rows, size=3, seed=4) == rows and select(rows, size=2) == [] and len(values(rows, method="m")) == 1
     assert all(tuple(row)[: len(KEY)] == KEY for row in rows)

@@ -66,7 +66,8 @@ def test_a_false_closure_reaches_goals_by_steps_that_are_not_local(moves):
 
 def test_a_plan_ends_where_it_would_enter_a_frame_again(moves):
     tasks = rope_scene.Tasks(np.array([0]), np.array([5]), np.array([3.0]))
-    nodes = rope_scene.greedy_plans(chain(6), lambda a, b: np.abs(a - 2.0), tasks)  # blind: nothing is better than frame 2
+    # blind: nothing is better than frame 2
+    nodes = rope_scene.greedy_plans(chain(6), lambda a, b: np.abs(a - 2.0), tasks)
     assert nodes[:, 0].tolist() == [0, 1, 2]
     assert rope_scene.plan_scores(moves, tasks, nodes)["goal_reached"] == 0
 
@@ -80,7 +81,9 @@ def test_costs_count_expanded_frames_and_tasks_that_have_a_path():
     assert costs == {"expanded_per_step": 1.0, "cross_sequence_plans": 1.0}
     parted = graph_of_edges(np.array([0, 1, 4, 5]), np.array([1, 0, 5, 4]), np.ones(4), 6)
     nodes = rope_scene.greedy_plans(parted, lambda a, b: np.abs(a - b).astype(float), tasks)
-    assert rope_scene.cost_scores(parted, sequence, tasks, nodes) == {"expanded_per_step": None, "cross_sequence_plans": 0.0}
+    assert rope_scene.cost_scores(parted, sequence, tasks, nodes) == {
+        "expanded_per_step": None, "cross_sequence_plans": 0.0
+    }
 
 
 def test_the_closest_pairs_are_those_of_a_full_search():
@@ -129,12 +132,16 @@ def test_figures_show_what_is_near_below_the_cut_off():
 def test_the_robots_plans_are_scored_by_the_bottle():
     scene = robot_frames.RobotScene("made-up", robot_frames.stand_in(0), 0, SMOKE, CPU)
     starts, goals = scene.tasks
-    assert (scene.everything.sequence[starts] == scene.everything.sequence[goals]).all() and scene.held_out[starts].all()
+    assert (
+        scene.everything.sequence[starts] == scene.everything.sequence[goals]
+    ).all() and scene.held_out[starts].all()
     assert not (scene.recordings.frames[:, None] == scene.everything.frames[starts][None, :1]).all(axis=(2, 3, 4)).any()
     still = np.zeros((1, len(starts)), int)
     found = robot_frames.scores(scene, still[0], still[0], still)
     away = np.linalg.norm(scene.everything.position[scene.kept][0] - scene.everything.position[goals], axis=1).mean()
-    assert found["final_distance"] == found["start_distance"] == pytest.approx(away) and found["small_step_share"] is None
+    assert found["final_distance"] == found["start_distance"] == pytest.approx(away) and found[
+        "small_step_share"
+    ] is None
 
 
 def test_the_robots_frames_must_be_given(capsys, tmp_path):

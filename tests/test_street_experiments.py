@@ -44,7 +44,9 @@ def test_recorded_steps_alone_join_views_and_weigh_their_length(scene):
     row = np.repeat(np.arange(len(site.view)), np.diff(site.graph.indptr))
     assert not site.closure.any()  # every view was seen four times, the same each time: nothing is left to recognize
     recorded = ~site.closure
-    assert {(site.view[i], site.view[j]) for i, j in zip(row[recorded], site.graph.indices[recorded], strict=True)} <= links
+    assert {
+        (site.view[i], site.view[j]) for i, j in zip(row[recorded], site.graph.indices[recorded], strict=True)
+    } <= links
     metres = np.linalg.norm(site.position[row[recorded]] - site.position[site.graph.indices[recorded]], axis=1)
     steps = scene.recordings.step_length[~np.isnan(scene.recordings.step_length)]
     assert np.allclose(site.graph.data[recorded], metres / np.median(steps), rtol=1e-5)

@@ -55,7 +55,9 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     )
     opened.on(
         "request",
-        lambda asked: wrong.append(asked.url) if not asked.url.startswith((address.split("?")[0], "data:", "blob:")) else None
+        lambda asked: wrong.append(asked.url) if not asked.url.startswith(
+            (address.split("?")[0], "data:", "blob:")
+        ) else None
     )
     yield opened
     opened.close()

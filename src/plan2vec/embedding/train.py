@@ -14,10 +14,10 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.config import Config, EmbeddingConfig
+from plan2vec.embedding.bootstrapped import BootstrappedRounds
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.losses import distance_loss, slope_loss
 from plan2vec.embedding.network import Embedding, build_embedding
-from plan2vec.embedding.bootstrapped import BootstrappedRounds
 from plan2vec.embedding.targets import Rounds, Targets, mean_length
 from plan2vec.embedding.value_iteration import Walks, train_value_iteration
 from plan2vec.graph.build import random_neighbors

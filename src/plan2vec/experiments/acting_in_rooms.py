@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.acting.agent import Agent, AgentConfig, Guidance, AgentMap
+from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
 from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences

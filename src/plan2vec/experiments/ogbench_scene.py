@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plan2vec.acting.agent import Agent, AgentConfig, Guidance, AgentMap
+from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
 from plan2vec.baselines.registry import Map
 from plan2vec.config import Config, EmbeddingConfig, Head, LocalMetricConfig, Loss

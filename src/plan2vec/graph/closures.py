@@ -21,7 +21,12 @@ import torch
 from plan2vec.config import Config
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.graph.support import (
-    CPU, SAME, has_common_neighbors, has_short_detour, has_transition_support, not_known_different,
+    CPU,
+    SAME,
+    has_common_neighbors,
+    has_short_detour,
+    has_transition_support,
+    not_known_different,
 )
 
 FARTHEST_ALIKE = 1.0  # steps within which frames of sparse recordings look alike at most

@@ -34,7 +34,15 @@ from plan2vec.local_metric import TrainedMetric, build_local_metric
 from plan2vec.runs import lock, manifest
 from plan2vec.runs.manifest import COVERED, PRODUCTS, check_files, remedy, write_manifest
 from plan2vec.runs.products import (
-    load_graph, load_module, load_vectors, readable, require, save_frames, save_graph, save_module, save_vectors,
+    load_graph,
+    load_module,
+    load_vectors,
+    readable,
+    require,
+    save_frames,
+    save_graph,
+    save_module,
+    save_vectors,
 )
 from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import Pair, drop_struck, read_judged
