@@ -1,4 +1,4 @@
-"""A Griffe extension: the comment behind, or above, a field of a class becomes its description in the reference.
+"""A Griffe extension: the comments behind, or above, the fields of a class become a table in the reference.
 
 Our settings are documented by such comments, one line each (`plan2vec COMMAND --help` reads them too).
 """
@@ -11,15 +11,19 @@ import griffe
 
 
 class FieldComments(griffe.Extension):
-    """Gives attributes of classes that have no docstring the comment they have."""
+    """Adds the fields of a class, with their comments and defaults, to its docstring."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
         lines = Path(cls.filepath).read_text().splitlines()
-        for attribute in cls.attributes.values():
-            if not attribute.is_alias and attribute.docstring is None and attribute.lineno:
-                text = comment_of(lines, attribute.lineno - 1, (attribute.endlineno or attribute.lineno) - 1)
-                if text:
-                    attribute.docstring = griffe.Docstring(text, parent=attribute)
+        fields = []
+        for name, attribute in cls.attributes.items():
+            if attribute.is_alias or attribute.docstring or attribute.annotation is None or not attribute.lineno:
+                continue
+            text = comment_of(lines, attribute.lineno - 1, (attribute.endlineno or attribute.lineno) - 1)
+            fields.append(f"    {name}: {text}{default_of(str(attribute.value or ''))}".rstrip())
+        if fields:
+            text = cls.docstring.value if cls.docstring else ""
+            cls.docstring = griffe.Docstring("\n".join([text, "", "Attributes:", *fields]), parent=cls)
 
 
 def comment_of(lines: list[str], first: int, last: int) -> str:
@@ -30,3 +34,8 @@ def comment_of(lines: list[str], first: int, last: int) -> str:
         above.insert(0, lines[first].strip()[2:])
     behind = re.search(r"  # (?!noqa|type:)(.*)$", lines[last])
     return " ".join(above + ([behind[1]] if behind else []))
+
+
+def default_of(value: str) -> str:
+    """The default, where it says something that the comment does not."""
+    return "" if value in ("", "None", "NOT_GIVEN", "()", "''") or "field(" in value else f" (default `{value}`)"
