@@ -8,7 +8,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, FuturePairs, PairNetwork, Places, train_controller
+from plan2vec.acting.agent import Agent, AgentConfig, AgentMap
+from plan2vec.acting.controller import Controller, ControllerConfig, FuturePairs, PairNetwork, train_controller
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.domains import maze
 from plan2vec.experiments.acting import Actor, has_arrived
@@ -36,12 +37,12 @@ class SeenExactly(Actor):
         return make_sequences(self.look(self.walks.frames), self.walks.sequence, action=self.walks.action)
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> AgentMap:
         vectors = self.vectors.frames
         near = near_pairs(vectors, 1.3, 50, CPU)
         near = near.select(self.steps(near.first, near.second) < 2)  # not through a wall
         graph = build_graph(self.walks.sequence, near, None, False, np.ones(len(vectors), bool))
-        return Places(vectors, graph, self.steps, vectors, lambda views: views)
+        return AgentMap(vectors, graph, self.steps, vectors, lambda views: views)
 
     def steps(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return maze.geodesic(self.room.name, self.walks.position[first], self.walks.position[second]) / maze.AXIS_STEP
@@ -106,7 +107,7 @@ class Stubborn(PairNetwork):
 def test_an_action_that_changed_nothing_is_not_repeated_until_something_changes():
     vectors = np.zeros((2, 1), np.float32)
     graph = csr_array(np.array([[0, 1], [1, 0.0]]))
-    places = Places(vectors, graph, lambda nodes, goals: np.zeros(len(nodes)), vectors, lambda views: views)
+    places = AgentMap(vectors, graph, lambda nodes, goals: np.zeros(len(nodes)), vectors, lambda views: views)
     agent = Agent(Controller(Stubborn(), np.arange(4)[:, None]), places, AgentConfig(method="direct"))
     agent.reset(np.ones(1, np.float32))
     actions = [int(agent.act(np.array([view], np.float32))[0]) for view in (0, 0, 0, 1, 1, 0)]

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-import plan2vec.acting.control
+import plan2vec.acting.controller
 import plan2vec.baselines.contrastive
 import plan2vec.baselines.dqn
 import plan2vec.baselines.vae
 import plan2vec.embedding.train
 import plan2vec.local_metric
-from plan2vec.acting.control import ControllerConfig, train_controller
+from plan2vec.acting.controller import ControllerConfig, train_controller
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
 from plan2vec.baselines.dqn import DQNConfig, train_dqn
 from plan2vec.baselines.vae import VAEConfig, train_vae
@@ -71,8 +71,8 @@ STAGES = {
     "vae": (plan2vec.baselines.vae, lambda: train_vae(FRAMES, "small", 4, VAEConfig(batch_size=8), 0, CPU)),
     "dqn": (plan2vec.baselines.dqn,
             lambda: train_dqn(FRAMES, SEQUENCE, np.arange(24) % 3, DQNConfig(batch_size=8, goals_per_update=4, width=16), 0, CPU)),
-    "controller": (plan2vec.control, lambda: train_actions(np.random.default_rng(1).normal(size=(24, 2)))),
-    "controller of choices": (plan2vec.control, lambda: train_actions(np.arange(24)[:, None] % 3)),
+    "controller": (plan2vec.acting.controller, lambda: train_actions(np.random.default_rng(1).normal(size=(24, 2)))),
+    "controller of choices": (plan2vec.acting.controller, lambda: train_actions(np.arange(24)[:, None] % 3)),
 }  # fmt: skip
 
 

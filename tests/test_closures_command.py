@@ -16,7 +16,7 @@ from plan2vec.domains.maze import simulate
 from plan2vec.graph.build import edge_rows
 from plan2vec.learning.training import Journal
 from plan2vec.readers.npz import write_npz
-from plan2vec.runs.folder import load_graph
+from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import read_judged, strike
 
 QUICK = Config(

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, FuturePairs, Places, places_of, train_controller
+from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, agent_map
+from plan2vec.acting.controller import Controller, ControllerConfig, FuturePairs, train_controller
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze
 from plan2vec.search.shortest_paths import distances_from
@@ -51,7 +52,7 @@ def places():
     crosses = ((frames[:, None, 0] < 0.5) != (frames[:, 0] < 0.5)) & ((frames[:, None, 1] < WALL) | (frames[:, 1] < WALL))
     graph = csr_array(np.where((apart < 0.15) & ~crosses, apart / 0.1, 0))
     exact = distances_from(graph, np.arange(len(frames)))
-    return Places(frames, graph, lambda nodes, goals: exact[nodes, goals], frames / 0.1, lambda seen: np.asarray(seen / 0.1, np.float32))
+    return AgentMap(frames, graph, lambda nodes, goals: exact[nodes, goals], frames / 0.1, lambda seen: np.asarray(seen / 0.1, np.float32))
 
 
 def act_out(agent, starts, goals, max_steps=60):
@@ -148,7 +149,7 @@ def test_an_unknown_method_is_refused():
 
 def test_an_agent_acts_on_the_map_of_a_fit(room):
     controller = train_controller(room.sequences, ControllerConfig(num_updates=3, max_ahead=2), seed=0, device=CPU)
-    places = places_of(room)
+    places = agent_map(room)
     agent = Agent(controller, places)
     agent.reset(places.frames[-1])
     assert agent.act(places.frames[0])[0] in range(len(maze.ACTIONS))

@@ -29,10 +29,10 @@ pytest.importorskip("dash")
 from werkzeug.test import Client
 
 from plan2vec.explorer import charts, page, server, underway, view
-from plan2vec.explorer.callbacks import judge_pair, overlay_data, place_upload
-from plan2vec.explorer.plans import exact_plan
-from plan2vec.explorer.session import Session
-from plan2vec.explorer.uploads import LARGEST_FILE, decode_upload
+from plan2vec.explorer.callbacks import find_upload, judge_pair, overlay_data
+from plan2vec.explorer.images import LARGEST_FILE, decode_upload
+from plan2vec.explorer.session import Session, exact_plan
+from plan2vec.pictures.scene import map_scene
 from plan2vec.planner import hop_lengths
 
 
@@ -145,7 +145,7 @@ def test_unknown_frames_get_a_message(session, text):
 
 def test_an_uploaded_frame_is_found_on_the_map(session):
     answer = server.make_app(session).server.test_client().get("/frame/31.png")
-    number, message = place_upload(session, data_address(answer.data))
+    number, message = find_upload(session, data_address(answer.data))
     assert number is not None and (session.sequences.frames[number] == session.sequences.frames[31]).all()
     assert f"frame {number}" in message
 
@@ -153,7 +153,7 @@ def test_an_uploaded_frame_is_found_on_the_map(session):
 def test_broken_uploads_get_a_message_and_no_frame(session):
     half = data_address(png(40, 40)[:60])
     for contents in (half, data_address(b"no image"), "data:image/png;base64,@@@", "nonsense", data_address(b"")):
-        number, message = place_upload(session, contents)
+        number, message = find_upload(session, contents)
         assert number is None and message.startswith("the upload")
 
 
@@ -178,7 +178,7 @@ def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(side):
 
 
 def test_vectors_cannot_be_asked_for_by_an_image(islands):
-    number, message = place_upload(Session(islands), data_address(png(4, 4)))
+    number, message = find_upload(Session(islands), data_address(png(4, 4)))
     assert number is None and "gray or RGB" in message
 
 
@@ -231,10 +231,10 @@ def test_neighbours_are_the_recorded_steps_then_the_nearest_closures_with_their_
 # ---------------------------------------------------------------------------------------------------- points and colours
 
 
-def test_the_map_is_the_latent_itself_where_it_fits_and_says_when_not(session):
-    itself, projected = charts.map_places(session.model.vectors, 3), charts.map_places(session.model.vectors, 2)
-    assert (itself.place == session.model.vectors).all() and "itself" in itself.words
-    assert projected.place.shape == (200, 2) and "principal" in projected.words
+def test_the_map_is_shown_itself_where_it_fits_and_says_when_not(session):
+    itself, projected = map_scene(session.model.vectors, 3), map_scene(session.model.vectors, 2)
+    assert (itself.points == session.model.vectors).all() and "itself" in charts.map_words(session, "3-d")
+    assert projected.points.shape == (200, 2) and "principal" in charts.map_words(session, "2-d")
 
 
 @pytest.mark.parametrize("color", view.COLORS)
@@ -257,7 +257,7 @@ def test_points_travel_as_bytes_in_one_trace(session):
     figure = charts.map_figure(session, "2-d", charts.marker_of(session, "time", None))
     assert len(figure["data"]) == 1 and figure["data"][0]["type"] == "scattergl"
     assert len(json.dumps(figure)) < 200 * 3 * 4 * 4 / 3 + 3000
-    assert decoded(figure["data"][0]["x"]) == pytest.approx(charts.map_places(session.model.vectors, 2).place[:, 0])
+    assert decoded(figure["data"][0]["x"]) == pytest.approx(map_scene(session.model.vectors, 2).points[:, 0])
 
 
 # ---------------------------------------------------------------------------------------------------- closures

@@ -14,7 +14,7 @@ from plan2vec.domains import maze
 from plan2vec.config import EmbeddingConfig
 from plan2vec.config import LocalMetricConfig
 from plan2vec.model import Model
-from plan2vec.pictures.film_video import CAPTION, SMALLEST, captioned, enlarged, frame_picture, save_video, writer_of
+from plan2vec.pictures.plan_video import CAPTION, SMALLEST, captioned, enlarged, frame_picture, save_video, writer_of
 from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
 

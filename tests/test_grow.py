@@ -20,8 +20,9 @@ from plan2vec.domains.maze import simulate
 from plan2vec.evaluation import default_rule
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.readers.npz import write_npz
-from plan2vec.runs.folder import load_graph
-from plan2vec.runs.replace_together import replacing_together, settle
+from plan2vec.runs.manifest import write_manifest
+from plan2vec.runs.products import load_graph
+from plan2vec.runs.replace_together import finish_replacement, replacing_together
 from plan2vec.runs.struck import strike
 
 QUICK = Config(
@@ -196,6 +197,7 @@ def test_unlike_frames_are_refused_and_nothing_changes(copy, sequences, words):
 def test_a_map_with_held_out_sequences_is_refused(copy, halves):
     settings = json.loads((copy / "config.json").read_text()) | {"holdout": 0.2}
     (copy / "config.json").write_text(json.dumps(settings))
+    write_manifest(copy)
     with pytest.raises(ValueError, match="holdout 0.2 cannot grow"):
         plan2vec.add(copy, halves[1], device="cpu")
 
@@ -242,7 +244,7 @@ def test_at_every_change_of_a_file_name_the_folder_is_the_old_run_or_the_grown_o
     assert set(sizes) == {(250,) * 4, (500,) * 4} and sizes == sorted(sizes)
     leftover = next(folder for folder in reversed(snapshots) if list(folder.glob(".plan2vec-replacing-*")))
     assert plan2vec.add(leftover, halves[1], num_updates=1, device="cpu").report["frames"]["after"] == 500
-    assert not list(leftover.glob(".plan2vec-*")) and not (leftover / ".plan2vec-replacement").exists()
+    assert not list(leftover.glob(".plan2vec-[dr]*")) and not (leftover / ".plan2vec-replacement").exists()
 
 
 ADD_ALONE = """
@@ -278,7 +280,7 @@ def test_settling_moves_the_rest_and_removes_what_describes_the_old_files(tmp_pa
         (tmp_path / name).write_text(text)
     (tmp_path / ".plan2vec-replacement").mkdir()
     (tmp_path / ".plan2vec-replacement" / "graph.npz").write_text("new")
-    settle(tmp_path)
+    finish_replacement(tmp_path)
     assert contents(tmp_path) == {"data.json": b"new", "graph.npz": b"new", "struck.json": b"a person's"}
 
 

@@ -9,8 +9,9 @@ from PIL import Image
 
 from plan2vec.commands.main import main
 from plan2vec.model import load
-from plan2vec.pictures.inspection import describe, inspection_sheet, recorded_rate
+from plan2vec.pictures.frame_grids import inspection_sheet
 from plan2vec.readers import read
+from plan2vec.readers.inspect import describe, recorded_rate
 from plan2vec.config import ReadOptions
 
 QUICK = (

@@ -2,6 +2,7 @@
 
 import json
 import re
+from copy import copy
 from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
@@ -9,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox
 from PIL import Image
 
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
 from plan2vec.model import Model
-from plan2vec.pictures import figures, film
-from plan2vec.pictures import report_pictures as gallery
+from plan2vec.pictures import figures, frame_grids, report_pictures
+from plan2vec.pictures.palette import PALETTE
 from plan2vec.pictures.report import LINES, page, verdicts, write_report
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import connected_parts
@@ -34,7 +36,7 @@ def islands_report(islands: Model, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def all_figures(model: Model) -> dict[str, Figure]:
-    return {name: figure for name, _, _, figure in gallery._drawings(model)}
+    return {name: figure for name, _, _, figure in report_pictures._drawings(model)}
 
 
 def leaves(card: dict) -> list[tuple[str, object]]:
@@ -141,8 +143,19 @@ def test_principal_components_carry_their_share_and_two_dimensions_are_drawn_as_
     vectors = np.array([[0, 0, 0], [3, 0, 0], [0, 1, 0], [3, 1, 0.0]])
     scene = figures.map_scene(vectors)
     assert "90% of variance" in scene.labels[0] and "10% of variance" in scene.labels[1]
-    assert np.linalg.norm(scene.place[0] - scene.place[3]) == pytest.approx(np.sqrt(10))
-    assert np.array_equal(figures.map_scene(vectors[:, :2]).place, vectors[:, :2])
+    assert np.linalg.norm(scene.points[0] - scene.points[3]) == pytest.approx(np.sqrt(10))
+    assert np.array_equal(figures.map_scene(vectors[:, :2]).points, vectors[:, :2])
+
+
+def test_a_map_without_positions_is_coloured_by_sequence_and_shows_a_dozen_frames(room, islands):
+    hidden = copy(room)
+    hidden.sequences = room.sequences.without_truth()
+    for model, num_thumbnails in ((hidden, 12), (islands, 0)):
+        ax = figures.map_figure(model).axes[0]
+        num_sequences = len(np.unique(model.sequences.sequence))
+        colors = np.unique(ax.collections[0].get_facecolors(), axis=0)
+        assert "by sequence" in ax.get_title() and len(colors) == min(num_sequences, len(PALETTE))
+        assert sum(isinstance(artist, AnnotationBbox) for artist in ax.artists) == num_thumbnails
 
 
 def test_a_place_can_be_told_from_its_colour():
@@ -174,7 +187,7 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_a_short_plan_shows_every_frame_and_the_steps_of_every_hop(room):
-    strip = film.film_strip(room, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
+    strip = frame_grids.film_strip(room, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
     hops = [f"{room.graph[0, 1]:.2f}", f"{room.graph[1, 2]:.2f}"]
     assert texts(strip)[:6] == ["0:0", hops[0], "0:1", hops[1], "0:2", "goal"]
     assert len(strip.axes[0].images) == 3
@@ -182,28 +195,28 @@ def test_a_short_plan_shows_every_frame_and_the_steps_of_every_hop(room):
 
 def test_a_long_plan_is_thinned_with_a_note_and_keeps_its_ends(room):
     to_and_fro = [*range(10), *range(8, -1, -1), *range(1, 10), *range(8, -1, -1), 1, 2, 3]
-    strip = film.film_strip(room, Plan(0, 3, "dijkstra", to_and_fro, 39.0, 40, 10))
-    assert len(strip.axes[0].images) == film.MAX_STRIP
+    strip = frame_grids.film_strip(room, Plan(0, 3, "dijkstra", to_and_fro, 39.0, 40, 10))
+    assert len(strip.axes[0].images) == frame_grids.MAX_STRIP
     words = texts(strip)
     assert words[0] == "0:0" and words[-3] == "0:3" and "14 of 40 frames shown" in words[-1]
 
 
 def test_a_plan_that_failed_shows_its_ends_and_why(room):
-    strip = film.film_strip(room, Plan(-1, 5, "greedy", None, None, 0, 0, "the start image is not on the map"))
+    strip = frame_grids.film_strip(room, Plan(-1, 5, "greedy", None, None, 0, 0, "the start image is not on the map"))
     assert texts(strip) == ["not on the map", "start", "0:5", "goal", "greedy: no path (the start image is not on the map)"]
 
 
 def test_the_strip_of_vectors_is_their_path(islands):
-    strip = film.film_strip(islands, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
+    strip = frame_grids.film_strip(islands, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
     line = strip.axes[0].lines[0]
-    assert np.array_equal(np.stack(line.get_data(), axis=1), figures.scene_of(islands).place[[0, 1, 2]])
+    assert np.array_equal(np.stack(line.get_data(), axis=1), figures.scene_of(islands).points[[0, 1, 2]])
     assert line.get_label() == "greedy: 2.0 steps, 2 hops"
 
 
 def test_color_frames_are_shown_in_color_and_others_by_their_first_channel():
     frame = np.arange(2 * 2 * 3, dtype=np.uint8).reshape(2, 2, 3)
-    assert film._displayable(frame).shape == (2, 2, 3)
-    assert np.array_equal(film._displayable(frame[..., :2]), frame[..., 0])
+    assert figures.displayable(frame).shape == (2, 2, 3)
+    assert np.array_equal(figures.displayable(frame[..., :2]), frame[..., 0])
 
 
 def test_a_resumed_training_counts_the_last_value_of_an_update():

@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from plan2vec.config import Config
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import SuccessRule
 from plan2vec.domains import find_domain, rope, rope_physics
 from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, Rope, Sides, keeps_sides, rest_shape
-from plan2vec.config import EmbeddingConfig
 from plan2vec.evaluation import evaluate, truth_of
-from plan2vec.config import LocalMetricConfig
-from plan2vec.pictures.figures import room_scene
 from plan2vec.pictures.report import page
+from plan2vec.pictures.scene import room_scene
 from plan2vec.pipeline import fit
 
 CPU = torch.device("cpu")

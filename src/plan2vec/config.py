@@ -215,9 +215,7 @@ MOVING = {
 
 
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
-    """The configuration with everything decided that was not given. What was given stays, also where it equals a
-    default.
-    """
+    """Decide everything that was not given. What was given stays, also where it equals a default."""
     view = config.view or ("moving" if recordings.camera_moves else "fixed")
     followed = MOVING if view == "moving" else QUICK if config.quick else {}
     many = recordings.num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed

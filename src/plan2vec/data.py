@@ -108,6 +108,19 @@ def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
     return np.flatnonzero(sequence[gap:] == sequence[:-gap])
 
 
+def index_within(sequence: np.ndarray) -> np.ndarray:
+    """(n,) how many earlier frames of its own sequence each frame has."""
+    first = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
+    return np.arange(len(sequence)) - np.repeat(first, np.diff(first, append=len(sequence)))
+
+
+def frames_left(sequence: np.ndarray) -> np.ndarray:
+    """(n,) how many later frames of its own sequence each frame has; 0 at a sequence's end."""
+    last = np.flatnonzero(np.diff(sequence, append=sequence[-1] - 1))
+    number = np.arange(len(sequence))
+    return last[np.searchsorted(last, number)] - number
+
+
 def chunks(frames: np.ndarray, num: int) -> Iterator[slice]:
     """Slices of range(num), each of as many frames as fit into CHUNK_BYTES; pages of a memory map are let go after
     each.

@@ -1,5 +1,6 @@
 """Files that are either whole or not there: written beside their place, flushed, then renamed."""
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -19,9 +20,22 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # some libraries write for the owner alone
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise OSError(
+            f"{path} cannot be written: {os.strerror(error.errno)}; make room and run the same command"
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def write_text(path: Path, text: str) -> None:

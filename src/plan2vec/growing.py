@@ -32,14 +32,16 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model, load
-from plan2vec.runs.folder import Run, describe, fingerprint, load_graph, read_json, write_index
+from plan2vec.runs.folder import Run, describe, fingerprint, read_json, write_index
+from plan2vec.runs.lock import changing_run
+from plan2vec.runs.manifest import write_manifest
+from plan2vec.runs.products import load_graph, save_frames
 from plan2vec.runs.replace_together import replacing_together
 from plan2vec.runs.struck import drop_struck, read_judged
 from plan2vec.search.shortest_paths import connected_parts
 
 FINE_TUNING_SHARE = 1 / 3  # updates of a fine-tuning over those of the fit
 NUM_NAMED = 10  # parts named in a warning
-FRAMES_AT_ONCE = 1024  # copied at a time
 
 
 @dataclass(frozen=True)
@@ -108,16 +110,15 @@ def is_on_map(folder: Path, sequences: Sequences) -> bool:
 
 @contextmanager
 def changing(old: Model, show_progress: bool) -> Iterator[Run]:
-    """Where new products of a finished run are written; its metrics.jsonl goes on, without the lines of an earlier
-    fine-tuning.
-    """
+    """Where new products of a finished run are written; its metrics.jsonl goes on, without old fine-tuning lines."""
     folder = old.folder
     assert folder is not None
-    with replacing_together(folder) as staged:
+    with changing_run(folder), replacing_together(folder) as staged:
         lines = [line for line in Journal(folder).records() if line["stage"] != "fine_tuning"]
         write_text(staged / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         journal = Journal(staged, show_progress, checkpoint_seconds=math.inf)
         yield Run(staged, old.sequences, old.config, journal, struck=read_judged(folder).struck)
+        write_manifest(staged, folder)
 
 
 def refuse_unlike(old: Model, new: Sequences) -> None:
@@ -140,7 +141,7 @@ def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> S
     assert change.folder is not None
     path = change.folder / "frames.npy"
     with replacing(path) as temporary:
-        write_end_to_end(temporary, old.frames, new.frames)
+        save_frames(temporary, old.frames, new.frames)
     joined = join_recorded(old, new, np.load(path, mmap_mode="r", allow_pickle=False), change.journal)
     added = {
         "source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames,
@@ -152,16 +153,6 @@ def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> S
     write_text(change.folder / "data.json", json.dumps(described, indent=1))
     write_index(change.folder, joined)
     return joined
-
-
-def write_end_to_end(path: Path, old: np.ndarray, new: np.ndarray) -> None:
-    """Two arrays as one .npy file, a part in memory at a time."""
-    copied = np.lib.format.open_memmap(path, "w+", old.dtype, (len(old) + len(new), *old.shape[1:]))
-    for offset, array in ((0, old), (len(old), new)):
-        for first in range(0, len(array), FRAMES_AT_ONCE):
-            part = array[first : first + FRAMES_AT_ONCE]
-            copied[offset + first : offset + first + len(part)] = part
-    copied.flush()
 
 
 def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: Journal = Journal()) -> Sequences:
@@ -242,9 +233,7 @@ def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> N
 
 
 def write_map(change: Run, old: Model, graph: csr_array, num_updates: int | None) -> int:
-    """Fine-tune embedding and vectors to the graph, as the fit learned them, and write them; returns the number of
-    updates.
-    """
+    """Fine-tune embedding and vectors to the graph, as the fit learned them; returns the number of updates."""
     stage = "value_iteration" if old.config.variant == "value-iteration" else "embedding"
     num_fitted = setting(old.config, f"{stage}.num_updates")
     if num_updates is not None and num_updates < 1:

@@ -45,9 +45,7 @@ class SiameseMetric(nn.Module):
 
 
 class StackedMetric(nn.Module):
-    """The paper's metric: a network on both frames stacked. It has no vectors, so a Siamese metric finds its
-    candidates.
-    """
+    """The paper's metric: a network on both frames stacked. A Siamese metric finds its candidates."""
 
     scale: Tensor
 
@@ -95,9 +93,7 @@ def train_local_metric(
     recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
     journal: Journal = Journal()
 ) -> TrainedMetric:
-    """Learn d from the usable frames. Its accuracy is measured on a tenth of the sequences; the last updates see these
-    too.
-    """
+    """Learn d. Its accuracy is measured on a tenth of the sequences; the last updates see these too."""
     torch.manual_seed(config.seed)
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     kept, held_out = np.zeros(len(usable), bool), np.zeros(len(usable), bool)
@@ -146,9 +142,7 @@ def augmentation_of(settings: LocalMetricConfig) -> Augmentation:
 def siamese_step(
     metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
 ) -> Step:
-    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. The identical term is 0 by
-    construction.
-    """
+    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. d(x, x) is 0 anyway."""
     times, change = spaced_times(pairs), augmentation_of(config)
 
     def draw(update: int) -> tuple[Array, ...]:

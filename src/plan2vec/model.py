@@ -227,6 +227,7 @@ class Model:
         folder = Path(path)
         if folder.exists() and any(folder.iterdir()):
             raise ValueError(f"{folder} exists and is not empty; choose another path")
+        folder.mkdir(parents=True, exist_ok=True)
         run = open_run(folder, self.sequences, self.config, Journal(folder), {})
         run.write("local_metric", TrainedMetric(self.local_metric, self.local_accuracy))
         run.write("graph", BuiltGraph(self.graph, self.radius, self.closure_report))
@@ -234,6 +235,7 @@ class Model:
         run.write("vectors", self.vectors)
         for stage, seconds in self.seconds.items():
             run.journal.record(stage=stage, finished=True, seconds=seconds)
+        run.finish()
 
     # ------------------------------------------------------------------------------------------------ frames from
     # outside

@@ -21,13 +21,13 @@ from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
-from plan2vec.learning.processes import is_first
+from plan2vec.learning.processes import first_does, is_first
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
 from plan2vec.model import Learned, Model
 from plan2vec.readers import read
-from plan2vec.runs.folder import decided_config, open_run
+from plan2vec.runs.folder import decided_config, open_run, writing
 
 Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
 
@@ -86,7 +86,9 @@ def fit(
     journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
              "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
-    run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
-    recorded = run.sequences.without_truth()
-    learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)
+    with writing(folder):
+        run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
+        recorded = run.sequences.without_truth()
+        learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)
+        first_does(run.finish)
     return Model(run.sequences, run.config, learned, run.seconds(), folder)

@@ -11,6 +11,7 @@ import pytest
 
 import plan2vec
 from plan2vec.commands.main import main
+from plan2vec.runs.manifest import write_manifest
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 
 QUICK = Config(
@@ -135,6 +136,7 @@ def with_code(place) -> Path:
     (place / "run" / "net.py").write_text(NETWORK.format(touched=str(place / "touched")))
     settings = json.loads((place / "run" / "config.json").read_text()) | {"encoder": "run.net:make"}
     (place / "run" / "config.json").write_text(json.dumps(settings))
+    write_manifest(place / "run")  # as who made the folder can
     return place
 
 
@@ -151,6 +153,7 @@ def test_the_network_that_finds_a_stacked_metrics_candidates_is_code_too(place, 
     settings = json.loads(path.read_text())
     settings["local_metric"]["candidates"] = "run.net:make"
     path.write_text(json.dumps(settings))
+    write_manifest(place / "run")
     assert main(["evaluate", "run"]) == 2 and "add --encoder run.net:make" in capsys.readouterr().err
 
 

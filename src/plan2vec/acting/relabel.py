@@ -1,13 +1,13 @@
 """`plan2vec relabel`: the learned distance as reward, written into a copy of an offline dataset.
 
-    .npz of plan2vec    `reward` (n,) and `goal` (n,) are added; the reward of frame i is that of the step to i + 1, 0 at a sequence's end
+    .npz of plan2vec    adds `reward` (n,), of the step from frame i to i + 1 (0 at a sequence's end), and `goal` (n,)
     .npz of OGBench     the same as `rewards` and `goals`, beside `observations`, `actions` and `terminals`
-    Minari folder       `rewards` of every episode, a row an action; `infos/goal` tells the goals
+    Minari folder       `rewards` of every episode, one row per action; `infos/goal` tells the goals
 
 Everything else is copied as it is; the input is never written to. `goal` is the number of a frame of the dataset, -1
 where the goal is a frame of the run or an image. Goals in hindsight: `future` draws for every step a later frame of its
-sequence, `random` any frame of the dataset. No step is taken for terminal: where an offline learner ends an episode at
-its goal, D is 0 there.
+sequence, `random` any frame of the dataset. No step counts as terminal: where an offline learner ends an episode at its
+goal, D is 0 there.
 """
 
 import os
@@ -21,9 +21,9 @@ import numpy as np
 
 from plan2vec.acting.shaping import Shaping, vector_distance
 from plan2vec.config import ReadOptions
-from plan2vec.data import Sequences, transitions
+from plan2vec.data import Sequences, frames_left, transitions
 from plan2vec.files import replacing
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.readers import find_format, minari
 from plan2vec.readers.folders import natural_key
@@ -32,12 +32,11 @@ from plan2vec.readers.reading import shown
 
 HINDSIGHT = ("future", "random")
 OGBENCH_FIELDS = ("observations", "actions", "terminals")
-SEED_STAGE = 80
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What is written, a number a frame."""
+    """What is written, one number per frame."""
 
     reward: np.ndarray  # (n,) float32, of the step from frame i to i + 1; 0 at a sequence's end
     goal: np.ndarray  # (n,) int64 frame of the dataset; -1: given from outside
@@ -46,16 +45,13 @@ class Labels:
 def relabel(
     model: Model, sequences: Sequences, dataset: Path, out: Path, goal: str | np.ndarray, shaping: Shaping, seed: int
 ) -> dict:
-    """Copy `dataset`, which was read as `sequences`, to `out` with the rewards of `shaping`; says what was done.
-
-    `goal`: "future", "random" or a frame like those of the map.
-    """
-    write, plain = (write_minari, minari_rewards(dataset)) if is_minari(dataset) else (write_npz, npz_rewards(dataset))
+    """Copy `dataset`, read as `sequences`, to `out` with new rewards. `goal`: "future", "random" or a frame."""
+    formats = (write_minari, minari_rewards) if minari.recognizes(dataset) else (write_npz, npz_rewards)
+    write, plain = formats[0], formats[1](dataset)
     if plain is not None and len(plain) != sequences.num_frames:
-        raise ValueError(
-            f"{shown(dataset)}: {len(plain)} rewards for {sequences.num_frames} frames; is every episode readable?"
-        )
-    labels = make_labels(model, sequences, goal, shaping, plain, rng_at(seed, SEED_STAGE))
+        counts = f"{len(plain)} rewards for {sequences.num_frames} frames"
+        raise ValueError(f"{shown(dataset)}: {counts}; is every episode readable?")
+    labels = make_labels(model, sequences, goal, shaping, plain, rng_at(seed, Stream.RELABEL))
     write(dataset, out, labels)
     steps = labels.reward[transitions(sequences.sequence)]
     return {
@@ -66,15 +62,14 @@ def relabel(
     }
 
 
-def require_place(dataset: Path, out: Path) -> None:
-    """The copy goes to a place of its own; refused before any work is done."""
-    if not is_minari(dataset) and dataset.suffix.lower() != ".npz":
-        raise ValueError(
-            f"{shown(dataset)} is {find_format(dataset).NAME}: rewards can be written into .npz files and Minari datasets only"
-        )
+def require_new(dataset: Path, out: Path) -> None:
+    """The copy is a new file or folder of the same format; anything else is refused before any work is done."""
+    if not minari.recognizes(dataset) and dataset.suffix.lower() != ".npz":
+        name = f"{shown(dataset)} is {find_format(dataset).NAME}"
+        raise ValueError(f"{name}: rewards can be written into .npz files and Minari datasets only")
     if os.path.lexists(out):
         raise ValueError(f"--out {shown(out)} exists already; nothing is overwritten, so give another name")
-    if not is_minari(dataset) and out.suffix.lower() != ".npz":
+    if not minari.recognizes(dataset) and out.suffix.lower() != ".npz":
         raise ValueError(f"--out must end in .npz as the dataset does, but is {shown(out)}")
 
 
@@ -90,7 +85,7 @@ def make_labels(
     model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
     rng: np.random.Generator
 ) -> Labels:
-    """Rewards of all recorded steps; `plain` (n,) are those that the dataset has, None: none."""
+    """Rewards of all recorded steps; `plain` (n,): the dataset's own, None where it has none."""
     start = transitions(sequences.sequence)
     vectors = model.embed(sequences.frames)
     number = np.full(sequences.num_frames, -1, np.int64)
@@ -105,14 +100,12 @@ def make_labels(
     return Labels(reward, number)
 
 
-def choose_goals(sequence: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarray:
+def choose_goals(sequence: np.ndarray, hindsight: str, rng: np.random.Generator) -> np.ndarray:
     """(n,) a goal for every frame: a later one of its sequence (the last frame has itself), or any."""
-    if kind == "random":
+    if hindsight == "random":
         return rng.integers(len(sequence), size=len(sequence))
-    ends = np.flatnonzero(np.append(np.diff(sequence) != 0, True))
-    number = np.arange(len(sequence))
-    rest = ends[np.searchsorted(ends, number)] - number  # frames that come after it
-    return number + np.where(rest > 0, 1 + rng.integers(np.maximum(rest, 1)), 0)
+    left = frames_left(sequence)
+    return np.arange(len(sequence)) + np.where(left > 0, 1 + rng.integers(np.maximum(left, 1)), 0)
 
 
 # ---------------------------------------------------------------------------------------------------- .npz
@@ -131,9 +124,8 @@ def npz_rewards(path: Path) -> np.ndarray | None:
         with archive.open(member) as file:
             reward = np.lib.format.read_array(file, allow_pickle=False)
     if reward.ndim != 1 or reward.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{shown(path)}: rewards must be one number a frame, but came as {reward.dtype} {reward.shape}"
-        )
+        found = f"{reward.dtype} {reward.shape}"
+        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {found}")
     return reward
 
 
@@ -154,10 +146,6 @@ def write_npz(dataset: Path, out: Path, labels: Labels) -> None:
 # ---------------------------------------------------------------------------------------------------- Minari
 
 
-def is_minari(path: Path) -> bool:
-    return minari.recognizes(path)
-
-
 def episode_groups(file: Any) -> list[Any]:
     """In the order in which the reader lays them end to end."""
     names = [name for name in file if isinstance(file[name], import_h5py().Group)]
@@ -165,13 +153,12 @@ def episode_groups(file: Any) -> list[Any]:
 
 
 def minari_rewards(path: Path) -> np.ndarray:
-    """(n,) a number a frame; the last frame of an episode, which has none, gets 0."""
+    """(n,) one number per frame; the last frame of an episode, which has none, gets 0."""
     with import_h5py().File(minari.data_file(path), "r") as file:
         groups = episode_groups(file)
         if not all("rewards" in group for group in groups):
-            raise ValueError(
-                f"{shown(path)}: every episode of a Minari dataset has rewards, but one here has none; is it complete?"
-            )
+            message = "every episode of a Minari dataset has rewards, but one here has none; is it complete?"
+            raise ValueError(f"{shown(path)}: {message}")
         return np.concatenate([np.append(group["rewards"][()], 0.0) for group in groups])
 
 

@@ -27,9 +27,7 @@ class DistanceReward(gymnasium.Wrapper):
         self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99, scale: float = 1.0,
         goal: np.ndarray | None = None, state_key: str = STATE,
     ) -> None:
-        """`goal`: of an environment without `desired_goal`. `state_key`: the entry of the observations that the map was
-        fitted to.
-        """
+        """`goal`: where the environment has no `desired_goal`. `state_key`: the entry the map was fitted to."""
         super().__init__(env)
         self.shaping = Shaping(mode, discount, scale)
         self.model, self.goal, self.state_key = model, goal, state_key
@@ -46,19 +44,16 @@ class DistanceReward(gymnasium.Wrapper):
         observation, plain, terminated, truncated, info = self.env.step(action)
         before, self._distance = self._distance, self._distance_to_goal(observation)
         reward = self.shaping.reward(float(plain), before, self._distance, terminated)
-        return observation, float(reward), terminated, truncated, info | {
-            "plain_reward": plain
-        } | self._told(terminated)
+        info = info | {"plain_reward": plain} | self._told(terminated)
+        return observation, float(reward), terminated, truncated, info
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
-        """(n,) rewards of arriving at n states with n goals, so that goals can be relabelled in hindsight; `info` is
-        not read.
-        """
+        """(n,) rewards of arriving at n states with n goals, for goals chosen in hindsight; `info` is not read."""
         if self.shaping.mode == "potential":
-            raise ValueError("a potential rewards a step, not a state, so goals cannot be relabelled in hindsight; use mode 'distance'")
-        return self.shaping.potential(
-            vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal))
-        )
+            message = "a potential rewards a step, not a state, so goals cannot be relabelled in hindsight"
+            raise ValueError(f"{message}; use mode 'distance'")
+        distance = vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal))
+        return self.shaping.potential(distance)
 
     def _told(self, terminated: bool) -> dict[str, float]:
         return {"distance": self._distance, "potential": float(self.shaping.potential(self._distance, terminated))}
@@ -69,7 +64,7 @@ class DistanceReward(gymnasium.Wrapper):
         return float(vector_distance(self.model, self._embed([state])[0], goal))
 
     def _goal_vector(self, goal: np.ndarray) -> np.ndarray:
-        """(dim,) computed once an episode: goals are compared, not embedded anew."""
+        """(dim,) computed once per episode: an equal goal is not embedded again."""
         if self._known is None or not np.array_equal(self._known[0], goal):
             self._known = np.array(goal), self._embed([goal])[0]
         return self._known[1]
@@ -82,10 +77,10 @@ class DistanceReward(gymnasium.Wrapper):
 def _require_entries(space: spaces.Space, state_key: str, has_goal: bool) -> None:
     if not isinstance(space, spaces.Dict):
         if not has_goal:
-            raise ValueError(
-                f"the observations bring no {GOAL}: give `goal`, a frame like those that the map was fitted to"
-            )
+            message = "give `goal`, a frame like those that the map was fitted to"
+            raise ValueError(f"the observations bring no {GOAL}: {message}")
         return
     missing = [name for name in (state_key, *(() if has_goal else (GOAL,))) if name not in space.spaces]
     if missing:
-        raise ValueError(f"the observations have no {missing[0]!r}, only {', '.join(space.spaces)}; give state_key, or the goal yourself")
+        found = f"the observations have no {missing[0]!r}, only {', '.join(space.spaces)}"
+        raise ValueError(f"{found}; give state_key, or the goal yourself")

@@ -29,7 +29,7 @@ class Shaping:
     """How a distance in steps becomes a reward."""
 
     mode: Mode = "potential"  # distance: -D in place of the reward | potential: the decrease of D, added to the reward
-    discount: float = 0.99  # of the agent that learns from the reward, a step
+    discount: float = 0.99  # per step, of the agent that learns from the reward
     scale: float = 1.0  # reward that one step of distance is worth
 
     def __post_init__(self) -> None:
@@ -45,9 +45,7 @@ class Shaping:
         return np.where(terminal, 0.0, -self.scale * np.asarray(distance, np.float64))
 
     def reward(self, plain: ArrayLike, before: ArrayLike, after: ArrayLike, terminal: ArrayLike = False) -> np.ndarray:
-        """(...,) rewards of steps that came from distance `before` to distance `after`; `plain`: what they earned
-        otherwise.
-        """
+        """(...,) rewards of steps from distance `before` to `after`; `plain`: the environment's own rewards."""
         if self.mode == "distance":
             return self.potential(after)
         return np.asarray(plain) + self.discount * self.potential(after, terminal) - self.potential(before)

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plan2vec.acting.control import Tried
+from plan2vec.acting.agent import FutileChoices
 from plan2vec.baselines import pair_distance
 from plan2vec.baselines.contrastive import Futures
 from plan2vec.learning.captured import Step
@@ -90,7 +90,7 @@ class DQNJudge:
         As with plan2vec's agent, an action that just changed nothing is not repeated.
         """
         wanted = self._features(goals)[1]
-        tried = Tried(len(goals), np.arange(self.network.num_actions))
+        tried = FutileChoices(len(goals), np.arange(self.network.num_actions))
 
         @torch.no_grad()
         def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:

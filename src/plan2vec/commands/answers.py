@@ -27,7 +27,12 @@ def print_answer(answer: dict, as_json: bool) -> None:
     table = Table(show_header=False, box=None)
     for name, value in answer.items():
         table.add_row(name, _words(value))
-    Console(highlight=False).print(table)
+    plain_console().print(table)
+
+
+def plain_console() -> Console:
+    """For names of files: brackets in them are no markup."""
+    return Console(highlight=False, markup=False, soft_wrap=False)
 
 
 def _words(value: object) -> str:

@@ -91,6 +91,14 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Read every file of a run and compare it with what was written."""
+
+    run: RunFolder  # run folder
+    json: bool = False  # print the answer as one JSON object
+
+
+@dataclass(frozen=True)
 class Report:
     """Write the pictures and report.html of a fitted run anew."""
 
@@ -106,6 +114,7 @@ class Add:
     run: RunFolder  # run folder
     recordings: Recordings  # frames like those on the map
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
+    trust_pickle: bool = False  # as for fit: consent is never taken from the run
     encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
     device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print what was added as one JSON object
@@ -210,11 +219,11 @@ class Reproduce:
 
 COMMANDS: dict[str, Any] = {
     "demo": Demo, "inspect": Inspect, "fit": Fit, "plan": PlanCommand, "explore": Explore, "evaluate": Evaluate,
-    "report": Report, "closures": ClosuresCommand, "add": Add, "relabel": Relabel, "bench": Bench,
+    "report": Report, "check": Check, "closures": ClosuresCommand, "add": Add, "relabel": Relabel, "bench": Bench,
     "reproduce": Reproduce
 }
 Command = (
-    Demo | Fit | Inspect | PlanCommand | Evaluate | Report | Add | ClosuresCommand | Relabel | Explore | Bench
+    Demo | Fit | Inspect | PlanCommand | Evaluate | Check | Report | Add | ClosuresCommand | Relabel | Explore | Bench
     | Reproduce
 )
 

@@ -1,18 +1,20 @@
 """Commands that ask a fitted run: plan, evaluate, closures, relabel."""
 
 import dataclasses
+import errno
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_place
+from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
 from plan2vec.acting.shaping import Shaping
-from plan2vec.commands.answers import clean, print_answer, say
-from plan2vec.commands.arguments import ClosuresCommand, Evaluate, PlanCommand, Relabel
+from plan2vec.commands.answers import clean, plain_console, print_answer, say
+from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
 from plan2vec.commands.fitting import read_recordings
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import default_rule, evaluate
@@ -21,18 +23,25 @@ from plan2vec.growing import follow_strikes
 from plan2vec.model import Model, load
 from plan2vec.pictures.closure_review import draw_suspects, judge_by_name, map_follows, suspects
 from plan2vec.pictures.figures import save_figure
-from plan2vec.pictures.film import film_strip
-from plan2vec.pictures.film_video import save_video, writer_of
+from plan2vec.pictures.frame_grids import film_strip
+from plan2vec.pictures.plan_video import save_video, writer_of
 from plan2vec.planner import Plan
+from plan2vec.runs.folder import require_finished
+from plan2vec.runs.lock import WAIT, changing_run
+from plan2vec.runs.manifest import COVERED, check_files
 from plan2vec.runs.struck import read_judged
 
 
-def run(command: PlanCommand | Evaluate | ClosuresCommand | Relabel) -> None:
+def run(command: PlanCommand | Evaluate | Check | ClosuresCommand | Relabel) -> None:
     match command:
         case PlanCommand():
             plan(command)
         case Evaluate():
             evaluate_run(command)
+        case Check():
+            require_finished(command.run)
+            made_with = check_files(command.run, thoroughly=True)
+            print_answer({"files": len(COVERED), "damaged": 0, "made_with": made_with}, command.json)
         case ClosuresCommand():
             review_closures(command)
         case Relabel():
@@ -59,7 +68,9 @@ def review_closures(command: ClosuresCommand) -> None:
 
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
     found = suspects(model, command.num)
-    picture = draw_suspects(model, found, command.picture or own_folder(command.run, "figures") / "suspicious.png")
+    picture = None
+    with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
+        picture = draw_suspects(model, found, command.picture or own_folder(command.run, "figures") / "suspicious.png")
     judged = read_judged(command.run)
     answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
@@ -72,14 +83,14 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         table.add_row(
             f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}"
         )
-    Console(highlight=False).print(table)
+    plain_console().print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)
 
 
 def relabel_dataset(command: Relabel) -> None:
-    require_place(command.dataset, command.out)
+    require_new(command.dataset, command.out)
     shaping = Shaping(command.mode, command.discount, command.scale)
     model = load(command.run, command.device, command.encoder)
     goal: str | np.ndarray = command.goal
@@ -90,6 +101,17 @@ def relabel_dataset(command: Relabel) -> None:
     print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
 
 
+@contextmanager
+def unless_read_only(name: str) -> Iterator[None]:
+    """The answer counts more than its file: in a run that may not be written to, only that is said."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        say(f"{name} is not written: {error.strerror}")
+
+
 def frame_of(model: Model, text: str) -> np.ndarray:
     return np.asarray(model.sequences.frames[model.frame_number(text, "goal")])
 
@@ -97,8 +119,10 @@ def frame_of(model: Model, text: str) -> np.ndarray:
 def evaluate_run(command: Evaluate) -> None:
     model = load(command.run, command.device, command.encoder)
     rule = changed_rule(default_rule(model.sequences), command)
+    check_files(command.run, thoroughly=True)
     card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
-    write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
+    with unless_read_only("scorecard.json"), changing_run(command.run, WAIT):
+        write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
     print_answer(card, command.json)
 
 
@@ -124,8 +148,9 @@ def plan(command: PlanCommand) -> None:
     answer = plan_answer(model, made)
     if made.nodes is not None:
         strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
-        save_figure(film_strip(model, made), strip)
-        answer["strip"] = str(strip)
+        with unless_read_only(strip.name) if command.strip is None else nullcontext():
+            save_figure(film_strip(model, made), strip)
+            answer["strip"] = str(strip)
     if made.nodes is not None and command.video is not None:
         save_video(model, made, command.video)
         answer["video"] = str(command.video)

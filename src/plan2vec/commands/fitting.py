@@ -22,11 +22,13 @@ from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model, load
 from plan2vec.pictures.figures import save_figure
-from plan2vec.pictures.inspection import describe, inspection_sheet
+from plan2vec.pictures.frame_grids import inspection_sheet
 from plan2vec.pictures.report import write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, find_format, read
+from plan2vec.readers.inspect import describe
 from plan2vec.runs.folder import prepare_folder, read_data, require_finished
+from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.time_estimate import estimate_fit
 
 
@@ -145,15 +147,18 @@ def write_run_report(model: Model) -> dict:
     """Scorecard, pictures and report into the run folder."""
     assert model.folder is not None
     card = clean(evaluate(model))
-    write_text(model.folder / "scorecard.json", json.dumps(card, indent=1))
-    say(f"report: {write_report(model, card, model.folder)}")
+    with changing_run(model.folder, WAIT):
+        write_text(model.folder / "scorecard.json", json.dumps(card, indent=1))
+        say(f"report: {write_report(model, card, model.folder)}")
     return card
 
 
 def add_recordings(command: Add) -> None:
     require_finished(command.run)
     # prepared as the map's own frames
-    recordings, _ = read_recordings(command.recordings, read_data(command.run).options)
+    recordings, _ = read_recordings(
+        command.recordings, replace(read_data(command.run).options, trust_pickle=command.trust_pickle)
+    )
     grown = add(command.run, recordings, command.num_updates, command.device, True, command.encoder)
     if grown.report.get("already_on_the_map"):
         say(f"{recordings.source} is on this map already; nothing is added")

@@ -3,11 +3,14 @@
 import dataclasses
 import json
 import os
+import signal
 import sys
+import threading
 
 from plan2vec.commands.arguments import (
     Add,
     Bench,
+    Check,
     ClosuresCommand,
     Command,
     Demo,
@@ -28,6 +31,8 @@ from plan2vec.version import __version__
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is half-written is removed
     try:
         if arguments in (["--version"], ["version"]):
             print(__version__)
@@ -64,7 +69,7 @@ def run_command(command: Command) -> int:
                 from plan2vec.commands import fitting
 
                 fitting.run(command)
-            case PlanCommand() | Evaluate() | ClosuresCommand() | Relabel():
+            case PlanCommand() | Evaluate() | Check() | ClosuresCommand() | Relabel():
                 from plan2vec.commands import asking
 
                 asking.run(command)

@@ -54,9 +54,7 @@ class Head(nn.Module):
 
 
 class LpHead(Head):
-    """The l^p distance, a metric on vectors; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d and
-    3-d maps.
-    """
+    """The l^p distance, a metric; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d maps."""
 
     symmetric = True
     guarantee = "metric"
@@ -80,9 +78,7 @@ class LpHead(Head):
         return largest.squeeze(-1) * torch.linalg.vector_norm(difference / largest, self.norm_order, dim=-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m]. Never by the inner products that torch prefers: near zero they lose half the
-        digits.
-        """
+        """[n, dim], [m, dim] -> [n, m], not by inner products: near zero they lose half the digits."""
         if self.needs_scaling or first.is_cuda:  # torch's kernel for a GPU gives a whole block of threads to every pair
             return super().pairwise(first, second)
         return torch.cdist(first, second, self.norm_order, compute_mode="donot_use_mm_for_euclid_dist")
@@ -104,9 +100,7 @@ class MaxReluHead(Head):
         return (second - first).amax(-1).relu()
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient, not n x m x dim; of equal rises one gets
-        all of it.
-        """
+        """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient; of equal rises one gets all of it."""
         with torch.no_grad():
             # [n, m] coordinates
             steepest = torch.cat([(second - rows[:, None]).argmax(-1) for rows in _blocks(first, second)])
@@ -162,9 +156,7 @@ class SquaredHead(Head):
         return (second - first).square().sum(-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m] by inner products, about their middle: right to 1e-6 of the largest, five times
-        as fast.
-        """
+        """[n, dim], [m, dim] -> [n, m] by inner products about their middle: right to 1e-6 of the largest."""
         middle = torch.cat((first, second)).detach().mean(0) if len(first) + len(second) else 0
         first, second = first - middle, second - middle
         return (first.square().sum(1)[:, None] + second.square().sum(1) - 2 * first @ second.T).relu()

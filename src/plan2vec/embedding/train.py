@@ -17,7 +17,8 @@ from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.losses import distance_loss, slope_loss
 from plan2vec.embedding.network import Embedding, build_embedding
-from plan2vec.embedding.targets import BootstrappedRounds, Rounds, Targets, mean_length
+from plan2vec.embedding.bootstrapped import BootstrappedRounds
+from plan2vec.embedding.targets import Rounds, Targets, mean_length
 from plan2vec.embedding.value_iteration import train_value_iteration
 from plan2vec.graph.build import random_neighbors
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
@@ -47,9 +48,7 @@ def train_map(
     images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching = Teaching(),
     journal: Journal = Journal()
 ) -> Embedding:
-    """Learn D(v, g) = the shortest path from v to g for all pairs of frames in one part of the graph, by the configured
-    variant.
-    """
+    """Learn D(v, g) = the shortest path from v to g, by the configured variant."""
     torch.manual_seed(config.seed)
     embedding = build_embedding(images.frames, config).to(images.device)
     embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
@@ -94,9 +93,7 @@ class Teacher(nn.Module):
         return Step(self.draw, self.loss, self.images)
 
     def draw(self, update: int) -> tuple[Array, ...]:
-        """A block of nodes and goals: which rows of the targets, whose frames, how much the guide weighs, and how the
-        frames change.
-        """
+        """A block of nodes and goals: rows of the targets, frame numbers, the guide's weight, changes of the frames."""
         config, rng = self.config, rng_at(self.seed, Stream.MAP_UPDATE, update)
         current = self.rounds.at(update * config.num_rounds // config.num_updates)
         self._show(current.targets)
@@ -164,9 +161,7 @@ class Teacher(nn.Module):
         return torch.from_numpy(vectors).to(self.images.device)
 
     def guide_loss(self, vectors: Tensor, numbers: Tensor) -> Tensor:
-        """Mean squared distance of vectors [b, dim] from their guides, where they have one, in units of the network's
-        output.
-        """
+        """Mean squared distance of vectors [b, dim] from their guides, in units of the network's output."""
         guide = self.guide[numbers]
         known = guide.isfinite().all(dim=1)
         off = torch.where(known[:, None], vectors - guide.nan_to_num(), 0) / self.embedding.scale

@@ -60,9 +60,7 @@ def train_value_iteration(
 
 
 class Walker(nn.Module):
-    """Walks, and the loss of every update from them. Walks and target network are part of it, so that a checkpoint
-    holds them.
-    """
+    """Walks, and the loss of every update from them. A checkpoint holds walks and target network."""
 
     nodes: Tensor
     lengths: Tensor
@@ -95,9 +93,7 @@ class Walker(nn.Module):
         return self._loss(nodes, lengths.to(self.images.device))
 
     def _loss(self, nodes: Tensor, lengths: Tensor) -> Tensor:
-        """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and of all visited nodes with the
-        goal, alike.
-        """
+        """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and with the goal."""
         distinct, inverse = np.unique(nodes.numpy(), return_inverse=True)
         place = torch.from_numpy(inverse.reshape(nodes.shape)).to(lengths.device)
         encoded = in_shares(len(distinct), lambda part: self._encode(distinct[part]))
@@ -158,9 +154,7 @@ class Tasks:
 
 
 def lookahead_graph(graph: csr_array, hops: int, device: torch.device) -> csr_array:
-    """Frames at most `hops` hops apart, joined by the length of the shortest way: one hop on it looks `hops` ahead on
-    the graph.
-    """
+    """Frames at most `hops` hops apart, joined by the shortest way: one hop on it looks `hops` ahead."""
     if hops == 1:
         return graph
     step = csr_array((np.ones(graph.nnz, np.float32), graph.indices, graph.indptr), shape=graph.shape)
@@ -203,9 +197,7 @@ def hop_targets(lengths: Tensor, onward: Tensor, hops: int) -> Tensor:
 
 
 def first_visits(nodes: Tensor) -> Tensor:
-    """[w, T, T + 1] bool: j is the first time after t that the walk [w, T + 1] comes to x_j; a walk that goes round and
-    back is no way.
-    """
+    """[w, T, T + 1] bool: after t the walk [w, T + 1] comes to x_j at j for the first time."""
     order = torch.arange(nodes.shape[1], device=nodes.device)
     is_earlier = (nodes[:, :, None] == nodes[:, None]) & (order[:, None] < order)
     before = (is_earlier * (order[:, None] + 1)).amax(1) - 1  # [w, T + 1]: when it was there last; -1: never

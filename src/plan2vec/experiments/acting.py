@@ -23,7 +23,8 @@ from functools import cached_property, partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, Guidance, Places, train_controller
+from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
+from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
 from plan2vec.data import Sequences
 from plan2vec.domains import maze
 from plan2vec.experiments.judges import Map
@@ -133,9 +134,9 @@ class Actor:
         return self.fit().on(self.site.frames)
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> AgentMap:
         frames = self.vectors.frames
-        return Places(
+        return AgentMap(
             frames, self.site.graph, lambda nodes, goals: self.distance(nodes, goals), frames, lambda views: views
         )
 

@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from plan2vec.acting.control import Guidance
+from plan2vec.acting.agent import Guidance
 from plan2vec.baselines import pair_distance
 from plan2vec.config import EmbeddingConfig
 from plan2vec.domains.ogbench import MAZES, NAMES

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.acting.control import Agent, AgentConfig, Controller, ControllerConfig, Guidance, Places, train_controller
+from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
+from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
 from plan2vec.config import EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import generate, make_environment
@@ -136,10 +137,10 @@ class PointMaze:
     def agent(self, method: Guidance, config: MapConfig) -> Agent:
         """An agent that is led by the map, where its method reads one."""
         if method in ("direct", "graph"):
-            places = Places(self.node_frames, self.graph, _no_distance, self.embed(self.node_frames), self.embed)
+            places = AgentMap(self.node_frames, self.graph, _no_distance, self.embed(self.node_frames), self.embed)
         else:
             distance = self.map(config).on(self.node_frames)
-            places = Places(self.node_frames, self.graph, distance, self.embed(self.node_frames), self.embed)
+            places = AgentMap(self.node_frames, self.graph, distance, self.embed(self.node_frames), self.embed)
         return Agent(self.controller, places, replace(AGENT, method=method))
 
     @cached_property
@@ -187,7 +188,7 @@ def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
 
     Also what A* touches when it is led by the exact distance: less no heuristic can do.
     """
-    places, found = agent.places, []
+    places, found = agent.map, []
     for episodes in acted:
         starts, goals = (places.locate(places.embed(seen[:NUM_SEARCHED])) for seen in (episodes.starts, episodes.goals))
         exact = distances_from(agent.backward, goals)

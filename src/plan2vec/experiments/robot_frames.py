@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.config import follow_view
-from plan2vec.data import Sequences, make_sequences, split_sequences
+from plan2vec.data import Sequences, index_within, make_sequences, split_sequences
 from plan2vec.evaluation import straight_line
 from plan2vec.experiments.maze_scene import Map
 from plan2vec.experiments.rope_scene import Tasks, closest_graph, distance_of, greedy_plans, train_baseline
@@ -38,7 +38,6 @@ from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, local_vectors, train_local_metric
-from plan2vec.pictures.figures import index_within
 from plan2vec.pipeline import join_frames, train_map
 from plan2vec.planner import Distance
 from plan2vec.readers import read

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from matplotlib.figure import Figure
 
+from plan2vec.data import index_within
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, rope_scenes
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.local_metric import draw_far, draw_neighbors, local_vectors, pair_distances, recorded_pairs
-from plan2vec.pictures.figures import BLACK, index_within
+from plan2vec.pictures.palette import BLACK
 from plan2vec.planner import make_plan
 from plan2vec.results.arrays import Arrays, save_arrays
 from plan2vec.results.rows import Row, cell, markdown, values

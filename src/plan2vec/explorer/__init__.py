@@ -1,11 +1,9 @@
-"""The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore] (Dash,
-Plotly).
+"""The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore].
 
 session.py     the model and what the page asks of it           page.py        what stands where
-plans.py       the exact shortest path                          callbacks.py   what changes when
-charts.py      frames as points, colours                        server.py      routes, limits, serving
-view.py        what the address keeps                           uploads.py     an image from outside becomes a frame
-underway.py    the page of a run that is still being fitted
+charts.py      frames as points, colours                        callbacks.py   what changes when
+images.py      frames as PNG, uploaded images                   server.py      routes, limits, serving
+view.py        what the address keeps                           underway.py    the page while `fit` still runs
 assets/        lines over the points, hovering, clicking; style
 """
 

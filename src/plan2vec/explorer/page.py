@@ -2,19 +2,20 @@
 
 from typing import Any
 
-import numpy as np
 from dash import dcc, html
 
-from plan2vec.explorer.charts import PALETTE, map_figure, map_places, marker_of
+from plan2vec.explorer.charts import map_figure, map_words, marker_of
 from plan2vec.explorer.session import Neighbor, Session
-from plan2vec.explorer.view import AXES, COLORS, View
-from plan2vec.planner import METHODS, Plan, hop_lengths
+from plan2vec.explorer.view import COLORS, NUM_AXES, View
+from plan2vec.pictures.frame_grids import strip_frames
+from plan2vec.pictures.palette import BLACK, BLUE, GREEN, ORANGE
+from plan2vec.planner import METHODS, Plan
 from plan2vec.runs.struck import Judged
 
 HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."
 COMPARED = "Once start and goal are set, all methods stand here side by side."
 MAX_STRIP = 80  # frames of a film strip
-METHOD_COLORS = dict(zip(METHODS, (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[7]), strict=True))
+METHOD_COLORS = dict(zip(METHODS, (ORANGE, BLUE, GREEN, BLACK), strict=True))
 COLOR_WORDS = {"distance": "distance to goal", "component": "part of graph", "position": "true position"}
 DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"}]
 PANELS = ("methods", "neighbours", "closures")
@@ -23,17 +24,20 @@ GRAPH: Any = {
     "plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True,
     "modeBarButtonsToRemove": ["select2d", "lasso2d"]
 }
-REFIT = "A struck closure leaves the graph, and so every plan, at once. The map itself follows with `plan2vec closures RUN --update`."
+REFIT = (
+    "A struck closure leaves the graph, and so every plan, at once. "
+    "The map itself follows with `plan2vec closures RUN --update`."
+)
 
 
 def page(session: Session) -> html.Div:
     """The whole page with the usual view of the map; callbacks fill in the rest."""
-    dim = session.model.vectors.shape[1]
-    facts = f"{session.sequences.source}: {session.num_frames:,} frames, {dim}-d map, {session.model.graph.nnz:,} directed edges"
-    usual, rooms = session.default, [_plot("room", "True positions", "", None)] if session.room else []
-    figure, words = map_figure(
-        session, usual.axes, marker_of(session, usual.color, None)
-    ), map_words(session, usual.axes)
+    usual, model = session.default, session.model
+    sizes = f"{session.num_frames:,} frames, {model.vectors.shape[1]}-d map, {model.graph.nnz:,} directed edges"
+    facts = f"{session.sequences.source}: {sizes}"
+    rooms = [_plot("room", "True positions", "", None)] if session.room else []
+    figure = map_figure(session, usual.axes, marker_of(session, usual.color, None))
+    words = map_words(session, usual.axes)
     message = html.Div(id="message", role="status", **_aria("live", "polite"))
     strip = html.Div(id="strip", tabIndex=0, role="region", **_aria("label", "film strip of the plan"))
     return html.Div([
@@ -56,23 +60,12 @@ def _aria(name: str, value: str) -> dict[str, Any]:
 
 def _end_control(name: str) -> html.Div:
     """Start or goal: its picture, a field to type a frame, a button to upload an image."""
-    upload = dcc.Upload(
-        html.Button("image...", title=f"upload an image as {name}, up to 8 MB"), id=f"upload-{name}", accept="image/*"
-    )
-    return html.Div(
-        [
-            html.Img(id=f"{name}-image", alt=f"{name} frame", className="thumb"),
-            html.Div(
-                [
-                    html.Label(name, htmlFor=name),
-                    dcc.Input(
-                        id=name, type="text", debounce=True, placeholder="e.g. 25 or 3:7", maxLength=40,
-                        autoComplete="off"
-                    ), upload
-                ]
-            )
-        ], className="end"
-    )
+    button = html.Button("image...", title=f"upload an image as {name}, up to 8 MB")
+    upload = dcc.Upload(button, id=f"upload-{name}", accept="image/*")
+    example: Any = {"placeholder": "e.g. 25 or 3:7", "maxLength": 40, "autoComplete": "off"}
+    field = dcc.Input(id=name, type="text", debounce=True, **example)
+    image = html.Img(id=f"{name}-image", alt=f"{name} frame", className="thumb")
+    return html.Div([image, html.Div([html.Label(name, htmlFor=name), field, upload])], className="end")
 
 
 def _choices(usual: View) -> list[html.Fieldset]:
@@ -80,7 +73,7 @@ def _choices(usual: View) -> list[html.Fieldset]:
         _radio("next", "a click sets", ("start", "goal"), "start"),
         _radio("method", "method", METHODS, usual.method),
         _radio("color", "colour by", COLORS, usual.color),
-        _radio("axes", "axes", AXES, usual.axes),
+        _radio("axes", "axes", tuple(NUM_AXES), usual.axes),
         html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, ["touched"], id="show", inline=True)]),
     ]
 
@@ -93,18 +86,12 @@ def _radio(name: str, legend: str, options: tuple[str, ...], value: str) -> html
 def _plot(name: str, title: str, words: str, graph: dcc.Graph | None) -> html.Section:
     """Points by Plotly; on the canvas above them lines are drawn without drawing the points again."""
     heading = html.H2([title, html.Span(words, id=f"{name}-words", className="quiet")])
-    return html.Section(
-        [heading, html.Div([html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay")], className="plot")]
-    )
+    layers = [html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay")]
+    return html.Section([heading, html.Div(layers, className="plot")])
 
 
 def plot_of(name: str, figure: dict) -> dcc.Graph:
     return dcc.Graph(id=name, figure=figure, config=GRAPH, responsive=True)
-
-
-def map_words(session: Session, axes: str) -> str:
-    """Whether the map is the latent itself or a projection."""
-    return f" - {map_places(session.model.vectors, 3 if axes == '3-d' else 2).words}"
 
 
 def _panels() -> html.Section:
@@ -115,9 +102,8 @@ def _panels() -> html.Section:
         "neighbours": [html.Div([html.Span("of the "), neighbor_of], className="row"), html.Div(id="neighbours")],
         "closures": [dcc.Loading(html.Div(id="closures"), delay_show=300)],
     }
-    return html.Section(
-        [chooser, *(html.Div(body, id=f"panel-{name}", className="panel") for name, body in bodies.items())], id="side"
-    )
+    panels = [html.Div(body, id=f"panel-{name}", className="panel") for name, body in bodies.items()]
+    return html.Section([chooser, *panels], id="side")
 
 
 # ---------------------------------------------------------------------------------------------------- pieces
@@ -133,19 +119,12 @@ def _picture(session: Session, number: int, words: str) -> html.Figure:
 
 
 def film(session: Session, plan: Plan) -> list[html.Figure]:
-    """The frames of a plan with the steps to the next one below; of a long plan an even choice."""
+    """The frames of a plan, an even choice of a long one; below each the steps to the next."""
     if plan.nodes is None:
         return [_picture(session, plan.start, "start"), _picture(session, plan.goal, "goal")]
-    lengths = hop_lengths(session.model.graph, plan.nodes)
-    last = len(plan.nodes) - 1
-    shown = np.unique(np.linspace(0, last, min(last + 1, MAX_STRIP)).round().astype(int)).tolist()
-    following = [*shown[1:], last]
-    words = [_hop_words(lengths[a:b]) if a < b else "goal" for a, b in zip(shown, following, strict=True)]
-    return [_picture(session, plan.nodes[k], text) for k, text in zip(shown, words, strict=True)]
-
-
-def _hop_words(lengths: list[float]) -> str:
-    return f"{sum(lengths):.2f} \u2192" if len(lengths) == 1 else f"{sum(lengths):.1f} in {len(lengths)} \u2192"
+    strip = strip_frames(session.model.graph, plan.nodes, MAX_STRIP)
+    arrows = [" \u2192"] * (len(strip) - 1) + [""]
+    return [_picture(session, number, words + arrow) for (number, words), arrow in zip(strip, arrows, strict=True)]
 
 
 def summary(session: Session, plan: Plan) -> list:
@@ -153,35 +132,34 @@ def summary(session: Session, plan: Plan) -> list:
     ends = f" from {plan.start} ({session.name(plan.start)}) to {plan.goal} ({session.name(plan.goal)})"
     if plan.length is None:
         return [html.B(f"{plan.method}: no path"), ends, f": {plan.reason}"]
-    facts = f": {plan.length:.2f} steps in {plan.hops} hops; {plan.num_touched:,} frames touched by {plan.num_expanded:,} queries. "
+    cost = f"{plan.num_touched:,} frames touched, expanded {plan.num_expanded:,} times. "
+    facts = f": {plan.length:.2f} steps in {plan.hops} hops; {cost}"
     return [html.B(plan.method), ends, facts, html.Span("Below each frame: steps to the next.", className="quiet")]
 
 
 def method_bars(plans: list[Plan], chosen: str) -> list:
     """Length, hops, touched and expanded of every method, each as bars of one scale."""
     facts: dict[str, list] = {
-        "length (steps)": [plan.length for plan in plans], "hops": [plan.hops for plan in plans],
+        "length (steps)": [plan.length for plan in plans],
+        "hops": [plan.hops for plan in plans],
         "frames touched": [plan.num_touched for plan in plans],
-        "queries (expanded)": [plan.num_expanded for plan in plans]
+        "times expanded": [plan.num_expanded for plan in plans],
     }
     groups = []
     for title, values in facts.items():
         most = max([value for value in values if value is not None], default=0) or 1
-        rows = [
-            _bar(plan.method, value, most, plan.method == chosen) for plan, value in zip(plans, values, strict=True)
-        ]
-        groups.append(html.Div([html.H3(title), *rows]))
+        bars = (_bar(plan.method, value, most, chosen) for plan, value in zip(plans, values, strict=True))
+        groups.append(html.Div([html.H3(title), *bars]))
     failed = [html.P(f"{plan.method}: {plan.reason}", className="quiet") for plan in plans if plan.nodes is None]
     return [*groups, *failed]
 
 
-def _bar(method: str, value: float | None, most: float, chosen: bool) -> html.Div:
+def _bar(method: str, value: float | None, most: float, chosen: str) -> html.Div:
     text = "no path" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
     style = {"width": f"{100 * (value or 0) / most:.1f}%", "background": METHOD_COLORS[method]}
     bar = html.Div(html.Div(className="bar", style=style), className="track")
-    return html.Div(
-        [html.Span(method), bar, html.Span(text, className="value")], className="bars chosen" if chosen else "bars"
-    )
+    row = [html.Span(method), bar, html.Span(text, className="value")]
+    return html.Div(row, className="bars chosen" if method == chosen else "bars")
 
 
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
@@ -192,19 +170,18 @@ def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
 
 
 def _neighbor_words(one: Neighbor) -> str:
-    return f"{one.distance:.2f} {'step' if one.recorded else 'closure'}" + (
-        f", {one.to_goal:.1f} to go" if one.to_goal is not None else ""
-    )
+    words = f"{one.distance:.2f} {'step' if one.recorded else 'closure'}"
+    return words if one.to_goal is None else f"{words}, {one.to_goal:.1f} to go"
 
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
     """Frame pairs with buttons to keep or strike, then what was judged, with a button to undo."""
-    words = "Closures that most shortest paths run through. Keep a pair that shows (almost) the same place, strike it if it does not."
+    words = "Closures that most shortest paths run through. Keep a pair that shows about the same place, strike others."
     pairs = [_closure(session, closure) for closure in suspicious]
     done = [("struck", pair) for pair in reversed(judged.struck)] + [("kept", pair) for pair in reversed(judged.kept)]
     rows = [
-        html.Div([f"{verdict} {first} - {second} ", _judge("undo", first, second)], className="row") for verdict,
-        (first, second) in done
+        html.Div([f"{verdict} {first} - {second} ", _judge("undo", first, second)], className="row")
+        for verdict, (first, second) in done
     ]
     empty = [] if pairs else [html.P("No closure is left to look at.")]
     return [html.P(words), html.P(REFIT, className="quiet"), *rows, *pairs, *empty]
@@ -214,10 +191,8 @@ def _closure(session: Session, closure: dict) -> html.Div:
     first, second = closure["first"], closure["second"]
     facts = html.Div([f"{closure['distance']:.2f} steps", html.Br(), f"{closure['paths']:.1%} of paths", html.Br(),
                       _judge("keep", first, second), _judge("strike", first, second)])
-    return html.Div(
-        [_picture(session, first, session.name(first)), _picture(session, second, session.name(second)), facts],
-        className="pair"
-    )
+    pictures = [_picture(session, number, session.name(number)) for number in (first, second)]
+    return html.Div([*pictures, facts], className="pair")
 
 
 def _judge(verdict: str, first: int, second: int) -> html.Button:

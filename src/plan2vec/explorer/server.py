@@ -1,33 +1,36 @@
-"""The page as a web server: pictures by frame number, limits, headers. Nothing from outside is loaded, no path leads to
-a file.
-"""
+"""The page as a web server: limits, headers, addresses. Nothing from outside is loaded, no path leads to a file."""
 
+import hmac
 import ipaddress
+import secrets
 import sys
 import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 from dash import Dash
-from flask import Flask, Response, abort, request
+from flask import Flask, Response, abort, redirect, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from plan2vec.explorer.callbacks import add_callbacks
+from plan2vec.explorer.images import serve_frames
 from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
-from plan2vec.explorer.underway import Becoming, is_finished, read_progress, waiting_server
+from plan2vec.explorer.underway import current, read_progress, waiting_server
 from plan2vec.model import load
-from plan2vec.runs.folder import is_run
+from plan2vec.runs.folder import is_finished, is_run
 
 LARGEST_REQUEST = 32_000_000  # bytes
+IDLE_SECONDS = 30  # after which a connection on which nothing comes is closed
+COOKIE = "plan2vec-token"
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'"
 )
 
-# Plotly, which is large, is asked for before all else. The browser keeps its own trim: Dash brings a slow one, for
-# browsers
+# Plotly, which is large, is asked for first. The browser keeps its own `trim`: Dash brings a slow one for browsers
 # before 2017, and Plotly calls it for every point.
 INDEX = """<!DOCTYPE html><html lang="en"><head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}
 <link rel="preload" as="script" href="/_dash-component-suites/plotly/package_data/plotly.min.js">
@@ -38,9 +41,10 @@ Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, con
 
 def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None = None) -> None:
     """Answer until interrupted. The address is the one line on standard output."""
-    server = open_server(application_of(run, device, not is_loopback(host), encoder), host, port)
+    token = secrets.token_urlsafe(24)
+    server = open_server(application_of(run, device, not is_loopback(host), encoder, token), host, port)
     shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{server.server_port}/"
+    address = f"http://{shown}:{server.server_port}/?token={token}"
     if not is_loopback(host):
         print(warning(address), file=sys.stderr)
     print(address, flush=True)
@@ -55,20 +59,23 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool, enco
         server.server_close()
 
 
-def application_of(run: Path, device: str, any_host: bool = False, encoder: str | None = None) -> Callable:
-    """The page of a run folder; while the fit is under way, a page that says so."""
+def application_of(
+    run: Path, device: str, any_host: bool = False, encoder: str | None = None, token: str | None = None
+) -> Callable:
+    """The page of a run folder; while the fit is under way, a page that says so. It follows what others change there.
+    """
 
     def explorer() -> Flask:
         session = Session(load(run, device, encoder))
         session.get_ready()
-        return make_app(session, any_host).server
+        return make_app(session, any_host, token).server
 
     if is_finished(run) or not is_run(run):
-        return explorer()
+        return current(run, explorer(), explorer)
     read_progress(run)  # refuses, before anything listens, what this program cannot read
     waiting = waiting_server(run)
-    guard(waiting, any_host)
-    return Becoming(run, waiting, explorer)
+    guard(waiting, any_host, token)
+    return current(run, waiting, explorer)
 
 
 def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
@@ -78,9 +85,8 @@ def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
     try:
         return make_server(host, port, application, threaded=True, request_handler=QuietHandler)
     except (OSError, SystemExit) as error:  # werkzeug ends the program where a port is taken
-        raise ValueError(
-            f"cannot listen on {host} port {port} ({error}); is it taken? --port 0 finds a free one"
-        ) from None
+        where = f"cannot listen on {host} port {port} ({error})"
+        raise ValueError(f"{where}; is it taken? --port 0 finds a free one") from None
 
 
 def is_loopback(host: str) -> bool:
@@ -94,19 +100,25 @@ def is_loopback(host: str) -> bool:
 
 def warning(address: str) -> str:
     return (
-        f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can strike closures; "
-        "there is no password. Without --host only this machine can."
+        f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can strike "
+        "closures; the token in the address is the only password. Without --host only this machine can."
     )
 
 
 class QuietHandler(WSGIRequestHandler):
-    """Does not print a line for every request."""
+    """Prints no line per request, one line per failure, and leaves connections on which nothing comes."""
+
+    timeout = IDLE_SECONDS
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         pass
 
+    def log(self, type: str, message: str, *args: object) -> None:
+        last = (message % args).strip().splitlines()[-1] if args else message
+        print(f"explorer: {last}", file=sys.stderr)
 
-def make_app(session: Session, any_host: bool = False) -> Dash:
+
+def make_app(session: Session, any_host: bool = False, token: str | None = None) -> Dash:
     """The Dash application of a session; `any_host` answers to whatever name the browser used."""
     app = Dash(
         "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
@@ -114,24 +126,24 @@ def make_app(session: Session, any_host: bool = False) -> Dash:
     )
     app.layout = page(session)
     add_callbacks(app, session)
-    guard(app.server, any_host)
-
-    @app.server.route("/frame/<int:number>.png")
-    def frame(number: int) -> Response:
-        if number >= session.num_frames:
-            abort(404)
-        return Response(session.picture(number), mimetype="image/png", headers={"Cache-Control": "no-store"})
-
-    @app.server.route("/frame/<path:anything>")
-    def no_frame(anything: str) -> Response:  # else Dash would answer with the page
-        abort(404)
-
+    guard(app.server, any_host, token)
+    app.server.before_request(session.follow_strikes)
+    serve_frames(app.server, lambda: session.sequences)
     return app
 
 
-def guard(server: Flask, any_host: bool) -> None:
-    """Limits and headers of every answer."""
+def guard(server: Flask, any_host: bool, token: str | None = None) -> None:
+    """Limits and headers of every answer. With a `token` only who has the whole address gets one."""
     server.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST
+    server.logger.disabled = True  # its tracebacks; what failed is one line of `QuietHandler`
+    if token is not None:
+        server.before_request(lambda: ask_for_token(token))
+
+    @server.errorhandler(500)
+    def explain(error: Exception) -> tuple[str, int]:
+        cause = getattr(error, "original_exception", None) or error
+        print(f"explorer: {type(cause).__name__}: {cause}", file=sys.stderr)
+        return "the explorer could not answer; its terminal says why", 500
 
     @server.before_request
     def refuse_strangers() -> None:
@@ -139,9 +151,28 @@ def guard(server: Flask, any_host: bool) -> None:
         name = request.host.rsplit(":", 1)[0].strip("[]")
         if not any_host and not is_loopback(name):
             abort(403)
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host:
+            abort(403)
 
     @server.after_request
     def add_headers(response: Response) -> Response:
         response.headers["Content-Security-Policy"] = POLICY
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
+
+
+def ask_for_token(token: str) -> Response | None:
+    """As Jupyter does: the address brings the token once, from then on a cookie of this page has it."""
+    given = request.args.get("token")
+    if given is None and hmac.compare_digest(
+        request.cookies.get(f"{COOKIE}-{request.host.rsplit(':')[-1]}", ""), token
+    ):
+        return None
+    if given is None or not hmac.compare_digest(given, token):
+        abort(Response("open the whole address that the terminal shows, with its token", 403))
+    rest = {name: value for name, value in request.args.items() if name != "token"}
+    answer = redirect(f"{request.path}?{urlencode(rest)}" if rest else request.path)
+    name = f"{COOKIE}-{request.host.rsplit(':')[-1]}"  # browsers keep one cookie for all ports
+    answer.set_cookie(name, token, httponly=True, samesite="Strict")
+    return answer  # type: ignore[return-value]

@@ -1,6 +1,4 @@
-"""A run that `fit` is still writing: a page that says how far it is and what is there already, and becomes the map when
-all is there.
-"""
+"""The page of a run that `fit` is still writing: how far it is, what is ready. It becomes the map when all is there."""
 
 import threading
 import time
@@ -11,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flask import Flask, Response, abort
+from flask import Flask, Response
 
 from plan2vec.config import Config
-from plan2vec.explorer.session import frame_png
+from plan2vec.explorer.images import serve_frames
 from plan2vec.learning.training import Journal
-from plan2vec.runs.folder import PRODUCTS, describe_graph, read_config, read_data
+from plan2vec.pictures.scene import even_choice
+from plan2vec.runs import manifest
+from plan2vec.runs.folder import PRODUCTS, read_config, read_data
+from plan2vec.runs.products import describe_graph
 
 # words for each product, in the order of making
 STAGES = {file: name.replace("_", " ") for name, file in PRODUCTS.items()}
@@ -27,9 +28,11 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-
 <title>plan2vec explorer: fit under way</title><style>
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #1c1c1c; }}
 h1 {{ font-size: 21px; }} .done {{ color: #00573f; }} .now {{ font-weight: 600; }} .later, .quiet {{ color: #555; }}
-img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #d5d5d5; margin-right: 4px; }}
+img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #d5d5d5;
+ margin-right: 4px; }}
 </style></head><body><h1>{title}</h1>{body}
-<p class="quiet">This page looks again every {refresh} seconds and becomes the map when all is there.</p></body></html>"""
+<p class="quiet">This page looks again every {refresh} seconds and becomes the map when all is there.</p>
+</body></html>"""
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,8 @@ class Progress:
 
     finished: tuple[str, ...]  # products that are there
     stage: str  # what is being made, in words
-    update: int | None  # the last one that was written down, where the stage learns
-    num_updates: int | None
+    count: str  # how many updates of it, where the stage learns
     quiet: float  # seconds since the folder last changed
-
-
-def is_finished(folder: Path) -> bool:
-    return (folder / "config.json").exists() and all((folder / name).exists() for name in PRODUCTS.values())
 
 
 def read_progress(folder: Path) -> Progress:
@@ -52,14 +50,14 @@ def read_progress(folder: Path) -> Progress:
     finished = tuple(name for name in STAGES if (folder / name).exists())
     quiet = time.time() - max(path.stat().st_mtime for path in (folder, *folder.glob("*.json*")))
     if not (folder / "config.json").exists():  # written after the recordings
-        return Progress(finished, "recordings", None, None, quiet)
+        return Progress(finished, "recordings", "", quiet)
     missing = [name for name in STAGES if name not in finished]
     product = missing[0] if missing else "vectors.npy"
-    return Progress(finished, STAGES[product], *_updates(folder, product, read_config(folder)), quiet)
+    return Progress(finished, STAGES[product], _count_updates(folder, product, read_config(folder)), quiet)
 
 
-def _updates(folder: Path, product: str, config: Config) -> tuple[int | None, int | None]:
-    """The last update written down of a stage that learns, and how many it takes."""
+def _count_updates(folder: Path, product: str, config: Config) -> str:
+    """Of a stage that learns: the last update that was written down, and how many it takes."""
     walks = config.variant == "value-iteration"
     map_updates = config.value_iteration.num_updates if walks else config.embedding.num_updates
     stages = {
@@ -67,10 +65,10 @@ def _updates(folder: Path, product: str, config: Config) -> tuple[int | None, in
         "embedding.safetensors": (("embedding",), map_updates),
     }
     if product not in stages:
-        return None, None
+        return ""
     names, num_updates = stages[product]
     written = [line["update"] for line in Journal(folder).records() if line.get("stage") in names and "update" in line]
-    return (written[-1] if written else 0), num_updates
+    return f", update {written[-1] if written else 0:,} of {num_updates:,}"
 
 
 # ---------------------------------------------------------------------------------------------------- the page
@@ -78,11 +76,9 @@ def _updates(folder: Path, product: str, config: Config) -> tuple[int | None, in
 
 def page_of(folder: Path) -> str:
     progress = read_progress(folder)
-    count = "" if progress.num_updates is None else f", update {progress.update:,} of {progress.num_updates:,}"
-    title = f"fit is under way: {progress.stage}{count}"
-    return PAGE.format(
-        refresh=REFRESH, title=escape(title), body="".join([*_stages(progress), *_silence(progress), *_known(folder)])
-    )
+    title = f"fit is under way: {progress.stage}{progress.count}"
+    body = "".join([*_stages(progress), *_silence(progress), *_known(folder)])
+    return PAGE.format(refresh=REFRESH, title=escape(title), body=body)
 
 
 def _stages(progress: Progress) -> list[str]:
@@ -95,8 +91,8 @@ def _stages(progress: Progress) -> list[str]:
 def _silence(progress: Progress) -> list[str]:
     if progress.quiet < LONG_QUIET:
         return []
-    minutes = round(progress.quiet / 60)
-    return [f"<p><b>Nothing was written for {minutes} min.</b> If fit has ended, the same plan2vec fit command continues it.</p>"]
+    words = f"<b>Nothing was written for {round(progress.quiet / 60)} min.</b>"
+    return [f"<p>{words} If fit has ended, the same plan2vec fit command continues it.</p>"]
 
 
 def _known(folder: Path) -> list[str]:
@@ -104,10 +100,8 @@ def _known(folder: Path) -> list[str]:
     if not (folder / "config.json").exists():
         return []
     sequences = read_data(folder)
-    numbers = np.linspace(0, sequences.num_frames - 1, min(NUM_PICTURES, sequences.num_frames)).astype(int)
-    images = "".join(
-        f'<img src="/frame/{number}.png" alt="frame {number}" title="frame {number}">' for number in numbers
-    )
+    numbers = even_choice(sequences.num_frames, NUM_PICTURES)
+    images = "".join(f'<img src="/frame/{k}.png" alt="frame {k}" title="frame {k}">' for k in numbers)
     facts = f"{sequences.source}: {sequences.num_frames:,} frames in {len(np.unique(sequences.sequence)):,} sequences"
     known = [f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{images}</p>"]
     if (folder / "graph.npz").exists():
@@ -121,33 +115,26 @@ def _known(folder: Path) -> list[str]:
 def waiting_server(folder: Path) -> Flask:
     """The page of a fit under way."""
     server = Flask("plan2vec.explorer.underway", static_folder=None)
-
-    @server.route("/")
-    def page() -> Response:
-        return Response(page_of(folder), headers={"Cache-Control": "no-store"})
-
-    @server.route("/frame/<int:number>.png")
-    def frame(number: int) -> Response:
-        sequences = read_data(folder) if (folder / "config.json").exists() else None
-        if sequences is None or number >= sequences.num_frames:
-            abort(404)
-        return Response(frame_png(sequences, number), mimetype="image/png", headers={"Cache-Control": "no-store"})
-
+    server.route("/")(lambda: Response(page_of(folder), headers={"Cache-Control": "no-store"}))
+    serve_frames(server, lambda: read_data(folder) if (folder / "config.json").exists() else None)
     return server
 
 
-class Becoming:
-    """A WSGI application: one that waits, until the run is finished; then the one that `make` gives."""
+def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Callable:
+    """A WSGI application: `first`, and from when the run's products have changed, the one that `make` gives then."""
+    shown = [(_stamp(folder), first)]
+    lock = threading.Lock()
 
-    def __init__(self, folder: Path, waiting: Callable, make: Callable[[], Callable]):
-        self._folder, self._current, self._make = folder, waiting, make
-        self._is_made = False
-        self._lock = threading.Lock()
+    def application(environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+        with lock:
+            if _stamp(folder) not in (None, shown[0][0]):
+                shown[0] = (_stamp(folder), make())
+        return shown[0][1](environ, start_response)
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
-        if not self._is_made and is_finished(self._folder):
-            with self._lock:
-                if not self._is_made:
-                    self._current = self._make()
-                    self._is_made = True
-        return self._current(environ, start_response)
+    return application
+
+
+def _stamp(folder: Path) -> int | None:
+    """Changes with the products of a finished run; None while there is none."""
+    path = folder / manifest.FILE
+    return path.stat().st_mtime_ns if path.exists() else None

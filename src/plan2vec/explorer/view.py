@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 from plan2vec.planner import METHODS
 
 COLORS = ("sequence", "time", "distance", "component", "position")
-AXES = ("2-d", "3-d")
+NUM_AXES = {"2-d": 2, "3-d": 3}
 LONGEST = 40  # characters of a frame's name
 
 
@@ -22,12 +22,12 @@ class View:
 
 
 def from_query(query: str, default: View) -> tuple[View, str]:
-    """The view that an address asks for, and a complaint about what it asks for in vain."""
+    """The view that an address asks for, and a complaint about what it asks for wrongly."""
     try:
         asked = {name: values[-1] for name, values in parse_qs(query.lstrip("?"), max_num_fields=20).items()}
     except ValueError:
         return default, "The address asks for too much; the usual view is shown."
-    allowed = {"method": METHODS, "color": COLORS, "axes": AXES}
+    allowed = {"method": METHODS, "color": COLORS, "axes": tuple(NUM_AXES)}
     wrong = [name for name, choices in allowed.items() if name in asked and asked[name] not in choices]
     wrong += [name for name in ("start", "goal") if len(asked.get(name, "")) > LONGEST]
     good = {name: asked[name] for name in asdict(default) if name in asked and name not in wrong}

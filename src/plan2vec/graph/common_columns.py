@@ -19,18 +19,14 @@ FIRST_ASKED = 4  # columns of a row of `right` that are looked up first; where t
 def share_columns(
     left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int, device: torch.device
 ) -> np.ndarray:
-    """(m,) bool: row `first` (m,), ascending, of left and row `second` (m,) of right have at least `num` columns in
-    common.
-    """
+    """(m,) bool: row `first` (m,), ascending, of left and row `second` (m,) of right share `num` columns."""
     return _looked_up_on(
         device, left, right, first, second, num
     ) if device.type == "cuda" else _looked_up(left, right, first, second, num)
 
 
 def _row_blocks(num_rows: int, first: np.ndarray, marks: int) -> Iterator[tuple[int, int, slice]]:
-    """(from row, to row, the pairs whose first is one of these rows), for as many rows at a time as there are marks
-    for.
-    """
+    """(from row, to row, pairs whose first is one of these rows), as many rows as there are marks for."""
     size = max(1, marks // num_rows)
     for begin in range(0, num_rows, size):
         end = min(num_rows, begin + size)

@@ -26,9 +26,7 @@ def join_frames(
     recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
     journal: Journal = Journal(),
 ) -> BuiltGraph:
-    """The graph of the usable frames (all, where none are named). Where one stood still only the first frame gets
-    closures.
-    """
+    """The graph of the usable frames. Where one stood still only the first frame gets closures."""
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     sequence, still_since = recorded.sequence, recorded.still_since
     joinable = usable & (still_since == np.arange(len(still_since)))
@@ -58,9 +56,7 @@ def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:
 def candidate_pairs(
     metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, config: Config
 ) -> NearPairs:
-    """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores the nearest by its Siamese
-    companion.
-    """
+    """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores a Siamese one's nearest."""
     vectors, closures = local_vectors(metric, images)[numbers], config.closures
     stacked = isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach

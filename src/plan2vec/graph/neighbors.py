@@ -47,9 +47,7 @@ class NearPairs:
 def near_pairs(
     vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Neighbors = "exact"
 ) -> NearPairs:
-    """Pairs with |u - v| <= max_distance; of a frame with more than `max_neighbors` only its nearest count, or its
-    hubs.
-    """
+    """Pairs with |u - v| <= max_distance; of more than `max_neighbors` the nearest count, or the hubs."""
     if search != "approximate":
         keys = (_hub_keys if search == "hubs" else _exact_keys)(vectors, max_distance, max_neighbors, device)
         return _unique_pairs(keys, vectors, device)
@@ -84,9 +82,7 @@ def _exact_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, de
 
 
 def _hub_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
-    """As `_exact_keys`, but of a frame with more near frames than count, its hubs: few of a dense recording's frames
-    are compared.
-    """
+    """As `_exact_keys`, but the hubs of a frame that has too many near frames: few pairs are compared."""
     order = np.random.default_rng(0).permutation(len(vectors))
     points, number = Points.of(vectors[order], device), torch.from_numpy(order).to(device)
 

@@ -29,9 +29,7 @@ class Cover:
 
 
 def cover_frames(vectors: np.ndarray, radius: float) -> Cover:
-    """Balls of `radius` around some of the vectors (n, d), whose l2 distances are steps, in the order in which frames
-    need them.
-    """
+    """Balls of `radius` around some of the vectors (n, d), whose l2 distances are steps, as frames need them."""
     if not radius > 0:
         raise ValueError(f"radius must be a positive number of steps, but is {radius}")
     points = torch.from_numpy(vectors - vectors.mean(axis=0))  # small numbers keep the matrix product exact
@@ -51,17 +49,13 @@ def cover_frames(vectors: np.ndarray, radius: float) -> Cover:
 
 
 def _nearest_node(points: torch.Tensor, nodes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """[b] places of the nearest nodes, and the distances to them, anew by subtraction, which is exact where the product
-    is not.
-    """
+    """[b] which node is nearest, and its distance, by subtraction: exact where the matrix product is not."""
     which = torch.addmm(nodes.square().sum(1), points, nodes.T, alpha=-2).argmin(1)
     return which, torch.linalg.vector_norm(points - nodes[which], dim=1)
 
 
 def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int, directed: bool) -> csr_array:
-    """(m, m) the graph of the nodes: passages of at most `max_steps` recorded steps, the shortest between every two
-    nodes.
-    """
+    """(m, m) the graph of the nodes: the shortest passage of at most `max_steps` recorded steps between two."""
     if max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, but is {max_steps}")
     passages = [_passages(cover, frames_ahead(sequence, steps), steps) for steps in range(1, max_steps + 1)]

@@ -23,8 +23,11 @@ class Stream(IntEnum):
     VALUE_WALKS = 14
     HOLDOUT = 20
     GROWING = 30
+    CONTROLLER_SAMPLE = 30
+    CONTROLLER = 31
     PICTURES = 40
     EXPLORER = 41
+    RELABEL = 80
 
 
 def rng_at(*numbers: int) -> np.random.Generator:

@@ -1,6 +1,6 @@
 """Loop closures a person should look at, as a list and a picture, and what the person says about them.
 
-A false closure is a short cut, so most shortest paths run through it; a true one in a narrow place is used as often.
+A false closure is a short cut, so many shortest paths run through it. A true one in a narrow passage is used as often.
 """
 
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from pathlib import Path
 from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
-from plan2vec.pictures.figures import frame_name, save_figure
-from plan2vec.pictures.film import closure_figure, is_image
-from plan2vec.runs.folder import fitted_struck, load_graph
+from plan2vec.pictures.figures import frame_name, is_image, save_figure
+from plan2vec.pictures.frame_grids import closure_figure
+from plan2vec.runs.products import fitted_struck, load_graph
 from plan2vec.runs.struck import Judged, Pair, drop_struck, judge, read_judged
 
 
@@ -23,8 +23,10 @@ def suspects(model: Model, num: int) -> list[dict]:
     rng = rng_at(model.config.seed, Stream.PICTURES)
     found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng)
     unjudged = [closure for closure in found if (closure["first"], closure["second"]) not in judged]
-    names = lambda closure: [frame_name(model.sequences, closure[end]) for end in ("first", "second")]  # noqa: E731
-    return [closure | {"names": names(closure)} for closure in unjudged[:num]]
+    return [
+        closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
+        for closure in unjudged[:num]
+    ]
 
 
 def draw_suspects(model: Model, closures: list[dict], path: Path) -> Path | None:
@@ -36,9 +38,7 @@ def draw_suspects(model: Model, closures: list[dict], path: Path) -> Path | None
 
 
 def judge_by_name(model: Model, struck: Iterable[str], kept: Iterable[str]) -> Judged:
-    """Strike and keep closures given as "12-480" or "3:4-7:2"; the model's graph follows at once. One bad name, and
-    nothing is changed.
-    """
+    """Strike and keep closures given as "12-480" or "3:4-7:2"; the graph follows. A bad name changes nothing."""
     assert model.folder is not None
     graph = load_graph(model.folder / "graph.npz").graph  # as it was found: a struck closure can be kept again
     false, true = (

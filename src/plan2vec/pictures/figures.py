@@ -1,144 +1,42 @@
-"""A fitted model as pictures: one function a picture, each returning a matplotlib Figure. No pyplot, so nothing is
-global.
+"""A fitted model as pictures: one function per picture, each returning a matplotlib Figure.
 
-A `Scene` says where a picture puts the frames: in the room where true positions are known, else on the metric map.
-All lengths are in steps; random choices come from the model's seed, so the same model gives the same pictures.
+No pyplot, so nothing is global. All lengths are in steps. Random choices come from the model's seed, so the same model
+gives the same pictures. `scene.py` says where frames are drawn, `palette.py` holds the colours.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.colors import LogNorm
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.patches import Rectangle
+from matplotlib.lines import Line2D
+from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
 from plan2vec.data import Sequences
-from plan2vec.domains import find_domain
-from plan2vec.domains.maze import Box
 from plan2vec.files import replacing
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
+from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, place_colors
+from plan2vec.pictures.scene import Scene, draw_axes, draw_points, map_scene, room_scene, scene_of
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 WIDTH, DOTS_PER_INCH = 8.0, 150  # inches; readable when shown 800 pixels wide
-BLUE, ORANGE, BLACK, GRAY = "#0072B2", "#D55E00", "#000000", "#B8B8B8"  # Okabe and Ito: told apart by the colour-blind
-# [y, x]: blue to orange, dark to light
-CORNERS = np.array([[(0.0, 0.22, 0.5), (0.55, 0.17, 0.0)], [(0.34, 0.71, 0.91), (0.96, 0.8, 0.0)]])
-MAX_POINTS = 50_000  # frames drawn
-MAX_LINES = 3000  # edges drawn a panel
+MAX_LINES = 3000  # edges drawn per panel
 NUM_LONGEST = 40  # edges drawn on top of them, because a false one is long
+NUM_THUMBNAILS, THUMBNAIL = 12, 0.5  # frames shown on the map, inches of their longer side
 
 
-@dataclass(frozen=True)
-class Scene:
-    """Where frames are drawn."""
-
-    place: np.ndarray  # (n, 2)
-    extent: Box  # what is shown: x_min, x_max, y_min, y_max
-    labels: tuple[str, str]  # of the two axes, with units
-    words: str  # "at true positions" | "on the metric map"
-    walls: tuple[Box, ...] = ()
-
-
-# ---------------------------------------------------------------------------------------------------- where frames are
-# drawn
-
-
-def scene_of(model: Model) -> Scene:
-    return room_scene(model.sequences) or map_scene(model.vectors)
-
-
-def room_scene(sequences: Sequences) -> Scene | None:
-    """True positions, the walls around them where the domain knows any; None where no plane of positions is known."""
-    position, domain = sequences.position, find_domain(sequences.domain)
-    if position is None or position.shape[1] not in (2, 3) or not np.isfinite(position).all():
-        return None
-    if domain is None:
-        labels = ("position, first coordinate", "position, second coordinate")
-        return Scene(position[:, :2], _extent(position[:, :2]), labels, "at true positions")
-    extent = domain.extent or _extent(position[:, :2])
-    return Scene(
-        position[:, :2], extent, (f"x ({domain.unit})", f"y ({domain.unit})"), "at true positions", domain.walls
-    )
-
-
-def map_scene(vectors: np.ndarray) -> Scene:
-    """The vectors themselves up to two dimensions, else their first two principal components."""
-    if vectors.shape[1] <= 2:
-        place = np.pad(vectors, ((0, 0), (0, 2 - vectors.shape[1])))
-        second = "vector, second coordinate (steps)" if vectors.shape[1] == 2 else "(the map has one dimension)"
-        labels = ["vector, first coordinate (steps)", second]
-        return Scene(place, _extent(place), (labels[0], labels[1]), "on the metric map")
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
-    variance, axes = np.linalg.eigh(centred.T @ centred)  # ascending
-    share = variance[::-1] / max(variance.sum(), 1e-12)
-    labels = [
-        f"{nth} principal component (steps)\n{part:.0%} of variance" for nth,
-        part in zip(("1st", "2nd"), share[:2], strict=True)
-    ]
-    place = centred @ axes[:, :-3:-1]
-    return Scene(place, _extent(place), (labels[0], labels[1]), "on the metric map")
-
-
-def _extent(place: np.ndarray) -> Box:
-    """A box around all places, no side shorter than 0.6 of the other."""
-    low, high = place.min(axis=0), place.max(axis=0)
-    half = np.maximum(high - low, max(0.6 * float((high - low).max()), 1e-6)) * 0.53
-    (x, y), (half_x, half_y) = (low + high) / 2, half
-    return float(x - half_x), float(x + half_x), float(y - half_y), float(y + half_y)
-
-
-def _canvas(height: float) -> Figure:
-    """An empty figure for axes of equal scales; height in inches."""
-    return Figure((WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, compress=True))
-
-
-def _shape(scene: Scene) -> float:
-    """Height over width of what a scene shows, at most 1.2."""
-    x_min, x_max, y_min, y_max = scene.extent
-    return min((y_max - y_min) / (x_max - x_min), 1.2)
-
-
-def _prepare(ax: Axes, scene: Scene) -> None:
-    """Axes with labels, equal scales and walls."""
-    ax.set(xlabel=scene.labels[0], ylabel=scene.labels[1])
-    for x_min, x_max, y_min, y_max in scene.walls:
-        ax.add_patch(
-            Rectangle((x_min, y_min), x_max - x_min, y_max - y_min, facecolor="0.75", edgecolor="0.4", zorder=0)
-        )
-    ax.set_aspect("equal")
-    ax.axis(scene.extent)
-    ax.locator_params(nbins=5)
-
-
-def _draw_points(ax: Axes, scene: Scene, colors: np.ndarray | str, **options: object) -> PathCollection:
-    """Every frame as a point (above MAX_POINTS an even choice of them)."""
-    n = len(scene.place)
-    chosen = np.linspace(0, n - 1, min(n, MAX_POINTS)).astype(int)
-    points = scene.place[chosen]
-    size = np.clip(60_000 / n, 2, 25)
-    shown = colors if isinstance(colors, str) else colors[chosen]
-    return ax.scatter(points[:, 0], points[:, 1], s=size, c=shown, linewidths=0, **options)  # type: ignore[arg-type]
-
-
-def place_colors(place: np.ndarray) -> np.ndarray:
-    """(n, 3) a colour for every place: from blue to orange along x, from dark to light along y."""
-    low, high = place.min(axis=0), place.max(axis=0)
-    x, y = ((place - low) / np.maximum(high - low, 1e-12)).T[:, :, None]
-    return (1 - y) * ((1 - x) * CORNERS[0, 0] + x * CORNERS[0, 1]) + y * ((1 - x) * CORNERS[1, 0] + x * CORNERS[1, 1])
-
-
-def index_within(sequence: np.ndarray) -> np.ndarray:
-    """(n,) the place of every frame in its own sequence."""
-    first = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
-    return np.arange(len(sequence)) - np.repeat(first, np.diff(first, append=len(sequence)))
+def _canvas(height: float, num_panels: int = 1) -> tuple[Figure, list[Axes]]:
+    """An empty figure of this height in inches, with panels of equal scales beside each other."""
+    figure = Figure((WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, compress=True))
+    return figure, list(figure.subplots(1, num_panels, sharex=True, sharey=True, squeeze=False)[0])
 
 
 def frame_name(sequences: Sequences, number: int) -> str:
@@ -147,28 +45,69 @@ def frame_name(sequences: Sequences, number: int) -> str:
     return f"{label}:{number - int(np.flatnonzero(sequences.sequence == label)[0])}"
 
 
+def is_image(sequences: Sequences) -> bool:
+    return len(sequences.frame_shape) == 3
+
+
+def displayable(frame: np.ndarray) -> np.ndarray:
+    """An image (h, w, 3) as it is; of any other number of channels the first, as gray (h, w)."""
+    return frame if frame.shape[2] == 3 else frame[:, :, 0]
+
+
 # ---------------------------------------------------------------------------------------------------- map and graph
 
 
 def map_figure(model: Model) -> Figure:
-    """The metric map, coloured by true place beside a key of the room, or by time where no position is known."""
-    drawn, room = map_scene(model.vectors), room_scene(model.sequences)
-    figure = Figure((WIDTH, 1.1 + (4.4 if room else 5.6) * _shape(drawn)), layout="constrained")
+    """The metric map with a key of the room; without positions coloured by sequence, with thumbnails."""
+    scene, room = map_scene(model.vectors), room_scene(model.sequences)
+    title = f"metric map of {model.sequences.num_frames:,} frames"
     if room is None:
+        title += ", coloured by sequence"
+        x_min, x_max, y_min, y_max = scene.extent
+        half = 0.04 * (x_max - x_min)  # room for half a thumbnail
+        scene = replace(scene, extent=(x_min - half, x_max + half, y_min - half, y_max + half))
+        figure = Figure((WIDTH, 1.3 + 6.3 * scene.height), layout="constrained")
         ax = figure.subplots()
-        points = _draw_points(ax, drawn, index_within(model.sequences.sequence), cmap="viridis")
-        figure.colorbar(points, ax=ax, label="frame within its sequence")
+        _draw_by_sequence(ax, scene, model.sequences)
     else:
+        figure = Figure((WIDTH, 1.1 + 4.4 * scene.height), layout="constrained")
         ax, key = figure.subplots(1, 2, width_ratios=(2, 1))
-        colors = place_colors(room.place)
-        _draw_points(ax, drawn, colors)
-        _draw_points(key, room, colors)
-        _prepare(key, room)
+        colors = place_colors(room.points)
+        draw_points(ax, scene, colors)
+        draw_points(key, room, colors)
+        draw_axes(key, room)
         key.set_title("key: true positions", fontsize=10)
         key.locator_params(nbins=3)
-    _prepare(ax, drawn)
-    ax.set_title(f"metric map of {model.sequences.num_frames:,} frames")
+    draw_axes(ax, scene)
+    ax.set_title(title)
     return figure
+
+
+def _draw_by_sequence(ax: Axes, scene: Scene, sequences: Sequences) -> None:
+    """Points in the colour of their sequence; a few image frames, far from each other, at their own points."""
+    labels, which = np.unique(sequences.sequence, return_inverse=True)
+    colors = np.array([to_rgb(color) for color in PALETTE])[which % len(PALETTE)]
+    draw_points(ax, scene, colors)
+    if len(labels) <= len(PALETTE):
+        keys = [Line2D([], [], marker="o", linestyle="", color=color, label=f"sequence {label}")
+                for label, color in zip(labels, PALETTE, strict=False)]
+        ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
+    for number in _far_points(scene.points, NUM_THUMBNAILS) if is_image(sequences) else ():
+        image = displayable(sequences.frames[number])
+        zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
+        box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
+        border = {"edgecolor": colors[number], "linewidth": 2}
+        ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
+
+
+def _far_points(points: np.ndarray, num: int) -> list[int]:
+    """Points far from each other, beginning in the middle: each next one is farthest from those before."""
+    chosen = [int(np.linalg.norm(points - points.mean(axis=0), axis=1).argmin())]
+    distance = np.full(len(points), np.inf)
+    while len(chosen) < min(num, len(points)):
+        distance = np.minimum(distance, np.linalg.norm(points - points[chosen[-1]], axis=1))
+        chosen.append(int(distance.argmax()))
+    return chosen
 
 
 def graph_figure(model: Model) -> Figure:
@@ -177,26 +116,25 @@ def graph_figure(model: Model) -> Figure:
     row, column = edge_rows(graph), graph.indices
     once = (row < column) | model.config.directed
     closure = closure_entries(graph, model.sequences.sequence)
-    figure = _canvas(1.4 + 3.4 * _shape(scene))
-    axes = figure.subplots(1, 2, sharex=True, sharey=True)
-    panels = (("recorded transitions", once & ~closure, BLUE), ("found closures", (row < column) & closure, BLUE))
-    for ax, (words, chosen, color) in zip(axes, panels, strict=True):
+    figure, axes = _canvas(1.4 + 3.4 * scene.height, 2)
+    panels = {"recorded transitions": once & ~closure, "found closures": (row < column) & closure}
+    for ax, (words, chosen) in zip(axes, panels.items(), strict=True):
         edges = np.stack((row[chosen], column[chosen]), axis=1)  # (m, 2)
-        shown = _draw_edges(ax, scene, edges, color, rng_at(model.config.seed, Stream.PICTURES))
+        shown = _draw_edges(ax, scene, edges, rng_at(model.config.seed, Stream.PICTURES))
         count = f"{len(edges):,}" if shown == len(edges) else f"{shown:,} of {len(edges):,} drawn"
         ax.set_title(f"{words} ({count})", fontsize=10)
-        _prepare(ax, scene)
-    _draw_longest(axes[1], scene, np.stack((row[panels[1][1]], column[panels[1][1]]), axis=1))
+        draw_axes(ax, scene)
+    _draw_longest(axes[1], scene, edges)
     axes[1].set_ylabel("")
     figure.legend(loc="outside lower right", fontsize=9, frameon=False)
     return figure
 
 
-def _draw_edges(ax: Axes, scene: Scene, edges: np.ndarray, color: str, rng: np.random.Generator) -> int:
+def _draw_edges(ax: Axes, scene: Scene, edges: np.ndarray, rng: np.random.Generator) -> int:
     """At most MAX_LINES random edges as lines; returns how many."""
     chosen = edges if len(edges) <= MAX_LINES else edges[rng.choice(len(edges), MAX_LINES, replace=False)]
-    _draw_points(ax, scene, GRAY, zorder=1)
-    ax.add_collection(LineCollection(scene.place[chosen], colors=color, linewidths=0.7, alpha=0.6, zorder=2))
+    draw_points(ax, scene, GRAY, zorder=1)
+    ax.add_collection(LineCollection(scene.points[chosen], colors=BLUE, linewidths=0.7, alpha=0.6, zorder=2))
     return len(chosen)
 
 
@@ -204,9 +142,9 @@ def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
     """The few closures that look longest in this scene: a false one is among them."""
     if not len(edges):
         return
-    length = np.linalg.norm(scene.place[edges[:, 0]] - scene.place[edges[:, 1]], axis=1)
+    length = np.linalg.norm(scene.points[edges[:, 0]] - scene.points[edges[:, 1]], axis=1)
     longest = edges[np.argsort(-length, kind="stable")[: min(NUM_LONGEST, 1 + len(edges) // 10)]]
-    lines = LineCollection(scene.place[longest], colors=ORANGE, linewidths=1.4, zorder=3)
+    lines = LineCollection(scene.points[longest], colors=ORANGE, linewidths=1.4, zorder=3)
     lines.set_label(f"the longest closures ({len(longest)} of all {len(edges):,})")
     ax.add_collection(lines)
 
@@ -217,14 +155,12 @@ def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
 def value_figure(model: Model, goal: int) -> Figure:
     """The learned distance from every frame to one goal."""
     scene = scene_of(model)
-    figure = _canvas(5.6)
-    ax = figure.subplots()
-    points = _draw_points(
-        ax, scene, model.distance_between(np.arange(model.sequences.num_frames), goal), cmap="viridis"
-    )
+    figure, (ax,) = _canvas(5.6)
+    distance = model.distance_between(np.arange(model.sequences.num_frames), goal)
+    points = draw_points(ax, scene, distance, cmap="viridis")
     figure.colorbar(points, ax=ax, label="learned distance to the goal (steps)")
-    ax.plot(*scene.place[goal], "*", color=ORANGE, markeredgecolor="white", markersize=20)
-    _prepare(ax, scene)
+    ax.plot(*scene.points[goal], "*", color=ORANGE, markeredgecolor="white", markersize=20)
+    draw_axes(ax, scene)
     ax.set_title(f"distance to the goal: frame {frame_name(model.sequences, goal)} (star)")
     return figure
 
@@ -233,16 +169,13 @@ def distance_figure(model: Model) -> Figure:
     """Learned distance against the shortest path on the graph, over random pairs of the largest part."""
     exact, learned = _random_pairs(model)
     high = float(max(exact.max(), learned.max())) * 1.02
-    figure = _canvas(5.6)
-    ax = figure.subplots()
+    figure, (ax,) = _canvas(5.6)
     cells = ax.hexbin(exact, learned, gridsize=60, extent=(0, high, 0, high), mincnt=1, cmap="viridis", linewidths=0.1)
     cells.set_norm(LogNorm(1, max(10, len(exact) // 50)))
-    figure.colorbar(cells, ax=ax, label="pairs of frames in a cell")
+    figure.colorbar(cells, ax=ax, label="pairs of frames per cell")
     ax.plot((0, high), (0, high), color=ORANGE, linewidth=1.5, label="equal")
-    ax.set(
-        xlabel="shortest path on the graph (steps)", ylabel="learned distance (steps)", aspect="equal", xlim=(0, high),
-        ylim=(0, high)
-    )
+    ax.set(xlabel="shortest path on the graph (steps)", ylabel="learned distance (steps)")
+    ax.set(aspect="equal", xlim=(0, high), ylim=(0, high))
     ax.set_title(f"learned distance against shortest path, {len(exact):,} random pairs")
     ax.legend(loc="upper left", frameon=False)
     return figure
@@ -260,7 +193,7 @@ def _random_pairs(model: Model, num_sources: int = 64, num_ends: int = 200) -> t
 
 
 def training_figure(records: list[dict]) -> Figure:
-    """Loss against update, one panel a stage, from the lines of metrics.jsonl."""
+    """Loss against update, one panel per stage, from the lines of metrics.jsonl."""
     losses: dict[str, dict[int, float]] = {}
     for line in records:
         if "loss" in line:
@@ -281,14 +214,10 @@ def training_figure(records: list[dict]) -> Figure:
 
 
 def far_task(model: Model, num: int = 16) -> tuple[int, int]:
-    """A start and a goal far apart: of num x num random pairs inside the largest part, the one with the longest
-    shortest path.
-    """
+    """Start and goal of the longest shortest path, among num x num random pairs inside the largest part."""
     rng = rng_at(model.config.seed, Stream.PICTURES)
     part = np.flatnonzero(connected_parts(model.graph)[1] == 0)
-    starts, goals = rng.choice(
-        part, min(num, len(part)), replace=False
-    ), rng.choice(part, min(num, len(part)), replace=False)
+    starts, goals = (rng.choice(part, min(num, len(part)), replace=False) for _ in range(2))
     length = distances_from(model.graph, starts)[:, goals]
     start, goal = np.unravel_index(np.argmax(np.where(np.isfinite(length), length, -1)), length.shape)
     return int(starts[start]), int(goals[goal])
@@ -297,22 +226,18 @@ def far_task(model: Model, num: int = 16) -> tuple[int, int]:
 def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     """Plans of one task as lines, start and goal marked; a plan that failed says why in the legend."""
     scene = scene_of(model)
-    figure = _canvas(5.8)
-    ax = figure.subplots()
-    _draw_points(ax, scene, "0.85", zorder=1)
-    looks = ((ORANGE, "-", 2.2), (BLUE, "--", 1.8), (BLACK, ":", 1.8), ("#009E73", "-.", 1.8))
+    figure, (ax,) = _canvas(5.8)
+    draw_points(ax, scene, "0.85", zorder=1)
+    looks = ((ORANGE, "-", 2.2), (BLUE, "--", 1.8), (BLACK, ":", 1.8), (GREEN, "-.", 1.8))
     for plan, (color, dashes, width) in zip(plans, looks, strict=False):
-        place = scene.place[plan.nodes or []]
-        ax.plot(
-            place[:, 0], place[:, 1], dashes, color=color, linewidth=width, marker="o", markersize=4,
-            label=plan_words(plan)
-        )
+        x, y = scene.points[plan.nodes or []].T
+        ax.plot(x, y, dashes, color=color, linewidth=width, marker="o", markersize=4, label=plan_words(plan))
     for number, marker, words in ((plans[0].start, "s", "start"), (plans[0].goal, "*", "goal")):
         if number >= 0:
             label = f"{words}: frame {frame_name(model.sequences, number)}"
-            ax.plot(*scene.place[number], marker, color=BLACK, markeredgecolor="white", linestyle="", zorder=5,
+            ax.plot(*scene.points[number], marker, color=BLACK, markeredgecolor="white", linestyle="", zorder=5,
                     markersize=10 if marker == "s" else 17, label=label)
-    _prepare(ax, scene)
+    draw_axes(ax, scene)
     ax.set_title(f"a plan, drawn {scene.words}")
     figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
     return figure

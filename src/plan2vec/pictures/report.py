@@ -1,15 +1,13 @@
-"""A fitted model as one HTML page that needs nothing else: numbers in plain words, verdicts with remedies, and the
-pictures.
-"""
+"""The report: one HTML page that needs nothing else. Numbers in plain words, verdicts with remedies, and pictures."""
 
 import base64
 import json
-import math
 import platform
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ from plan2vec.config import Config, to_json
 from plan2vec.domains import find_domain
 from plan2vec.files import write_text
 from plan2vec.model import Model
+from plan2vec.pictures.figures import is_image
 from plan2vec.pictures.report_pictures import Picture, save_figures
 from plan2vec.version import __version__
 
@@ -30,94 +29,72 @@ class Line:
 
     words: str
     unit: str = ""  # "share": shown in per cent
-    is_good: Callable[[float], bool] | None = None  # None: the number alone allows no verdict
+    good: tuple[float, float] | None = None  # from, to; None: the number alone allows no verdict
     remedy: str = ""  # what to do where it is not good
+
+    def verdict(self, value: object) -> bool | None:
+        """Whether the number is good; None where there is no verdict."""
+        if self.good is None or not isinstance(value, int | float):
+            return None
+        return self.good[0] <= value <= self.good[1]
 
 
 POSITION = "units of position"  # a domain knows better
 RADIUS = "Record sequences that overlap, or raise --radius or --max-gap."
 LONGER = "Train the embedding longer (--embedding.num-updates), or give it more room (--dim)."
+ON_GRAPH = "Look at the longest closures in the picture of the graph: "
 LINES = {
     "num_frames": Line("Frames on the map.", "frames"),
     "num_edges": Line("Pairs of frames that one hop joins.", "edges"),
-    "num_components": Line(
-        "Parts of the graph that no path joins; plans exist inside each only.", "", lambda value: value == 1, RADIUS
-    ), "largest_component_share": Line("Frames in the largest part.", "share", lambda value: value >= 0.95, RADIUS),
+    "num_components": Line("Parts of the graph that no path joins; a plan stays inside one part.", "", (1, 1), RADIUS),
+    "largest_component_share": Line("Frames in the largest part.", "share", (0.95, inf), RADIUS),
     "local_accuracy": Line(
-        "How often the local metric tells neighbours from frames far apart, in sequences it never saw.", "share",
-        lambda value: value >= 0.95,
-        "Train the local metric longer (--local-metric.num-updates), or record more sequences."
+        "How often the local metric tells neighbours from distant frames, in sequences it never saw.", "share",
+        (0.95, inf), "Train the local metric longer (--local-metric.num-updates), or record more sequences."
     ),
     "embedding_error": Line(
-        "Mean error of the learned distance, relative to the shortest path.", "share", lambda value: value <= 0.15,
-        LONGER
+        "Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15), LONGER
     ),
-    "spearman_graph": Line(
-        "Rank agreement of learned distance and shortest path; 1 is perfect.", "", lambda value: value >= 0.95, LONGER
-    ),
+    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), LONGER),
     "success_graph": Line(
-        "Greedy walks, without memory, that reach a neighbour of the goal.", "share", lambda value: value >= 0.9,
+        "Greedy walks, without memory, that reach a neighbour of the goal.", "share", (0.9, inf),
         "Plan with --method lookahead or astar. " + LONGER
     ),
     "path_ratio": Line(
-        "Length of greedy plans that arrive, over the shortest path; 1 is perfect.", "times",
-        lambda value: value <= 1.25, "Plan with --method astar where length matters. " + LONGER
-    ), "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames a hop"),
+        "Length of greedy plans that arrive, over the shortest path (best: 1).", "times", (0, 1.25),
+        "Plan with --method astar where length matters. " + LONGER
+    ),
+    "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames per hop"),
     "expanded_per_step": Line(
-        "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times a hop"
+        "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times per hop"
     ),
     "success": Line(
-        "Walks that truly arrive, by the rule of the domain.", "share", lambda value: value >= 0.9,
-        "Look at the longest closures in the picture of the graph: false ones lead walks astray. " + LONGER
-    ), "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
+        "Walks that truly arrive, by the rule of the domain.", "share", (0.9, inf),
+        ON_GRAPH + "false ones lead walks astray. " + LONGER
+    ),
+    "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
     "spearman_true": Line(
-        "Rank agreement of learned and true distance; 1 is perfect.", "", lambda value: value >= 0.9,
-        "Look at the longest closures in the picture of the graph: one false closure shortens thousands of distances."
+        "Rank agreement of learned and true distance (best: 1).", "", (0.9, inf),
+        ON_GRAPH + "one false closure shortens thousands of distances."
     ),
     "false_edge_share": Line(
-        "Closures whose two frames are truly far apart.", "share", lambda value: value <= 1e-4,
+        "Closures whose two frames are truly distant.", "share", (0, 1e-4),
         "Lower --radius, or ask for more evidence (--closures.support both)."
-    ), "loop_closures": Line("Pairs of frames joined because they look alike, beside the recorded steps.", "closures"),
+    ),
+    "loop_closures": Line("Pairs of frames joined because they look the same, beside the recorded steps.", "closures"),
     "false_beyond": Line("True distance beyond which a closure counts as false.", POSITION),
-    "radius": Line("Local distance up to which frames are joined.", "steps"), "device": Line("Where it was computed."),
-    "seed": Line("Of all random choices."), "version": Line("Of plan2vec when it was evaluated.")
+    "radius": Line("Local distance up to which frames are joined.", "steps"),
+    "device": Line("Where it was computed."),
+    "seed": Line("Of all random choices."),
+    "version": Line("Of plan2vec when it was evaluated."),
 }
-
-STYLE = """
-body{max-width:64rem;margin:0 auto;padding:1rem 1.2rem 4rem;font:16px/1.5 system-ui,sans-serif;color:#1c1c1c;background:#fff}
-h1{font-size:1.7rem;line-height:1.25;margin:1rem 0 .3rem;overflow-wrap:anywhere}
-h2{font-size:1.25rem;margin:2.4rem 0 .6rem;border-bottom:1px solid #ddd}
-table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;vertical-align:top;padding:.35rem .6rem;border-bottom:1px solid #e6e6e6}
-td{overflow-wrap:anywhere}
-th{font-weight:600}
-table.facts th{width:11rem}
-thead th:nth-child(3){width:32%}
-td.number{white-space:nowrap;font-variant-numeric:tabular-nums}
-figure{margin:1.2rem 0 2rem}
-img{display:block;max-width:100%;height:auto;border:1px solid #e6e6e6}
-figcaption{margin-top:.4rem;color:#444}
-.good{color:#00573f;font-weight:600}
-.look{color:#a03c00;font-weight:600}
-.quiet{color:#555}
-code,pre{font:.86rem/1.45 ui-monospace,monospace}
-code{white-space:nowrap}
-pre{overflow:auto;background:#f6f6f6;padding:.8rem}
-@media(max-width:40rem){
- body{padding:.6rem .7rem 3rem}
- thead{display:none}
- tr{display:block;padding:.4rem 0;border-bottom:1px solid #ddd}
- td,th[scope=row],table.facts th{display:block;width:auto;border:0;padding:.05rem 0}
-}
-"""
+STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
 def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
     """Write `report.html` and the PNGs under `figures/` into the folder; returns the page's path."""
-    folder = Path(folder)
-    pictures = save_figures(model, folder)
-    path = folder / "report.html"
-    write_text(path, page(model, scorecard, pictures))
+    path = Path(folder) / "report.html"
+    write_text(path, page(model, scorecard, save_figures(model, folder)))
     return path
 
 
@@ -127,32 +104,32 @@ def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
     seconds = scorecard.get("seconds") or model.seconds
     domain = find_domain(model.sequences.domain)
     unit = domain.unit if domain else POSITION
-    sections = [
+    held_out = [scorecard["holdout"]] if "holdout" in scorecard else []
+    numbers = escape(json.dumps(scorecard, indent=1))
+    body = "\n".join((
         f"<h1>{escape(title)}</h1>",
         _summary(model, scorecard),
         _section("Scorecard", _score_table(scorecard, unit)),
-        _section("Scorecard of frames never trained on", _score_table(scorecard["holdout"], unit)) if "holdout" in scorecard else "",
+        *(_section("Scorecard of frames never trained on", _score_table(card, unit)) for card in held_out),
         *(_section(picture.title, _figure(picture)) for picture in pictures),
         _section("Settings", _settings(model.config)),
         _section("Time", _table((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())),
         _section("Versions", _table(versions().items())),
-        f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{escape(json.dumps(scorecard, indent=1))}</pre></details>",
-    ]
+        f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{numbers}</pre></details>",
+    ))
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(sections) + "\n</body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
 
 
 def verdicts(scorecard: dict) -> dict[str, bool]:
     """Name of every number that allows a verdict, and whether it is good."""
-    judged = {
-        name: line.is_good for name,
-        line in LINES.items() if line.is_good and isinstance(scorecard.get(name), int | float)
-    }
-    return {name: is_good(scorecard[name]) for name, is_good in judged.items()}
+    found = {name: line.verdict(scorecard.get(name)) for name, line in LINES.items()}
+    return {name: verdict for name, verdict in found.items() if verdict is not None}
 
 
 def versions() -> dict[str, str]:
@@ -169,7 +146,7 @@ def number_text(value: object, unit: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if unit == "share":
-        return f"{value:.4g} ({value:.1%})" if math.isfinite(value) else str(value)
+        return f"{value:.4g} ({value:.1%})" if isfinite(value) else str(value)
     digits = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
     return f"{digits} {unit}".rstrip()
 
@@ -178,8 +155,8 @@ def _summary(model: Model, scorecard: dict) -> str:
     """What the data was, and how many numbers are good."""
     sequences = model.sequences
     num_sequences = len(np.unique(sequences.sequence))
-    kind = "images" if len(sequences.frame_shape) == 3 else "vectors"
-    shape = " x ".join(map(str, sequences.frame_shape))
+    count = f"{num_sequences:,} sequence{'s' if num_sequences != 1 else ''}"
+    frames = f"{'images' if is_image(sequences) else 'vectors'} of {' x '.join(map(str, sequences.frame_shape))}"
     known = "known, used for evaluation only" if sequences.position is not None else "not known"
     judged = verdicts(scorecard)
     to_look = [name for name, good in judged.items() if not good]
@@ -187,7 +164,7 @@ def _summary(model: Model, scorecard: dict) -> str:
     outcome += f"; look at {', '.join(to_look)}." if to_look else "."
     facts = {
         "Source": sequences.source,
-        "Frames": f"{sequences.num_frames:,} {kind} of {shape}, in {num_sequences:,} sequence{'s' if num_sequences != 1 else ''}",
+        "Frames": f"{sequences.num_frames:,} {frames}, in {count}",
         "True positions": known,
         "Closures": model.closure_report,
     }
@@ -195,49 +172,38 @@ def _summary(model: Model, scorecard: dict) -> str:
 
 
 def _score_table(scorecard: dict, position_unit: str) -> str:
-    """Every number with its meaning and verdict; maps from method to number get a line for each method."""
-    rows = [_score_row(name, value, position_unit) for name, value in _flat(scorecard)]
+    """Every number with its meaning and verdict, one line per method where methods differ."""
+    here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout")}  # shown elsewhere
+    rows = [_score_row(name, value, position_unit) for name, value in _flat(here, ", ")]
     head = "<thead><tr><th>number</th><th>value</th><th>what it means</th><th>verdict</th></tr></thead>"
     return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
 
 
-def _flat(scorecard: dict) -> Iterable[tuple[str, object]]:
-    """("name", value) and ("name, method", value); times and held-out frames have sections of their own."""
-    for name, value in scorecard.items():
-        if isinstance(value, dict) and name not in ("seconds", "holdout"):
-            yield from ((f"{name}, {key}", part) for key, part in value.items())
-        elif not isinstance(value, dict):
-            yield name, value
+def _flat(values: dict, between: str, before: str = "") -> Iterable[tuple[str, object]]:
+    """Every value with its name; a value inside another mapping has both names, with `between` between them."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, between, f"{before}{name}{between}")
+        else:
+            yield f"{before}{name}", value
 
 
 def _score_row(name: str, value: object, position_unit: str) -> str:
     line = LINES.get(name.split(",")[0], Line(""))
-    verdict = ""
-    if line.is_good and isinstance(value, int | float):
-        remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
-        verdict = (
-            '<span class="good">good</span>' if line.is_good(value)
-            else f'<span class="look">look at this</span>: {remedy}'
-        )
+    remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
+    good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
+    verdict = {True: good, False: bad, None: ""}[line.verdict(value)]
     number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
-    return f'<tr><th scope="row">{escape(name)}</th><td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td></tr>'
+    cells = f'<td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td>'
+    return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
 
 
 def _settings(config: Config) -> str:
     """Every setting, those that differ from the default marked."""
-    default = dict(_settings_of(to_json(Config())))
-    rows = []
-    for name, value in _settings_of(to_json(config)):
-        rows.append((name, str(value) if value == default[name] else f"{value} (default: {default[name]})"))
+    default = dict(_flat(to_json(Config()), "."))
+    rows = [(name, str(value) + (f" (default: {default[name]})" if value != default[name] else ""))
+            for name, value in _flat(to_json(config), ".")]
     return f"<details><summary>{len(rows)} settings</summary>{_table(rows)}</details>"
-
-
-def _settings_of(values: dict, prefix: str = "") -> Iterable[tuple[str, object]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _settings_of(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:
@@ -251,5 +217,5 @@ def _section(title: str, body: str) -> str:
 
 def _figure(picture: Picture) -> str:
     data = base64.b64encode(picture.path.read_bytes()).decode("ascii")
-    caption = escape(picture.caption)
-    return f'<figure><img alt="{escape(picture.title)}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+    image = f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{data}">'
+    return f"<figure>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"

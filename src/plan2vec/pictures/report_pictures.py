@@ -1,4 +1,4 @@
-"""Which pictures a report shows, in which order, with which words."""
+"""Which pictures the report shows, in which order, with which titles and captions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,21 +12,13 @@ from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model
-from plan2vec.pictures.figures import (
-    distance_figure,
-    far_task,
-    graph_figure,
-    map_figure,
-    path_figure,
-    room_scene,
-    save_figure,
-    training_figure,
-    value_figure,
-)
-from plan2vec.pictures.film import closure_figure, contact_sheet, film_strip, is_image
+from plan2vec.pictures import figures
+from plan2vec.pictures.figures import is_image, save_figure
+from plan2vec.pictures.frame_grids import closure_figure, contact_sheet, film_strip
+from plan2vec.pictures.scene import room_scene
 from plan2vec.search.shortest_paths import connected_parts
 
-NUM_SUSPICIOUS = 9  # closures shown as frame pairs, three a row
+NUM_SUSPICIOUS = 9  # closures shown as frame pairs, three per row
 
 
 @dataclass(frozen=True)
@@ -53,56 +45,59 @@ def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     if is_image(model.sequences):
         words = "A few frames of several sequences, in the order they were recorded."
         yield "frames", "The recordings", words, contact_sheet(model.sequences)
-    yield "map", "The metric map", _map_caption(model), map_figure(model)
+    yield "map", "The metric map", _map_caption(model), figures.map_figure(model)
     words = (
-        "Left, the steps that were recorded; right, pairs of frames found to be at most a step or so apart. "
-        "A closure that crosses a wall or joins places far apart is false: the longest ones are drawn on top."
+        "Left, the steps that were recorded; right, pairs of frames found to be a step or so from each other. "
+        "A closure that crosses a wall or joins distant places is false: the longest ones are drawn on top."
     )
-    yield "graph", "The graph", words, graph_figure(model)
+    yield "graph", "The graph", words, figures.graph_figure(model)
     yield from _plan_drawings(model)
     words = "On the line the map is perfect; below it, the map thinks two places nearer than the graph says."
-    yield "distances", "Learned distance against shortest path", words, distance_figure(model)
+    yield "distances", "Learned distance against shortest path", words, figures.distance_figure(model)
     yield from _closure_drawings(model)
     records = Journal(model.folder).records()
     if any("loss" in line for line in records):
         words = "The loss should fall and level off. If it still falls at the end, train longer."
-        yield "training", "Training", words, training_figure(records)
+        yield "training", "Training", words, figures.training_figure(records)
 
 
 def _map_caption(model: Model) -> str:
-    words = "Each point is a frame; two points should be as far apart as the shortest way between their places is long. "
-    known = room_scene(model.sequences) is not None
-    words += "Neighbouring colours should stay together." if known else "Frames of one sequence should lie along a curve."
+    words = "Each point is a frame; the distance of two points should be the length of the shortest way between them. "
+    if room_scene(model.sequences) is not None:
+        words += "Neighbouring colours should stay together."
+    else:
+        words += "Each colour is a sequence (eight colours, then they repeat): its frames should lie along a curve."
+        words += " The pictures on the map stand at their own points." if is_image(model.sequences) else ""
     usable = training_frames(model.sequences.sequence, model.config.holdout, rng_at(model.config.seed, Stream.HOLDOUT))
     num_parts, _ = connected_parts(model.graph[usable][:, usable])
-    return words + (
-        f" The graph has {num_parts} parts: how far one part lies from another has no meaning." if num_parts > 1 else ""
-    )
+    if num_parts > 1:
+        words += f" The graph has {num_parts} parts: how far one part lies from another has no meaning."
+    return words
 
 
 def _plan_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
-    start, goal = far_task(model)
+    start, goal = figures.far_task(model)
     greedy, exact = model.plan(start, goal, "greedy"), model.plan(start, goal, "dijkstra")
-    words = "The number the planner goes by. It should grow along the ways that can be walked, not straight through walls."
-    yield "value", "Distance to one goal", words, value_figure(model, goal)
-    words = "Greedy hops to the neighbour that the map puts nearest to the goal; the exact shortest path searches the whole graph."
-    yield "path", "A plan", words, path_figure(model, [greedy, exact])
+    words = "The planner follows this number. It should grow along ways that can be walked, not straight through walls."
+    yield "value", "Distance to one goal", words, figures.value_figure(model, goal)
+    words = "Greedy hops to the neighbour that the map puts nearest to the goal. "
+    words += "The exact shortest path searches the whole graph. Compare steps, not hops: hops differ in length."
+    yield "path", "A plan", words, figures.path_figure(model, [greedy, exact])
     if is_image(model.sequences):
         words = "Each frame should follow from the one before it by a small movement."
-        yield "strip", "The plan as a film strip", words, film_strip(
-            model, greedy if greedy.nodes is not None else exact
-        )
+        shown = greedy if greedy.nodes is not None else exact
+        yield "strip", "The plan as a film strip", words, film_strip(model, shown)
 
 
 def _closure_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     if not is_image(model.sequences):
         return
-    suspicious = suspicious_closures(
-        model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng_at(model.config.seed, Stream.PICTURES)
-    )
+    rng = rng_at(model.config.seed, Stream.PICTURES)
+    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng)
     words = (
-        "A false closure is a short cut, so many shortest paths run through it (a true one in a narrow place is used as often). "
-        "If the two frames of a pair show places far apart, it is false: ask for stricter --closures.support or a smaller --radius."
+        "A false closure is a short cut, so many shortest paths run through it. A true one in a narrow passage is used "
+        "as often. If the two frames of a pair show places far from each other, the closure is false: ask for stricter "
+        "--closures.support or a smaller --radius."
     )
     if suspicious:
         yield "closures", "Closures to look at", words, closure_figure(model, suspicious)

@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from plan2vec.files import replacing
-from plan2vec.pictures.figures import BLACK, BLUE, DOTS_PER_INCH, ORANGE, save_figure
+from plan2vec.pictures.figures import DOTS_PER_INCH, save_figure
+from plan2vec.pictures.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
 from plan2vec.results.rows import Row, interval, values
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
-GREEN, PURPLE, SKY, YELLOW = "#009E73", "#CC79A7", "#56B4E9", "#E69F00"  # Okabe and Ito, as in figures.py
 LOOKS = (
     (BLUE, "o", "-"),
     (ORANGE, "s", "--"),

@@ -14,36 +14,34 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
-from scipy.sparse import csr_array
-from torch import nn
 
 from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, differences, from_json, to_json
 from plan2vec.data import Sequences, chunks
 from plan2vec.embedding.network import build_embedding
 from plan2vec.files import is_leftover, replacing, write_text
-from plan2vec.graph.build import BuiltGraph, closure_entries
 from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
-from plan2vec.runs.replace_together import settle
+from plan2vec.runs import lock, manifest
+from plan2vec.runs.manifest import COVERED, PRODUCTS, check_files, remedy, write_manifest
+from plan2vec.runs.products import (
+    load_graph, load_module, load_vectors, readable, require, save_frames, save_graph, save_module, save_vectors,
+)
+from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import Pair, drop_struck, read_judged
 
-PRODUCTS = {  # files, in the order in which they are made
-    "local_metric": "local_metric.safetensors", "graph": "graph.npz", "embedding": "embedding.safetensors", "vectors": "vectors.npy",
-}
 CPU = torch.device("cpu")
 MARKER = "plan2vec-run.txt"  # the first file of a run folder: where it is not, this program touches nothing
-MARKER_TEXT = "This folder is a run of plan2vec, which reads, replaces and removes files of it. Keep your own files elsewhere.\n"
+MARKER_TEXT = "This folder is a run of plan2vec, which replaces and removes files of it. Keep your own elsewhere.\n"
 INDEX_FIELDS = ("sequence", "position", "action", "step_length", "time")
 
 
@@ -92,7 +90,7 @@ class Run:
                 case "embedding":
                     save_module(temporary, product, {"struck": json.dumps(sorted(self.struck))})
                 case _:
-                    np.save(temporary, product)
+                    save_vectors(temporary, product)
 
     def read(self, name: str) -> Any:
         """A product from its file; a graph without the closures that a person has struck."""
@@ -104,19 +102,26 @@ class Run:
                 return TrainedMetric(metric, json.loads(load_module(path, metric)["accuracy"])).to(self.device)
             case "graph":
                 built = load_graph(path)
+                if built.graph.shape[0] != self.sequences.num_frames:
+                    raise ValueError(f"{path} is of {built.graph.shape[0]:,} frames, not {self.sequences.num_frames:,}")
                 return replace(built, graph=drop_struck(built.graph, self.sequences.sequence, self.struck))
             case "embedding":
                 embedding = build_embedding(frames, self.config)
                 load_module(path, embedding)
                 return embedding.to(self.device)
             case _:
-                return np.load(path, allow_pickle=False)
+                return load_vectors(path, self.sequences.num_frames, self.config.dim)
 
     def _forget_checkpoint(self, stage: str) -> None:
         path = self.journal.checkpoint(stage)
         if path:
             for left in path.parent.glob("*metric*" if stage == "local_metric" else path.name):
                 left.unlink()
+
+    def finish(self) -> None:
+        """The last file of a run: what its files must look like from now on."""
+        if self.folder and (self.times or not (self.folder / manifest.FILE).exists()):
+            write_manifest(self.folder)
 
     def seconds(self) -> dict[str, float]:
         """Wall time of the finished stages, of earlier processes too."""
@@ -136,6 +141,18 @@ def open_run(
     return Run(folder, read_data(folder), config, journal, given=given, struck=read_judged(folder).struck)
 
 
+@contextmanager
+def writing(folder: Path | None) -> Iterator[None]:
+    """Hold a folder that a fit writes to, made where it is missing; one that is no run of ours is refused untouched."""
+    if folder is None or not processes.is_first():
+        yield
+        return
+    refuse_other_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock.changing_run(folder):
+        yield
+
+
 def read_run(folder: Path, config: Config, device: torch.device) -> Run:
     """A finished run folder, to read its products."""
     return Run(folder, read_data(folder), config, Journal(folder), device, struck=read_judged(folder).struck)
@@ -143,14 +160,21 @@ def read_run(folder: Path, config: Config, device: torch.device) -> Run:
 
 def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
     """Data and configuration into a new folder; an old one must hold the same."""
+    refuse_other_folder(folder)
     if is_run(folder):
-        settle(folder)
+        finish_replacement(folder)
         _refuse_other_run(folder, sequences, config)
-    elif folder.exists() and not all(_is_first_file(path) for path in folder.iterdir()):
-        raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
+        if (folder / manifest.FILE).exists():
+            check_files(folder, names=[name for name in COVERED if (folder / name).exists()])  # lost ones are made anew
     if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
         _write_data(folder, sequences)
         write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
+
+
+def refuse_other_folder(folder: Path) -> None:
+    """A folder that is neither a run nor as good as empty is left alone."""
+    if folder.exists() and not is_run(folder) and not all(_is_first_file(path) for path in folder.iterdir()):
+        raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
 
 
 def is_run(folder: Path) -> bool:
@@ -166,7 +190,8 @@ def _is_marker(path: Path) -> bool:
 
 def _is_first_file(path: Path) -> bool:
     """Whether a fit that was killed at its very first files left this one."""
-    return (path.name == MARKER and _is_marker(path)) or is_leftover(path, MARKER) or is_leftover(path, "data.json")
+    is_ours = (path.name == MARKER and _is_marker(path)) or path.name == lock.FILE
+    return is_ours or is_leftover(path, MARKER) or is_leftover(path, "data.json")
 
 
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
@@ -174,9 +199,8 @@ def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> Non
     there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
     differing = differences(there, now)
     if differing:
-        raise ValueError(
-            f"{folder} holds a run with another configuration: {', '.join(differing)}; choose another --out or delete that folder"
-        )
+        other = f"{folder} holds a run with another configuration: {', '.join(differing)}"
+        raise ValueError(f"{other}; choose another --out or delete that folder")
     data = read_json(folder / "data.json")
     if added := data.get("added"):
         sources = ", ".join(part["source"] for part in added)
@@ -205,7 +229,7 @@ def _write_data(folder: Path, sequences: Sequences) -> None:
     write_text(folder / MARKER, MARKER_TEXT)
     write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))
     with replacing(folder / "frames.npy") as temporary:
-        _save_array(temporary, sequences.frames)
+        save_frames(temporary, sequences.frames)
     write_index(folder, sequences)
 
 
@@ -226,26 +250,22 @@ def write_index(folder: Path, sequences: Sequences) -> None:
         np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
 
 
-def _save_array(path: Path, array: np.ndarray) -> None:
-    """As np.save, but piece by piece: a memory map never comes into memory as a whole."""
-    header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
-    with open(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for part in chunks(array, len(array)):
-            file.write(np.ascontiguousarray(array[part]).data)
-
-
 def read_data(folder: Path) -> Sequences:
     """The recordings of a run, frames as a memory map."""
     described = read_json(folder / "data.json")
-    with np.load(folder / "index.npz", allow_pickle=False) as index:
-        recorded = {name: index[name] for name in index.files}
-    frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
-    size = described.get("source_size")
-    read_as: dict[str, Any] = {
-        "options": ReadOptions(**described.get("options", {})), "source_size": tuple(size) if size else None
-    }
-    return Sequences(frames, domain=described["domain"], source=described["source"], **read_as, **recorded)
+    with readable(folder / "index.npz"), np.load(folder / "index.npz", allow_pickle=False) as index:
+        recorded = {name: index[name] for name in INDEX_FIELDS if name in index.files}
+        require("sequence" in recorded and recorded["sequence"].dtype == np.int64, "a sequence label per frame")
+    with readable(folder / "frames.npy"):
+        frames = np.load(folder / "frames.npy", mmap_mode="r", allow_pickle=False)
+        require(frames.dtype in (np.uint8, np.float32) and frames.ndim in (2, 4), "uint8 images or float32 vectors")
+    with readable(folder / "data.json"):
+        size, options = described.get("source_size"), described["options"] | {"trust_pickle": False}  # never consent
+        read_as: dict[str, Any] = {"options": ReadOptions(**options), "source_size": tuple(size) if size else None}
+        domain, source = described["domain"], described["source"]
+        require(isinstance(source, str) and isinstance(domain, str | None), "source and domain in words")
+    with readable(folder):
+        return Sequences(frames, domain=domain, source=source, **read_as, **recorded)
 
 
 def require_finished(folder: Path) -> Config:
@@ -254,11 +274,17 @@ def require_finished(folder: Path) -> Config:
         raise ValueError(
             f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote"
         )
-    settle(folder)
-    missing = [name for name in ("config.json", *PRODUCTS.values()) if not (folder / name).exists()]
+    finish_replacement(folder)
+    missing = [name for name in (*COVERED, manifest.FILE) if not (folder / name).exists()]
     if missing:
-        raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; run `plan2vec fit ... --out {folder}` to the end")
+        to_the_end = f"run `plan2vec fit ... --out {folder}` to the end"
+        raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; {to_the_end}")
+    check_files(folder)
     return read_config(folder)
+
+
+def is_finished(folder: Path) -> bool:
+    return all((folder / name).exists() for name in (*COVERED, manifest.FILE))
 
 
 def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> None:
@@ -267,8 +293,9 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
         if ":" in named and named != encoder:
             asked = "" if encoder is None else f", but --encoder {encoder} was given"
             raise ValueError(
-                f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. It runs only if you name it: "
-                f"add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if you trust that module"
+                f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. It runs only "
+                f"if you name it: add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if you "
+                f"trust that module"
             )
 
 
@@ -282,57 +309,13 @@ def read_config(folder: Path) -> Config:
     settings = read_json(folder / "config.json")
     version = settings.pop("format_version", None)
     if version != FORMAT_VERSION:
-        raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; fit again or use the matching version")
+        matching = "fit again or use the matching version"
+        raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; {matching}")
     return from_json(settings)
-
-
-def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:
-    # cloned, because the format refuses tensors that share memory, as layers that share weights do
-    save_file({name: tensor.cpu().contiguous().clone() for name, tensor in module.state_dict().items()}, path, metadata)
-
-
-def load_module(path: Path, module: nn.Module) -> dict[str, str]:
-    """Fill the module's parameters; returns the file's metadata."""
-    with safe_open(path, "pt") as file:
-        try:
-            module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
-        except RuntimeError as error:
-            reason = str(error).splitlines()[-1].strip()
-            raise ValueError(
-                f"{path} does not fit its network any more ({reason}); was the --encoder's code changed?"
-            ) from None
-        return file.metadata() or {}
-
-
-def fitted_struck(folder: Path) -> set[Pair]:
-    """The closures that were struck when the embedding of a run folder was fitted."""
-    with safe_open(folder / PRODUCTS["embedding"], "pt") as file:
-        return {(first, second) for first, second in json.loads((file.metadata() or {}).get("struck", "[]"))}
-
-
-def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
-    graph = built.graph
-    with open(path, "wb") as file:
-        np.savez(
-            file, data=graph.data, indices=graph.indices, indptr=graph.indptr, shape=np.array(graph.shape),
-            closure=closure_entries(graph, sequence), radius=np.array(built.radius), report=np.array(built.report),
-        )
-
-
-def load_graph(path: Path) -> BuiltGraph:
-    with np.load(path, allow_pickle=False) as file:
-        graph = csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
-        return BuiltGraph(graph, float(file["radius"]), str(file["report"]))
-
-
-def describe_graph(path: Path) -> str:
-    """What a graph file holds, without reading its edges."""
-    with np.load(path, allow_pickle=False) as file:
-        return f"{file['indptr'][-1]:,} directed edges; {file['report']}"
 
 
 def read_json(path: Path) -> dict:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); is this a run folder?") from None
+        raise ValueError(f"{path} cannot be read ({error}); {remedy(path.parent)}") from None

@@ -3,8 +3,8 @@
 The new files are written into a folder of their own, `.plan2vec-replacing-...`, inside the run folder. When all of them
 are there it is renamed to `.plan2vec-replacement`: this one rename is the moment the change happens. Then the files are
 moved to their places. A kill before the rename leaves the old files, and a `.plan2vec-replacing-...` that the next
-replacement removes. A kill after it leaves some files unmoved: whoever opens the run calls `settle` first, which moves
-the rest. Only the names in `REPLACED` are moved, and nothing is moved or removed through a link.
+replacement removes. A kill after it leaves some files unmoved: whoever opens the run calls `finish_replacement` first,
+which moves the rest. Only the names in `REPLACED` are moved, and nothing is moved or removed through a link.
 """
 
 import os
@@ -18,7 +18,8 @@ from plan2vec.files import own_folder
 
 UNFINISHED, FINISHED, DISCARDED = ".plan2vec-replacing-", ".plan2vec-replacement", ".plan2vec-discarded-"
 REPLACED = (
-    "data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy", "metrics.jsonl"
+    "data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy", "metrics.jsonl",
+    "manifest.json"
 )
 OUTDATED = ("scorecard.json", "report.html")  # they describe the old files
 
@@ -27,7 +28,7 @@ OUTDATED = ("scorecard.json", "report.html")  # they describe the old files
 def replacing_together(folder: Path) -> Iterator[Path]:
     """An empty folder to write new files to; they take their places in `folder` when the block ends well."""
     own_folder(folder, FINISHED)  # refuses a link there
-    settle(folder)
+    finish_replacement(folder)
     _discard_unfinished(folder)
     staged = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
@@ -35,10 +36,10 @@ def replacing_together(folder: Path) -> Iterator[Path]:
         os.rename(staged, folder / FINISHED)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
-    settle(folder)
+    finish_replacement(folder)
 
 
-def settle(folder: Path) -> None:
+def finish_replacement(folder: Path) -> None:
     """Finish a replacement whose files are all written. The caller has seen that `folder` is a run (`run.is_run`)."""
     finished = folder / FINISHED
     if finished.is_symlink() or not finished.is_dir():
@@ -53,9 +54,7 @@ def settle(folder: Path) -> None:
 
 
 def _discard_unfinished(folder: Path) -> None:
-    """Remove what killed processes left. Renamed first: a process that still lives fails at its rename, and never half
-    succeeds.
-    """
+    """Remove what killed processes left. Renamed first: one that still lives fails at its rename."""
     for leftover in folder.glob(f"{UNFINISHED}*"):
         with suppress(FileNotFoundError):
             os.rename(leftover, folder / f"{DISCARDED}{leftover.name.removeprefix(UNFINISHED)}")

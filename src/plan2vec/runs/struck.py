@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.files import write_text
 from plan2vec.graph.build import edge_rows, select_edges
+from plan2vec.runs.lock import WAIT, changing_run
 
 FILE = "struck.json"
 Pair = tuple[int, int]
@@ -62,22 +63,27 @@ def judge(
 ) -> Judged:
     """Remember closures of the graph as false and true; if one of them is no closure, none is remembered."""
     false, true = ([_closure(graph, sequence, *pair) for pair in pairs] for pairs in (struck, kept))
-    judged = read_judged(folder)
-    for pair in false:
-        judged = _without(judged, pair)
-        judged = replace(judged, struck=(*judged.struck, pair))
-    for pair in true:
-        judged = _without(judged, pair)
-        judged = replace(judged, kept=(*judged.kept, pair))
-    return _write(folder, judged)
+    with changing_run(Path(folder), WAIT):
+        judged = read_judged(folder)
+        for pair in false:
+            judged = _without(judged, pair)
+            judged = replace(judged, struck=(*judged.struck, pair))
+        for pair in true:
+            judged = _without(judged, pair)
+            judged = replace(judged, kept=(*judged.kept, pair))
+        return _write(folder, judged)
 
 
 def unstrike(folder: Path, first: int, second: int) -> Judged:
     """Forget what was said about a pair, struck or kept."""
-    judged, pair = read_judged(folder), _pair(first, second)
-    if pair not in judged.all:
-        raise ValueError(f"frames {pair[0]} and {pair[1]} were neither struck nor kept, so there is nothing to undo")
-    return _write(folder, _without(judged, pair))
+    pair = _pair(first, second)
+    with changing_run(Path(folder), WAIT):
+        judged = read_judged(folder)
+        if pair not in judged.all:
+            raise ValueError(
+                f"frames {pair[0]} and {pair[1]} were neither struck nor kept, so there is nothing to undo"
+            )
+        return _write(folder, _without(judged, pair))
 
 
 def drop_struck(graph: csr_array, sequence: np.ndarray, struck: tuple[Pair, ...]) -> csr_array:

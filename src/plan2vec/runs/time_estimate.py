@@ -59,9 +59,7 @@ def search_seconds(block: EmbeddingConfig, num_edges: int, device: torch.device)
 
 
 def _time_walks(num_updates: int, walks: Walks, embedding: nn.Module, images: FrameTensors) -> float:
-    """Seconds of value iteration: its updates, and the encoding of all frames a round; a third of an update is its
-    forward pass.
-    """
+    """Seconds of value iteration: its updates, and the encoding of all frames per round."""
     size = walks.rollouts_per_update * (walks.hops + 2)
     update = _time_update(embedding, images, size)
     return num_updates * update * 4 / 3 + walks.num_rounds * len(images) / size * update / 3

@@ -4,7 +4,7 @@
   "use strict";
   const PLOTS = ["room", "map"]; // the map in 3-d takes longest
   const shown = { plan: null, others: [], touched: new Int32Array(0), show: [] };
-  const LARGEST_FILE = 8e6; // bytes of an uploaded image, as uploads.py has it
+  const LARGEST_FILE = 8e6; // bytes of an uploaded image, as images.py has it
   const [BLACK, ORANGE] = ["#000", "#D55E00"];
   let next = "start"; // what a click sets
   let painted = false;

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from plan2vec.data import Sequences
 from plan2vec.files import replacing
 from plan2vec.model import Model
-from plan2vec.pictures.figures import frame_name
+from plan2vec.pictures.figures import displayable, frame_name, is_image
 from plan2vec.planner import Plan
 
 SMALLEST = 256  # pixels of the shorter side of an enlarged frame
@@ -21,19 +21,18 @@ LAST_FRAME_SECONDS = 1.5  # the goal stays
 def save_video(model: Model, plan: Plan, path: Path) -> None:
     """Write the frames along a plan as .gif or .mp4."""
     write = writer_of(path)
-    if len(model.sequences.frame_shape) != 3:
-        raise ValueError(
-            f"--video needs frames that are images, but these are vectors of shape {model.sequences.frame_shape}"
-        )
+    if not is_image(model.sequences):
+        shape = model.sequences.frame_shape
+        raise ValueError(f"--video needs frames that are images, but these are vectors of shape {shape}")
     if plan.nodes is None:
         raise ValueError(f"there is no plan to show: {plan.reason}")
-    pictures = [captioned(model.sequences, plan.nodes, place) for place in range(len(plan.nodes))]
+    pictures = [captioned(model.sequences, plan.nodes, index) for index in range(len(plan.nodes))]
     with replacing(path) as temporary:
         write(temporary, pictures)
 
 
 def writer_of(path: Path) -> Callable[[Path, list[Image.Image]], None]:
-    """The writer of a file's kind, or a clear refusal before any work is done."""
+    """The writer for a file of this ending, or a clear refusal before any work is done."""
     if path.suffix.lower() == ".gif":
         return write_gif
     if path.suffix.lower() != ".mp4":
@@ -41,19 +40,16 @@ def writer_of(path: Path) -> Callable[[Path, list[Image.Image]], None]:
     try:
         import av  # noqa: F401
     except ModuleNotFoundError:
-        raise ValueError(
-            "writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)"
-        ) from None
+        message = "writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)"
+        raise ValueError(message) from None
     return write_mp4
 
 
 def frame_picture(sequences: Sequences, number: int) -> Image.Image:
-    """A recorded frame as an image: RGB as it is, of any other number of channels the first; a vector as a row of gray
-    cells.
-    """
+    """A recorded frame as an image; a vector as a row of gray cells."""
     frame = sequences.frames[number]
     if frame.ndim == 3:
-        return Image.fromarray(np.ascontiguousarray(frame if frame.shape[2] == 3 else frame[:, :, 0]))
+        return Image.fromarray(np.ascontiguousarray(displayable(frame)))
     low, high = float(frame.min()), float(frame.max())
     return Image.fromarray(((frame - low) / max(high - low, 1e-12) * 255).astype(np.uint8)[None])
 
@@ -64,14 +60,14 @@ def enlarged(image: Image.Image, smallest: int = SMALLEST) -> Image.Image:
     return image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
 
 
-def captioned(sequences: Sequences, nodes: list[int], place: int) -> Image.Image:
-    """A frame of the plan with its name and its place in the plan below."""
-    image = enlarged(frame_picture(sequences, nodes[place])).convert("RGB")
+def captioned(sequences: Sequences, nodes: list[int], index: int) -> Image.Image:
+    """A frame of the plan; below it stand its name and its number in the plan."""
+    image = enlarged(frame_picture(sequences, nodes[index])).convert("RGB")
     # H.264: even sides
     canvas = Image.new("RGB", (image.width + image.width % 2, image.height + CAPTION + image.height % 2), "white")
     canvas.paste(image)
     ends = {0: "start, ", len(nodes) - 1: "goal, "}
-    text = f"{ends.get(place, '')}frame {frame_name(sequences, nodes[place])} ({place + 1} of {len(nodes)})"
+    text = f"{ends.get(index, '')}frame {frame_name(sequences, nodes[index])} ({index + 1} of {len(nodes)})"
     ImageDraw.Draw(canvas).text((8, image.height + 8), text, fill="black", font=ImageFont.load_default(16))
     return canvas
 

@@ -1,0 +1,204 @@
+"""The agent: finds itself on the map, plans, picks the waypoint that the controller heads for, recovers when stuck.
+
+    controller = train_controller(sequences, ControllerConfig(), seed=0, device=torch.device("cpu"))
+    agent = Agent(controller, agent_map(model), AgentConfig(method="greedy"))
+    agent.reset(goal)                            # an observation
+    action = agent.act(observation)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from plan2vec.acting.controller import Controller
+from plan2vec.graph.neighbors import nearest
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.local_metric import local_vectors
+from plan2vec.model import Model
+from plan2vec.planner import Distance, Plan, hop_lengths, make_plan
+from plan2vec.search.shortest_paths import distances_from
+
+Guidance = Literal["direct", "graph", "greedy", "lookahead", "astar"]
+GUIDANCE: tuple[str, ...] = get_args(Guidance)
+
+
+@dataclass(frozen=True)
+class AgentMap:
+    """A map as an agent needs it: n nodes with a picture each, the hops between them, and how to find oneself there."""
+
+    frames: np.ndarray  # (n, ...) observation at every node
+    graph: csr_array  # (n, n) steps
+    distance: Distance  # learned steps from nodes to goals
+    vectors: np.ndarray  # (n, d) whose l2 distance is the number of steps between near nodes
+    embed: Callable[[np.ndarray], np.ndarray]  # (m, ...) observations -> (m, d) such vectors
+
+    def locate(self, vectors: np.ndarray) -> np.ndarray:
+        """(m,) the nodes nearest to these vectors."""
+        return nearest(self.vectors, vectors, 1, torch.device("cpu"))[0][:, 0]
+
+
+def agent_map(model: Model) -> AgentMap:
+    """The map of a fit: every recorded frame is a node."""
+
+    def embed(observations: np.ndarray) -> np.ndarray:
+        return local_vectors(model.local_metric, FrameTensors(observations, model.device))
+
+    frames = model.sequences.frames
+    return AgentMap(frames, model.graph, model.distance_between, embed(frames), embed)
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """How the agent follows its plans."""
+
+    # direct: no plan | graph: shortest paths | greedy, lookahead, astar: guided by the learned distance
+    method: Guidance = "graph"
+    ahead: float = 5.0  # steps along the plan to the waypoint that the controller is given
+    lookahead: int = 3  # hops, of that method
+    off_path: float = 8.0  # steps from the plan beyond which a new one is made
+    # actions without progress along the plan after which a new one is made; until then the waypoint comes nearer
+    patience: int = 30
+    heuristic_weight: float = 1.0  # of astar: above 1 it touches fewer nodes, and plans may be that much longer
+
+    def __post_init__(self) -> None:
+        if self.method not in GUIDANCE:
+            raise ValueError(f"method must be one of {', '.join(GUIDANCE)}, but is {self.method!r}")
+
+
+@dataclass
+class Journey:
+    """One episode under way. It begins without a plan: the first action makes one."""
+
+    goal: int  # node nearest to it
+    nodes: np.ndarray  # the plan: nodes to pass, the goal's last; empty where no plan was found
+    length: np.ndarray  # steps along the plan up to each of them
+    passed: int = 0  # index in `nodes` of the last one that was reached
+    waited: int = 10**9  # actions since `passed` changed
+
+
+class FutileChoices:
+    """Choices after which nothing changed, in episodes side by side. Without them a policy presses a wall for ever."""
+
+    def __init__(self, num_episodes: int, choices: np.ndarray):
+        self.choices = choices
+        self.futile = np.zeros((num_episodes, len(choices)), bool)
+        self.last: list[tuple[np.ndarray, int] | None] = [None] * num_episodes  # observation and choice
+
+    def futile_at(self, running: np.ndarray, observations: np.ndarray) -> np.ndarray:
+        """(r, choices) bool: those after which nothing changed, now that these observations came."""
+        for number, observation in zip(running, observations, strict=True):
+            last = self.last[number]
+            if last is None or not np.array_equal(last[0], observation):
+                self.futile[number] = False
+            else:
+                self.futile[number] |= self.choices == last[1]
+        return self.futile[running]
+
+    def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
+        """The choices (r,) that are now made."""
+        for number, observation, choice in zip(running, observations, taken, strict=True):
+            # an environment may write the next one into the same array
+            self.last[number] = (observation.copy(), int(choice))
+
+
+class Agent:
+    """Plans on the map and acts by the controller; any number of episodes side by side."""
+
+    def __init__(self, controller: Controller, map: AgentMap, config: AgentConfig = AgentConfig()):
+        self.controller, self.map, self.config = controller, map, config
+        self.backward = map.graph.T.tocsr()
+        self.num_plans = 0
+        self._onward = lru_cache(512)(self._search_onward)
+
+    def reset(self, goal: np.ndarray) -> None:
+        """Head for what this observation shows."""
+        self.reset_many(goal[None])
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        """(a,) the next action."""
+        return self.act_many(observation[None])[0]
+
+    def reset_many(self, goals: np.ndarray) -> None:
+        """(m, ...) one goal per episode."""
+        self.goals, choices = goals, self.controller.choices
+        self.tried = None if choices is None else FutileChoices(len(goals), choices)
+        nodes = self.map.locate(self.map.embed(goals))
+        self.journeys = [Journey(int(node), np.empty(0, np.int64), np.zeros(1)) for node in nodes]
+
+    def act_many(
+        self, observations: np.ndarray, running: np.ndarray | None = None, frames: np.ndarray | None = None
+    ) -> np.ndarray:
+        """(r, a) actions for observations (r, ...) of the episodes numbered `running` (r,); None: all episodes.
+
+        `frames` (r, ...): what the observations were computed from, if it shows more surely whether anything changed.
+        """
+        running = np.arange(len(self.journeys)) if running is None else running
+        vectors = self.map.embed(observations)
+        waypoints = np.array([
+            self._pick_waypoint(self.journeys[number], vector) for number, vector in zip(running, vectors, strict=True)
+        ])
+        targets = self.goals[running].copy()
+        targets[waypoints >= 0] = self.map.frames[waypoints[waypoints >= 0]]
+        witness = observations if frames is None else frames
+        futile = None if self.tried is None else self.tried.futile_at(running, witness)
+        actions = self.controller.act(observations, targets, futile)
+        if self.tried is not None:
+            self.tried.note(running, witness, actions[:, 0])
+        return actions
+
+    def _pick_waypoint(self, journey: Journey, vector: np.ndarray) -> int:
+        """The node to head for now; -1: the goal itself. Makes a new plan where the old one is lost."""
+        if not self._follow(journey, vector):
+            start = int(self.map.locate(vector[None])[0])
+            nodes = self.plan(start, journey.goal)
+            journey.nodes, journey.passed, journey.waited = np.array(nodes, np.int64), 0, 0
+            journey.length = np.cumsum([0.0, *hop_lengths(self.map.graph, nodes)])
+        rest = journey.length[journey.passed :] - journey.length[journey.passed]
+        # the longer nothing moves, the nearer the waypoint
+        ahead = self.config.ahead * (1 - journey.waited / self.config.patience)
+        hops = max(1, int(np.searchsorted(rest, ahead)))
+        return int(journey.nodes[journey.passed + hops]) if hops < len(rest) - 1 else -1
+
+    def _follow(self, journey: Journey, vector: np.ndarray) -> bool:
+        """Note how far along the plan the agent has come; False: there is no plan, or it is lost."""
+        journey.waited += 1
+        if len(journey.nodes):
+            ahead = journey.length[journey.passed :] <= journey.length[journey.passed] + 2 * self.config.ahead
+            steps = np.linalg.norm(self.map.vectors[journey.nodes[journey.passed :][ahead]] - vector, axis=1)
+            closest = int(steps.argmin())
+            if steps[closest] > self.config.off_path:
+                return False
+            if closest:
+                journey.passed, journey.waited = journey.passed + closest, 0
+        return journey.waited <= self.config.patience
+
+    def plan(self, start: int, goal: int) -> list[int]:
+        """Nodes from start to goal; none where the method finds no way. The agent then heads for the goal directly."""
+        if self.config.method == "direct":
+            return []
+        self.num_plans += 1
+        if self.config.method == "graph":
+            return self._shortest(start, goal)
+        return self.map_plan(start, goal).nodes or []
+
+    def map_plan(self, start: int, goal: int) -> Plan:
+        """The plan by the learned distance, and what it cost."""
+        map, config, weight = self.map, self.config, self.config.heuristic_weight
+        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)
+
+    def _shortest(self, start: int, goal: int) -> list[int]:
+        onward, nodes = self._onward(goal), [start]
+        while nodes[-1] != goal:
+            if onward[nodes[-1]] < 0:
+                return []
+            nodes.append(int(onward[nodes[-1]]))
+        return nodes
+
+    def _search_onward(self, goal: int) -> np.ndarray:
+        """(n,) the next node on a shortest way to the goal; negative: none leads there."""
+        return distances_from(self.backward, np.array([goal]), predecessors=True)[1][0]

@@ -1,0 +1,157 @@
+"""The controller: a network that says which action leads to a near goal, learned from recorded actions.
+
+It never sees a position. The agent (agent.py) gives it one waypoint after the other.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from plan2vec.data import Sequences, frames_left, is_still, transitions
+from plan2vec.learning.captured import Step
+from plan2vec.learning.encoders import make_encoder, mlp, standardization
+from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.training import Journal, train
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """How the controller is learned."""
+
+    max_ahead: int = 10  # frames up to this many steps ahead are goals
+    num_updates: int = 2000  # gradient updates
+    batch_size: int = 256  # pairs of frame and goal per update
+    learning_rate: float = 1e-3  # of Adam, its highest value
+    encoder: str = "small"  # of images; vectors are taken as they are
+    width: int = 256  # features of an image
+
+
+class PairNetwork(nn.Module):
+    """Frame and goal -> numbers. The action depends on where the goal lies from here, so the difference is an input."""
+
+    mean: Tensor
+    deviation: Tensor
+    reach: Tensor
+
+    def __init__(self, frames: np.ndarray, steps: np.ndarray, num_outputs: int, config: ControllerConfig):
+        """`steps` (m, 2) frame numbers: recorded frames and goals, which tell how large differences of vectors are."""
+        super().__init__()
+        self.encoder: nn.Module
+        size = config.width
+        if frames.ndim == 2:
+            self.encoder, size = nn.Identity(), frames.shape[1]
+            mean, deviation = standardization(frames)
+            _, reach = standardization(frames[steps[:, 1]] - frames[steps[:, 0]])
+        else:
+            self.encoder = make_encoder(config.encoder, frames, size)
+            mean, deviation, reach = torch.zeros(size), torch.ones(size), torch.ones(size)
+        for name, value in {"mean": mean, "deviation": deviation, "reach": reach}.items():
+            self.register_buffer(name, value)
+        self.join = mlp(2 * size, num_outputs)
+
+    def forward(self, images: Tensor, goals: Tensor) -> Tensor:
+        here, there = self.encoder(images), self.encoder(goals)
+        return self.join(torch.cat(((here - self.mean) / self.deviation, (there - here) / self.reach), dim=1))
+
+
+class Controller(nn.Module):
+    """Images and near goals -> actions. Integer actions of one column are choices, all others are quantities."""
+
+    mean: Tensor
+    deviation: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, network: PairNetwork, actions: np.ndarray):
+        super().__init__()
+        self.network = network
+        self.choices = np.unique(actions) if is_choice(actions) else None
+        values = torch.from_numpy(actions.astype(np.float32))
+        deviation = values.std(0, correction=0)
+        self.register_buffer("low", values.amin(0))
+        self.register_buffer("high", values.amax(0))
+        self.register_buffer("mean", values.mean(0))
+        self.register_buffer("deviation", torch.where(deviation > 1e-6, deviation, 1))
+
+    def forward(self, images: Tensor, goals: Tensor) -> Tensor:
+        """[b, ...], [b, ...] -> [b, a] standardized actions, or [b, choices] logits."""
+        return self.network(images, goals)
+
+    def wanted(self, actions: np.ndarray) -> np.ndarray:
+        """The targets of `loss` for actions (b, a): the number of the choice (b,), or the actions themselves."""
+        return actions.astype(np.float32) if self.choices is None else np.searchsorted(self.choices, actions[:, 0])
+
+    def loss(self, images: Tensor, goals: Tensor, wanted: Tensor) -> Tensor:
+        """The error of predicting the recorded actions."""
+        predicted = self(images, goals)
+        if self.choices is not None:
+            return F.cross_entropy(predicted, wanted)
+        return F.mse_loss(predicted, (wanted - self.mean) / self.deviation)
+
+    @torch.no_grad()
+    def act(self, frames: np.ndarray, goals: np.ndarray, futile: np.ndarray | None = None) -> np.ndarray:
+        """(m, ...), (m, ...) -> (m, a) actions within the recorded range; `futile` (m, choices): choices to avoid."""
+        self.eval()
+        device = next(self.parameters()).device
+        numbers = np.arange(len(frames))
+        predicted = self(FrameTensors(frames, device)(numbers), FrameTensors(goals, device)(numbers))
+        if self.choices is not None:
+            if futile is not None:
+                predicted -= 1e9 * torch.from_numpy(futile).to(device)
+            return self.choices[predicted.argmax(1).cpu().numpy()][:, None]
+        return (predicted * self.deviation + self.mean).clamp(self.low, self.high).cpu().numpy()
+
+
+def is_choice(actions: np.ndarray) -> bool:
+    return actions.dtype.kind in "iub" and actions.shape[1] == 1
+
+
+def train_controller(
+    sequences: Sequences, config: ControllerConfig, seed: int, device: torch.device, journal: Journal = Journal()
+) -> Controller:
+    """Imitate in hindsight: the action recorded at a frame leads to the frames that came after it."""
+    if sequences.action is None:
+        message = "a controller learns from recorded actions, but none are there; record `action` (n, a)"
+        raise ValueError(f"{sequences.source}: {message}")
+    torch.manual_seed(seed)
+    pairs = FuturePairs(sequences.sequence, config.max_ahead).where_moved(sequences.frames)
+    sample = np.stack(pairs.draw(4000, rng_at(seed, Stream.CONTROLLER_SAMPLE)), axis=1)
+    taken = sequences.action[pairs.first]
+    num_outputs = len(np.unique(taken)) if is_choice(taken) else taken.shape[1]
+    controller = Controller(PairNetwork(sequences.frames, sample, num_outputs, config), taken).to(device)
+    images, actions = FrameTensors(sequences.frames, device), sequences.action
+
+    def draw(update: int) -> tuple[Array, ...]:
+        frame, goal = pairs.draw(config.batch_size, rng_at(seed, Stream.CONTROLLER, update))
+        return frame, goal, controller.wanted(actions[frame])
+
+    def loss(frame: Array, goal: Array, wanted: Array) -> Tensor:
+        return controller.loss(images(frame), images(goal), on_device(wanted, device))
+
+    train(controller, Step(draw, loss, images), config.num_updates, config.learning_rate, "controller", journal)
+    return controller
+
+
+class FuturePairs:
+    """Frames, and frames of the same sequence up to `max_ahead` steps later."""
+
+    def __init__(self, sequence: np.ndarray, max_ahead: int):
+        if max_ahead < 1:
+            raise ValueError(f"max_ahead must be 1 step or more, but is {max_ahead}")
+        self.first = transitions(sequence)
+        self.ahead = np.minimum(frames_left(sequence)[self.first], max_ahead)
+
+    def where_moved(self, frames: np.ndarray) -> "FuturePairs":
+        """Drop frames whose step changed nothing: an action that presses a wall is no example to imitate."""
+        moved = ~is_still(frames, self.first, self.first + 1)
+        self.first, self.ahead = self.first[moved], self.ahead[moved]
+        return self
+
+    def draw(self, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """(num,) frames, (num,) goals; every number of steps ahead is equally likely."""
+        which = rng.integers(len(self.first), size=num)
+        return self.first[which], self.first[which] + 1 + rng.integers(self.ahead[which])

@@ -1,0 +1,122 @@
+"""Frames in rows: the contact sheet of recordings, a plan as a film strip, closures as pairs of frames."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.sparse import csr_array
+
+from plan2vec.data import Sequences
+from plan2vec.model import Model
+from plan2vec.pictures.figures import WIDTH, displayable, frame_name, is_image, path_figure, plan_words
+from plan2vec.pictures.palette import PALETTE
+from plan2vec.pictures.scene import even_choice
+from plan2vec.planner import Plan, hop_lengths
+
+MAX_STRIP = 14  # frames of a film strip
+STRIP_WIDTHS = (1.0,) * 7  # columns of the film strip
+PAIR_WIDTHS = (1.0, 1.0, 0.4, 1.0, 1.0, 0.4, 1.0, 1.0)  # three pairs of frames per row, with gaps between
+SHEET_ROWS, SHEET_COLUMNS = 4, 8  # sequences and frames of each on the contact sheet
+NUM_VECTOR_SEQUENCES, NUM_CURVES = 4, 12  # sequences of vectors drawn as curves, numbers of each vector
+
+
+def film_strip(model: Model, plan: Plan) -> Figure:
+    """The frames along a plan, an even choice of at most MAX_STRIP; for vectors the path on the map instead."""
+    if not is_image(model.sequences):
+        return path_figure(model, [plan])
+    if plan.nodes is None:
+        numbers, below, title = [plan.start, plan.goal], ["start", "goal"], plan_words(plan)
+    else:
+        strip = strip_frames(model.graph, plan.nodes, MAX_STRIP)
+        numbers, below = [number for number, _ in strip], [words for _, words in strip]
+        note = f", {len(strip)} of {len(plan.nodes)} frames shown" if len(strip) < len(plan.nodes) else ""
+        title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
+    above = ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
+    return frame_grid(model.sequences, numbers, above, below, STRIP_WIDTHS, title)
+
+
+def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[int, str]]:
+    """An even choice of a plan's frames, each with the steps to the next; they add up to the plan's length."""
+    shown, lengths, words = even_choice(len(nodes), most), hop_lengths(graph, nodes), []
+    for first, last in pairwise(shown):
+        steps = f"{sum(lengths[first:last]):.2f}"
+        words.append(steps if last - first == 1 else f"{steps} in {last - first} hops")
+    return [(nodes[k], text) for k, text in zip(shown, [*words, "goal"], strict=True)]
+
+
+def frame_grid(
+    sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str], widths: Sequence[float],
+    title: str
+) -> Figure:
+    """Frames in rows of len(widths), with words above and below each; number -1: a gray frame, a gap without words."""
+    pixels = sequences.frame_shape[:2]
+    cell = WIDTH / sum(widths)  # all lengths in inches, y down
+    image_width, text = 0.93 * cell, 0.2
+    image_height = min(image_width * pixels[0] / pixels[1], 2 * cell)
+    row_height = image_height + text * (3 if any(below) else 1.5)
+    top = 0.25 + text * (1 + title.count("\n"))
+    height = top + row_height * -(-len(numbers) // len(widths)) + 0.05
+    figure = Figure((WIDTH, height))
+    ax = figure.add_axes((0, 0, 1, 1))
+    left = np.concatenate(((0,), np.cumsum(widths)[:-1])) * cell + 0.035 * cell
+    for k, (number, head, foot) in enumerate(zip(numbers, above, below, strict=True)):
+        x, y = left[k % len(widths)], top + row_height * (k // len(widths)) + text
+        if number >= 0 or head:
+            image = displayable(sequences.frames[number]) if number >= 0 else np.full(pixels, 230)
+            ax.imshow(image, cmap="gray", vmin=0, vmax=255, extent=(x, x + image_width, y + image_height, y))
+        ax.text(x + image_width / 2, y - 0.03, head, fontsize=8, ha="center", va="bottom")
+        ax.text(x + image_width / 2, y + image_height + 0.04, foot, fontsize=8, ha="center", va="top")
+    ax.text(WIDTH / 2, 0.1, title, fontsize=10, ha="center", va="top")
+    ax.set(xlim=(0, WIDTH), ylim=(height, 0), aspect="auto")
+    ax.set_axis_off()
+    return figure
+
+
+def contact_sheet(sequences: Sequences) -> Figure:
+    """A few frames in order from several sequences, one sequence per row."""
+    first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
+    length = np.diff(first, append=sequences.num_frames)
+    numbers: list[int] = []
+    rows = even_choice(len(first), SHEET_ROWS)
+    for row in rows:
+        inside = (first[row] + even_choice(length[row], SHEET_COLUMNS)).tolist()
+        numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
+    above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]
+    title = f"{len(rows)} of {len(first):,} sequences, one per row, at most {SHEET_COLUMNS} frames of each"
+    title += "\nabove: frame as sequence:index"
+    return frame_grid(sequences, numbers, above, [""] * len(numbers), (1.0,) * SHEET_COLUMNS, title)
+
+
+def inspection_sheet(sequences: Sequences) -> Figure:
+    """The contact sheet of `plan2vec inspect`; vectors, which cannot be looked at, as curves over time."""
+    if is_image(sequences):
+        return contact_sheet(sequences)
+    labels = np.unique(sequences.sequence)
+    drawn = labels[even_choice(len(labels), NUM_VECTOR_SEQUENCES)]
+    figure = Figure((WIDTH, 1.6 * len(drawn)), layout="constrained")
+    axes = np.ravel(figure.subplots(len(drawn), 1))
+    for ax, label in zip(axes, drawn, strict=True):
+        ax.set_prop_cycle(color=PALETTE)
+        ax.plot(sequences.frames[sequences.sequence == label][:, :NUM_CURVES], linewidth=0.8)
+        ax.set_ylabel(f"sequence {label}", fontsize=8)
+        ax.tick_params(labelsize=7)
+    left_out = f"{len(drawn)} of {len(labels):,} sequences, at most {NUM_CURVES} numbers of each vector"
+    axes[-1].set_xlabel(f"frame of the sequence (drawn: {left_out})", fontsize=8)
+    return figure
+
+
+def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
+    """Closures that many shortest paths use, as frame pairs, three per row."""
+    numbers, above, below = [], [], []
+    for k, closure in enumerate(suspicious):
+        gap = k % 3 < 2
+        pair = [closure["first"], closure["second"]]
+        numbers += pair + [-1] * gap
+        above += [f"{number} = {frame_name(model.sequences, number)}" for number in pair] + [""] * gap
+        below += [f"{closure['distance']:.2f} steps", f"{closure['paths']:.2%} of paths"] + [""] * gap
+    title = (
+        "closures that most shortest paths run through: do both frames of a pair show almost the same place?\n"
+        "above: frame number = sequence:index; below: local distance, share of shortest paths that use it"
+    )
+    return frame_grid(model.sequences, numbers, above, below, PAIR_WIDTHS, title)

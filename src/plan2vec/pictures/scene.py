@@ -1,0 +1,101 @@
+"""Where a picture draws the frames: in the room where true positions are known, else on the metric map."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.patches import Rectangle
+
+from plan2vec.data import Sequences
+from plan2vec.domains import find_domain
+from plan2vec.domains.maze import Box
+from plan2vec.model import Model
+
+MAX_POINTS = 50_000  # frames drawn
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where frames are drawn."""
+
+    points: np.ndarray  # (n, 2), or (n, 3) in the explorer
+    labels: tuple[str, ...]  # of the axes, with units
+    words: str  # "at true positions" | "on the metric map"
+    extent: Box  # of the first two axes: x_min, x_max, y_min, y_max
+    walls: tuple[Box, ...] = ()
+
+    @property
+    def height(self) -> float:
+        """Height over width of what is shown, at most 1.2."""
+        x_min, x_max, y_min, y_max = self.extent
+        return min((y_max - y_min) / (x_max - x_min), 1.2)
+
+
+def scene_of(model: Model) -> Scene:
+    return room_scene(model.sequences) or map_scene(model.vectors)
+
+
+def room_scene(sequences: Sequences) -> Scene | None:
+    """True positions, the walls around them where the domain knows any; None where no plane of positions is known."""
+    position, domain = sequences.position, find_domain(sequences.domain)
+    if position is None or position.shape[1] not in (2, 3) or not np.isfinite(position).all():
+        return None
+    points = position[:, :2]
+    if domain is None:
+        labels = ("position, first coordinate", "position, second coordinate")
+        return Scene(points, labels, "at true positions", _extent(points))
+    labels = (f"x ({domain.unit})", f"y ({domain.unit})")
+    return Scene(points, labels, "at true positions", domain.extent or _extent(points), domain.walls)
+
+
+def map_scene(vectors: np.ndarray, num_axes: int = 2) -> Scene:
+    """The vectors themselves where they have no more than `num_axes` dimensions, else their principal components."""
+    dim, axes = vectors.shape[1], range(1, num_axes + 1)
+    if dim <= num_axes:
+        points = np.pad(vectors, ((0, 0), (0, num_axes - dim)))
+        labels = [f"coordinate {k} of the map (steps)" if k <= dim else f"(the map is {dim}-d)" for k in axes]
+    else:
+        points, share = principal_components(vectors, num_axes)
+        labels = [f"principal component {k} (steps)\n{share[k - 1]:.0%} of variance" for k in axes]
+    return Scene(points, tuple(labels), "on the metric map", _extent(points))
+
+
+def principal_components(vectors: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """(n, num) coordinates along the main directions, and (num,) the share of the variance that each holds."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
+    variance, directions = np.linalg.eigh(centred.T @ centred)  # ascending
+    return centred @ directions[:, ::-1][:, :num], variance[::-1][:num] / max(variance.sum(), 1e-12)
+
+
+def _extent(points: np.ndarray) -> Box:
+    """A box around all points, no side shorter than 0.6 of the other."""
+    low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
+    half = np.maximum(high - low, max(0.6 * float((high - low).max()), 1e-6)) * 0.53
+    (x, y), (half_x, half_y) = (low + high) / 2, half
+    return float(x - half_x), float(x + half_x), float(y - half_y), float(y + half_y)
+
+
+def draw_axes(ax: Axes, scene: Scene) -> None:
+    """Labels, equal scales and walls."""
+    ax.set(xlabel=scene.labels[0], ylabel=scene.labels[1])
+    for x_min, x_max, y_min, y_max in scene.walls:
+        size = (x_max - x_min, y_max - y_min)
+        ax.add_patch(Rectangle((x_min, y_min), *size, facecolor="0.75", edgecolor="0.4", zorder=0))
+    ax.set_aspect("equal")
+    ax.axis(scene.extent)
+    ax.locator_params(nbins=5)
+
+
+def even_choice(num: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers 0 to num - 1, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, num - 1, min(num, most)).round().astype(int))
+
+
+def draw_points(ax: Axes, scene: Scene, colors: np.ndarray | str, **options: object) -> PathCollection:
+    """Every frame as a point (above MAX_POINTS an even choice of them)."""
+    n = len(scene.points)
+    chosen = even_choice(n, MAX_POINTS)
+    x, y = scene.points[chosen].T
+    colors = colors if isinstance(colors, str) else colors[chosen]
+    return ax.scatter(x, y, s=np.clip(60_000 / n, 2, 25), c=colors, linewidths=0, **options)  # type: ignore[arg-type]

@@ -1,0 +1,73 @@
+"""A digest per file of a finished run, written last: damage is seen, and named.
+
+Opening a run compares sizes and times; a file whose time has changed, as after copying, is read and compared.
+`evaluate` and `plan2vec check` read every file. What a person edits (struck.json) and what is only for looking at is
+not covered.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from plan2vec.files import write_text
+from plan2vec.version import __version__
+
+FILE = "manifest.json"
+PRODUCTS = {  # files, in the order in which they are made
+    "local_metric": "local_metric.safetensors", "graph": "graph.npz", "embedding": "embedding.safetensors",
+    "vectors": "vectors.npy",
+}
+COVERED = ("config.json", "data.json", "frames.npy", "index.npz", *PRODUCTS.values())
+BYTES_AT_ONCE = 1 << 22
+
+
+def write_manifest(folder: Path, base: Path | None = None) -> None:
+    """The manifest of all covered files; those that are not in `folder` lie, unchanged, in `base`."""
+    known = json.loads((base / FILE).read_text())["files"] if base else {}
+    entries = {name: _entry(folder / name) if (folder / name).exists() else known[name] for name in COVERED}
+    made_with = {"plan2vec": __version__, "torch": torch.__version__, "threads": torch.get_num_threads()}
+    write_text(folder / FILE, json.dumps({"files": entries, "made_with": made_with}, indent=1))
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    facts = path.stat()
+    return {"bytes": facts.st_size, "modified": facts.st_mtime_ns, "digest": digest(path)}
+
+
+def digest(path: Path) -> str:
+    found = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while part := file.read(BYTES_AT_ONCE):
+            found.update(part)
+    return found.hexdigest()
+
+
+def check_files(folder: Path, thoroughly: bool = False, names: Iterable[str] = COVERED) -> dict[str, Any]:
+    """What the run was made with, by its manifest. A ValueError names the first file that is not as it was written."""
+    try:
+        manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        entries = {name: manifest["files"][name] for name in names}
+        for name, entry in entries.items():
+            _check_file(folder / name, entry["bytes"], entry["modified"], entry["digest"], thoroughly)
+        return manifest["made_with"]
+    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder / FILE} cannot be read ({error}); {remedy(folder)}") from None
+
+
+def _check_file(path: Path, size: int, modified: int, expected: str, thoroughly: bool) -> None:
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; {remedy(path.parent)}")
+    facts = path.stat()
+    is_changed = facts.st_size != size
+    if not is_changed and (thoroughly or facts.st_mtime_ns != modified):
+        is_changed = digest(path) != expected
+    if is_changed:
+        raise ValueError(f"{path} is not as it was written; {remedy(path.parent)}")
+
+
+def remedy(folder: Path) -> str:
+    return f"restore it from a copy, or delete {folder} and fit again"

@@ -1,0 +1,134 @@
+"""How each product is written, read and checked. A file that came from elsewhere is believed only where it fits."""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from scipy.sparse import csr_array
+from torch import nn
+
+from plan2vec.data import chunks
+from plan2vec.graph.build import BuiltGraph, closure_entries
+from plan2vec.runs.manifest import PRODUCTS, remedy
+from plan2vec.runs.struck import Pair
+
+UNREADABLE = (
+    KeyError, TypeError, EOFError, OverflowError, MemoryError, zipfile.BadZipFile, zlib.error, SafetensorError
+)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Whatever a damaged file makes a reader raise becomes one line that names the file and the remedy."""
+    try:
+        yield
+    except (*UNREADABLE, ValueError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} is damaged ({reason}); {remedy(path.parent)}") from None
+
+
+def require(holds: bool, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"expected {expected}")
+
+
+def require_finite(name: str, tensors: dict[str, torch.Tensor]) -> None:
+    """A network that has left the numbers is never stored."""
+    for part, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise ValueError(
+                f"{name} did not converge: {part} is not finite; lower its --learning-rate or check the recording"
+            )
+
+
+def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:
+    # cloned, because the format refuses tensors that share memory, as layers that share weights do
+    tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in module.state_dict().items()}
+    require_finite("the network", tensors)
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path.name} cannot be written ({error})") from None
+
+
+def load_module(path: Path, module: nn.Module) -> dict[str, str]:
+    """Fill the module's parameters; returns the file's metadata."""
+    with readable(path), safe_open(path, "pt") as file:
+        try:
+            module.load_state_dict({name: file.get_tensor(name) for name in file.keys()})
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise ValueError(f"it does not fit its network: {reason}; was the --encoder's code changed?") from None
+        return file.metadata() or {}
+
+
+def fitted_struck(folder: Path) -> set[Pair]:
+    """The closures that were struck when the embedding of a run folder was fitted."""
+    path = folder / PRODUCTS["embedding"]
+    with readable(path), safe_open(path, "pt") as file:
+        return {(first, second) for first, second in json.loads((file.metadata() or {}).get("struck", "[]"))}
+
+
+def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
+    graph = built.graph
+    with open(path, "wb") as file:
+        np.savez(
+            file, data=graph.data, indices=graph.indices, indptr=graph.indptr, shape=np.array(graph.shape),
+            closure=closure_entries(graph, sequence), radius=np.array(built.radius), report=np.array(built.report),
+        )
+
+
+def load_graph(path: Path) -> BuiltGraph:
+    """The graph, after a check that its numbers cannot lead outside it: compiled code trusts them."""
+    with readable(path), np.load(path, allow_pickle=False) as file:
+        data, indices, indptr, shape = (file[name] for name in ("data", "indices", "indptr", "shape"))
+        require(shape.shape == (2,) and shape[0] == shape[1] >= 0, "a square matrix")
+        require(indptr.shape == (shape[0] + 1,) and indptr.dtype.kind == indices.dtype.kind == "i", "row limits")
+        require(indptr[0] == 0 and indptr[-1] == len(data) == len(indices), "as many entries as the rows say")
+        require(bool((np.diff(indptr) >= 0).all()), "rows in order")
+        require(not len(indices) or 0 <= indices.min() <= indices.max() < shape[0], "frame numbers inside the graph")
+        require(
+            data.dtype == np.float32 and bool((np.isfinite(data) & (data >= 0)).all()), "finite lengths of 0 or more"
+        )
+        graph = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+        return BuiltGraph(graph, float(file["radius"]), str(file["report"]))
+
+
+def describe_graph(path: Path) -> str:
+    """What a graph file holds, without reading its edges."""
+    with readable(path), np.load(path, allow_pickle=False) as file:
+        return f"{file['indptr'][-1]:,} directed edges; {file['report']}"
+
+
+def save_frames(path: Path, *arrays: np.ndarray) -> None:
+    """Arrays end to end as one .npy file, a part in memory at a time. A memory map's writes would kill on a full disk.
+    """
+    shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
+    header = {"descr": np.lib.format.dtype_to_descr(arrays[0].dtype), "fortran_order": False, "shape": shape}
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for array in arrays:
+            for part in chunks(array, len(array)):
+                file.write(np.ascontiguousarray(array[part]).data)
+
+
+def save_vectors(path: Path, vectors: np.ndarray) -> None:
+    if not np.isfinite(vectors).all():
+        raise ValueError("the map did not converge: its vectors are not finite; lower --embedding.learning-rate")
+    np.save(path, vectors)
+
+
+def load_vectors(path: Path, num_frames: int, dim: int) -> np.ndarray:
+    with readable(path):
+        vectors = np.load(path, allow_pickle=False)
+        expected = f"vectors of shape ({num_frames}, {dim}), float32 and finite"
+        require(vectors.shape == (num_frames, dim) and vectors.dtype == np.float32, expected)
+        require(bool(np.isfinite(vectors).all()), expected)
+    return vectors
