@@ -21,7 +21,7 @@ import samples
 from PIL import Image
 
 from plan2vec.commands.main import main
-from plan2vec.readers import endless
+from plan2vec.readers import hdf5_guard
 
 FRAMES = samples.moving_block(8, 24, 32)
 
@@ -303,7 +303,7 @@ WARNED = {
     "images of other sizes": (
         lambda p: with_image(p, Image.new("RGB", (60, 10), "red")), (), "1 of 8 images have another size than 32 x 24"),
     "an image of floats": (lambda p: with_image(p, Image.new("F", (32, 24)), "frame3.tif"), (), "frame3.tif (32-bit pixels"),
-    "a loop of links, and a dead one": (looped, (), "1 of 9 files skipped: dead.png (no such file or directory)"),
+    "a loop of links, and a dead one": (looped, (), "2 of 10 files skipped: dead.png (no such file or directory), again ("),
     "a pipe": (piped, (), "1 of 9 files skipped: pipe.png (not a regular file)"),
     "a name that is no text": (undecodable_name, (), "1 of 9 files skipped: caf\\udce9\\n.png (not an image)"),
     "a very long name": (lambda p: with_file(p, "x" * 240 + ".png", "?"), (), "1 of 9 files skipped: xxxx"),
@@ -401,13 +401,13 @@ def test_a_missing_extra_is_named(module, make, extra, tmp_path, capsys, monkeyp
 
 
 def test_rows_that_never_end_or_crash_are_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(endless, "STALLED", 1)
-    monkeypatch.setattr(endless, "PROBE", "import signal, time; signal.alarm(1); time.sleep(60)")
+    monkeypatch.setattr(hdf5_guard, "STALLED", 1)
+    monkeypatch.setattr(hdf5_guard, "PROBE", "import signal, time; signal.alarm(1); time.sleep(60)")
     with pytest.raises(ValueError, match="rows that never end"):
-        endless.require_sound(tmp_path / "some.hdf5", 1)
-    monkeypatch.setattr(endless, "PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        hdf5_guard.require_sound(tmp_path / "some.hdf5", 1)
+    monkeypatch.setattr(hdf5_guard, "PROBE", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(ValueError, match="crash the reader"):
-        endless.require_sound(tmp_path / "some.hdf5", 2)
+        hdf5_guard.require_sound(tmp_path / "some.hdf5", 2)
 
 
 def test_a_large_process_reads_rows_of_variable_length_as_a_small_one_does(tmp_path):
@@ -420,7 +420,7 @@ def test_a_large_process_reads_rows_of_variable_length_as_a_small_one_does(tmp_p
             rows[number] = np.arange(10, dtype=np.uint8)
     code = (
         "import numpy as np; held = np.ones(300_000_000, np.float32); from pathlib import Path; "
-        f"from plan2vec.readers.endless import require_sound; require_sound(Path({str(path)!r}), 0); print(held.nbytes)"
+        f"from plan2vec.readers.hdf5_guard import require_sound; require_sound(Path({str(path)!r}), 0); print(held.nbytes)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout.strip() == "1200000000", done.stderr

@@ -238,7 +238,7 @@ def test_rewards_that_are_there_are_kept_under_a_potential(rooms, dataset, tmp_p
 
 
 def test_an_ogbench_file_gets_their_names(plane, tmp_path, capsys):
-    pytest.importorskip("plan2vec.readers.ogbench")
+    pytest.importorskip("plan2vec.readers.ogbench_npz")
     plane.save(tmp_path / "run")
     walk = np.cumsum(np.random.default_rng(1).normal(0, 0.5, (40, 2)), axis=0).astype(np.float32)
     ends = np.isin(np.arange(40), (19, 39)).astype(np.float32)

@@ -26,9 +26,8 @@ from plan2vec.files import replacing
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.readers import find_format, minari
-from plan2vec.readers.folders import natural_key
-from plan2vec.readers.hdf5 import import_h5py
-from plan2vec.readers.reading import shown
+from plan2vec.readers.hdf5 import groups_of, import_h5py, member
+from plan2vec.readers.messages import shown
 
 HINDSIGHT = ("future", "random")
 OGBENCH_FIELDS = ("observations", "actions", "terminals")
@@ -147,9 +146,13 @@ def write_npz(dataset: Path, out: Path, labels: Labels) -> None:
 
 
 def episode_groups(file: Any) -> list[Any]:
-    """In the order in which the reader lays them end to end."""
-    names = [name for name in file if isinstance(file[name], import_h5py().Group)]
-    return [file[name] for name in sorted(names, key=natural_key)]
+    """In the order in which the reader lays them end to end; links are refused, so that no other file is written."""
+    source = shown(file.filename)
+    groups = [group for _, group in groups_of(file, source)]
+    for group in groups:
+        for name in ("rewards", "infos", "infos/goal"):
+            member(group, name, source)
+    return groups
 
 
 def minari_rewards(path: Path) -> np.ndarray:

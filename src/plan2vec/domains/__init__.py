@@ -32,36 +32,15 @@ class Domain:
 def find_domain(name: str | None) -> Domain | None:
     """The domain that `Sequences.domain` names, or None where nothing is known about it."""
     if name in maze.ROOMS:
-        return _maze_domain(maze.ROOMS[name])
-    if name is not None and streets.is_street(name):  # the network, and so the way along the streets, is known to who made it alone
+        border = (-maze.INNER_FACE, maze.INNER_FACE, -maze.INNER_FACE, maze.INNER_FACE)
+        geodesic = partial(maze.geodesic, name)
+        return Domain(name, maze.SUCCESS, maze.LONGEST_STEP, geodesic, maze.ROOMS[name].walls, border)
+    if name is not None and streets.is_street(name):  # only who made the network knows the ways along its streets
         return Domain(name, streets.SUCCESS, streets.LONGEST_STEP)
-    if name == rope.NAME:
-        return _rope_domain()
-    if name is not None and rooms.is_rooms(name):
+    if name == rope.NAME:  # no way around the pegs is known
+        table = (0, rope_physics.SIDE, 0, rope_physics.SIDE)
+        return Domain(name, SuccessRule(), rope_physics.LONGEST_DRAG, walls=rope_physics.PEGS, extent=table,
+                      unit="pixels", straight=rope.displacement)
+    if name is not None and name.startswith(rooms.PREFIX):
         return Domain(name, rooms.SUCCESS, rooms.LONGEST_STEP, partial(rooms.geodesic, name), unit="steps")
     return None
-
-
-def _maze_domain(room: maze.Room) -> Domain:
-    face = maze.INNER_FACE
-    return Domain(
-        name=room.name,
-        success=maze.SUCCESS,
-        longest_step=maze.LONGEST_STEP,
-        geodesic=partial(maze.geodesic, room.name),
-        walls=room.walls,
-        extent=(-face, face, -face, face),
-    )
-
-
-def _rope_domain() -> Domain:
-    """Distances are largest displacements of a link; no way around the pegs is known."""
-    return Domain(
-        name=rope.NAME,
-        success=SuccessRule(),
-        longest_step=rope_physics.LONGEST_DRAG,
-        walls=rope_physics.PEGS,
-        extent=(0, rope_physics.SIDE, 0, rope_physics.SIDE),
-        unit="pixels",
-        straight=rope.displacement,
-    )

@@ -1,11 +1,9 @@
 """The three rooms of the paper's maze: a square block moves in eight directions and stops where it touches a wall.
 
-Everything is in metres, x to the right, y up, the origin at the room's centre. A position (n, 2) is the block's
-*centre*, so a wall is known twice: as it is drawn (`Room.walls`), and grown by the block's half-size, as the centre
-meets it (`Room.blocked`).
+Lengths are in metres, x to the right, y up, the origin at the room's centre. A position (n, 2) is the block's *centre*.
+So a wall is known twice: as it is drawn (`Room.walls`), and grown by the block's half-size (`Room.blocked`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import inf, sqrt
@@ -27,6 +25,7 @@ ROUNDING = 1e-8
 
 HALF_EXTENT = 0.3065  # the image shows |x|, |y| <= this
 PIXELS = 64
+PIXEL_EDGES = np.linspace(-HALF_EXTENT, HALF_EXTENT, PIXELS + 1)
 FLOOR_GRAY, BLOCK_GRAY, WALL_GRAY, BORDER_GRAY = 255, 160, 100, 65
 FRAMES_AT_ONCE = 256  # rendering's largest intermediate array is 4 MiB
 
@@ -49,32 +48,27 @@ class Room:
 
 
 ROOMS = {
-    room.name: room
-    for room in (
-        Room("open"),
-        Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
-        Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),)),
-    )
+    "open": Room("open"),
+    "table": Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
+    "c-maze": Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),)),
 }
 
 
 def find_room(name: str) -> Room:
+    """The room of that name, or a ValueError that lists them."""
     if name not in ROOMS:
         raise ValueError(f"no room is called {name!r}; choose one of {', '.join(ROOMS)}")
     return ROOMS[name]
 
 
 def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int = 10, seed: int = 0) -> Sequences:
-    """Random uniform actions, each rollout from a fresh uniform start; a rollout of 10 steps is 10 frames, 9
-    transitions.
+    """Rollouts of `num_steps` frames, each from a uniform start, by uniform actions.
 
-    `action` (n, 1) is the row of ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end, where none was
-    taken.
+    `action` (n, 1) is the row of ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end.
     """
     if num_rollouts < 1 or num_steps < 2:
-        raise ValueError(
-            f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {num_rollouts} and {num_steps}"
-        )
+        came = f"{num_rollouts} and {num_steps}"
+        raise ValueError(f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {came}")
     room, rng = find_room(room_name), np.random.default_rng(seed)
     position = np.empty((num_rollouts, num_steps, 2))
     action = np.full((num_rollouts, num_steps), -1)
@@ -88,11 +82,7 @@ def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int
 
 
 def step(room: Room, position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
-    """(n, 2) where blocks at `position` (n, 2) come to rest: at the end of their displacement (n, 2), or at the first
-    contact.
-
-    There is no sliding. Moving along a face, or away from it, is no contact.
-    """
+    """(n, 2) where blocks come to rest: after their displacement, or at the first contact; there is no sliding."""
     position = require_free(room, position)
     time = np.ones(len(position))  # share of the displacement that is made
     for box in room.blocked + BORDER:
@@ -120,28 +110,21 @@ def is_free(room: Room, position: np.ndarray) -> np.ndarray:
 
 
 def require_free(room: Room, position: np.ndarray) -> np.ndarray:
-    """`position` (n, 2) as float64, or a ValueError that names the first one in a wall; what touches a face lies
-    exactly on it.
-    """
+    """`position` (n, 2) as float64, moved onto the faces it touches; a ValueError names the first one in a wall."""
     position = np.asarray(position, np.float64)
     if position.ndim != 2 or position.shape[1] != 2:
         raise ValueError(f"positions must have the shape (n, 2), but came as {position.shape}")
     inside = np.flatnonzero(~is_free(room, position))
     if len(inside):
         x, y = position[inside[0]]
-        raise ValueError(
-            f"{len(inside)} of {len(position)} positions are not in the free space of room {room.name!r}, the first is number "
-            f"{inside[0]}, ({x:.4f}, {y:.4f}); the centre stays in |x|, |y| <= {REACH} m and outside {room.blocked}"
-        )
+        count = f"{len(inside)} of {len(position)} positions are not in the free space of room {room.name!r}"
+        first = f"the first is number {inside[0]}, ({x:.4f}, {y:.4f})"
+        raise ValueError(f"{count}, {first}; the centre stays in |x|, |y| <= {REACH} m and outside {room.blocked}")
     return _on_faces(room, position)
 
 
 def geodesic(room_name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(n,) length in metres of the shortest way of the block's centre from `first` (n, 2) to `second` (n, 2) around the
-    walls.
-
-    The shortest way is straight, or a chain of straight lines that bends at corners only.
-    """
+    """(n,) metres of the block centre's shortest way around the walls: straight, or bent at corners only."""
     room = find_room(room_name)
     first, second = require_free(room, first), require_free(room, second)
     corners, between = _corner_lengths(room)
@@ -161,7 +144,7 @@ def render(room: Room, position: np.ndarray) -> np.ndarray:
     frames = np.empty((len(position), PIXELS, PIXELS, 1), np.uint8)
     for start in range(0, len(position), FRAMES_AT_ONCE):
         part = slice(start, start + FRAMES_AT_ONCE)
-        columns, rows = _block_coverage(position[part])
+        columns, rows = _coverage_of(position[part] - BLOCK, position[part] + BLOCK)
         image = rows[:, :, None] * columns[:, None, :]
         image *= BLOCK_GRAY - FLOOR_GRAY  # exact also beside a wall: a free block covers nothing but floor
         image += background
@@ -170,18 +153,14 @@ def render(room: Room, position: np.ndarray) -> np.ndarray:
 
 
 def locate(room: Room, frames: np.ndarray) -> np.ndarray:
-    """(..., 2) position of the block in rendered frames (..., 64, 64, 1), to within 1e-4 m: gray levels are whole
-    numbers.
-    """
+    """(..., 2) position of the block in rendered frames (..., 64, 64, 1), to within 1e-4 m."""
     covered = np.rint(_background(room)) - frames[..., 0]
     columns, rows = covered.sum(axis=-2), covered.sum(axis=-1)
     return np.stack([_middle(columns), _middle(rows[..., ::-1])], axis=-1)
 
 
 def _crossing(box: Box, start: np.ndarray, displacement: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(...,), (...,): when start + time * displacement is strictly inside `box`: enter < time < leave. Never: leave <=
-    enter.
-    """
+    """(...,), (...,) enter and leave: start + time * displacement is inside `box` where enter < time < leave."""
     lower, upper = _faces(box)
     between = (lower < start) & (start < upper)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -189,6 +168,12 @@ def _crossing(box: Box, start: np.ndarray, displacement: np.ndarray) -> tuple[np
         enter = np.where(displacement == 0, np.where(between, -inf, inf), np.minimum(to_lower, to_upper))
         leave = np.where(displacement == 0, np.where(between, inf, -inf), np.maximum(to_lower, to_upper))
     return enter.max(axis=-1), leave.min(axis=-1)
+
+
+def is_crossed(box: Box, start: np.ndarray, displacement: np.ndarray) -> np.ndarray:
+    """(...,) bool: the straight way from `start` (..., 2) by `displacement` (..., 2) leads through `box`."""
+    enter, leave = _crossing(box, start, displacement)
+    return (enter < leave) & (enter < 1) & (leave > 0)
 
 
 def _faces(box: Box) -> tuple[np.ndarray, np.ndarray]:
@@ -209,15 +194,14 @@ def _straight_length(room: Room, first: np.ndarray, second: np.ndarray) -> np.nd
     blocked = np.zeros(np.broadcast_shapes(first.shape, second.shape)[:-1], bool)
     for x_min, x_max, y_min, y_max in room.blocked:
         core = (x_min + ROUNDING, x_max - ROUNDING, y_min + ROUNDING, y_max - ROUNDING)
-        enter, leave = _crossing(core, first, second - first)
-        blocked |= (enter < leave) & (enter < 1) & (leave > 0)
+        blocked |= is_crossed(core, first, second - first)
     return np.where(blocked, inf, np.linalg.norm(second - first, axis=-1))
 
 
 @cache
 def _corner_lengths(room: Room) -> tuple[np.ndarray, np.ndarray]:
     """(c, 2) corners of walls that lie in the free space, and (c, c) shortest lengths between them."""
-    corners = np.array([corner for box in room.blocked for corner in _corners(box)]).reshape(-1, 2)
+    corners = np.array([(x, y) for box in room.blocked for x in box[:2] for y in box[2:]]).reshape(-1, 2)
     corners = corners[is_free(room, corners)]
     lengths = _straight_length(room, corners[:, None], corners[None])
     for middle in range(len(corners)):
@@ -225,37 +209,24 @@ def _corner_lengths(room: Room) -> tuple[np.ndarray, np.ndarray]:
     return corners, lengths
 
 
-def _corners(box: Box) -> Iterator[tuple[float, float]]:
-    x_min, x_max, y_min, y_max = box
-    return ((x, y) for x in (x_min, x_max) for y in (y_min, y_max))
-
-
-def _pixel_edges() -> np.ndarray:
-    return np.linspace(-HALF_EXTENT, HALF_EXTENT, PIXELS + 1)
-
-
 def _coverage(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """(n, 64) float32 share of each pixel's width, in ascending coordinates, between `low` (n,) and `high` (n,)."""
-    edges = np.clip(_pixel_edges(), low[:, None], high[:, None])
+    edges = np.clip(PIXEL_EDGES, low[:, None], high[:, None])
     return (np.diff(edges) * (PIXELS / (2 * HALF_EXTENT))).astype(np.float32)
 
 
 def _middle(covered: np.ndarray) -> np.ndarray:
-    """(...,) coordinate with half of `covered` (..., 64) on either side; unlike the centre of mass exact between
-    pixels.
-    """
-    edges, cumulative = _pixel_edges(), covered.cumsum(axis=-1)
+    """(...,) coordinate with half of `covered` (..., 64) on either side; exact between pixels, unlike the mean."""
+    edges, cumulative = PIXEL_EDGES, covered.cumsum(axis=-1)
     beyond = cumulative - cumulative[..., -1:] / 2
     pixel = np.argmax(beyond >= 0, axis=-1)[..., None]
     share = np.take_along_axis(beyond, pixel, axis=-1) / np.take_along_axis(covered, pixel, axis=-1)
     return (edges[pixel + 1] - share * (edges[1] - edges[0]))[..., 0]
 
 
-def _block_coverage(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 64), (n, 64): shares of the image's columns and rows that the block at `position` (n, 2) covers."""
-    columns = _coverage(position[:, 0] - BLOCK, position[:, 0] + BLOCK)
-    rows = _coverage(position[:, 1] - BLOCK, position[:, 1] + BLOCK)[:, ::-1]
-    return columns, rows
+def _coverage_of(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 64), (n, 64): shares of the image's columns and rows that boxes from `lower` to `upper` (n, 2) cover."""
+    return _coverage(lower[:, 0], upper[:, 0]), _coverage(lower[:, 1], upper[:, 1])[:, ::-1]
 
 
 @cache
@@ -264,8 +235,8 @@ def _background(room: Room) -> np.ndarray:
     image = np.full((PIXELS, PIXELS), BORDER_GRAY, np.float32)
     floor: Box = (-INNER_FACE, INNER_FACE, -INNER_FACE, INNER_FACE)
     painted = [(floor, FLOOR_GRAY - BORDER_GRAY), *((wall, WALL_GRAY - FLOOR_GRAY) for wall in room.walls)]
-    for (x_min, x_max, y_min, y_max), difference in painted:
-        columns = _coverage(np.array([x_min]), np.array([x_max]))[0]
-        rows = _coverage(np.array([y_min]), np.array([y_max]))[0, ::-1]
-        image += difference * rows[:, None] * columns
+    for box, difference in painted:
+        lower, upper = _faces(box)
+        columns, rows = _coverage_of(lower[None], upper[None])
+        image += difference * rows[0, :, None] * columns[0]
     return image

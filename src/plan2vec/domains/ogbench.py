@@ -1,31 +1,26 @@
-"""OGBench's point mazes (Park et al., 2025): environments as they are published, data sets made anew by the published
-recipe.
+"""OGBench's point mazes (Park et al., 2025): the published environments, data sets made anew by the published recipe.
 
     generate("pointmaze-giant-stitch-v0", Path("data"))      # data/pointmaze-giant-stitch-v0.npz, a million steps
 
 The published files are a download; these have the same form and come from the same environment and rule. A guide that
 knows the maze walks to the centre of the next cell on the way to its goal, with Gaussian noise in every action.
-*Navigate* episodes are long, and each goal reached is followed by another; *stitch* episodes are short and end four
-cells away, so that no episode shows a long way.
-
-Every episode is a function of the seed and its number alone, so the number of processes changes nothing. Needs the
-extra [ogbench].
+*Navigate* episodes are long, and another goal follows each one reached; *stitch* episodes are short and end four cells
+away, so that no episode shows a long way. Every episode is a function of the seed and its number alone, so the number
+of processes changes nothing. Needs the extra [ogbench].
 """
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from plan2vec.domains.children import record_in_children
 from plan2vec.files import replacing
-from plan2vec.search.shortest_paths import run_side_by_side
 
 MAZES = ("medium", "large", "giant", "teleport")
 KINDS = ("navigate", "stitch")
@@ -55,8 +50,7 @@ def find_recipe(name: str) -> Recipe:
     _, maze, kind, _ = name.split("-")
     if kind == "stitch":
         return Recipe(name, maze, kind, 5000, 201)
-    num_episodes, num_steps = (500, 2001) if maze == "giant" else (1000, 1001)
-    return Recipe(name, maze, kind, num_episodes, num_steps)
+    return Recipe(name, maze, kind, *((500, 2001) if maze == "giant" else (1000, 1001)))
 
 
 def make_environment(name: str, **options: Any) -> Any:
@@ -65,9 +59,8 @@ def make_environment(name: str, **options: Any) -> Any:
         import gymnasium
         import ogbench.locomaze  # noqa: F401 - registers the environments
     except ImportError as error:
-        raise ValueError(
-            f"OGBench's environments cannot be imported ({error}); pip install 'plan2vec[ogbench]'"
-        ) from None
+        problem = f"OGBench's environments cannot be imported ({error})"
+        raise ValueError(f"{problem}; pip install 'plan2vec[ogbench]'") from None
     return gymnasium.make(f"pointmaze-{find_recipe(name).maze}-v0", **options)
 
 
@@ -82,26 +75,13 @@ def generate(
     make_environment(name)  # says at once what is missing
     num_workers = min(num_workers or os.cpu_count() or 1, num_episodes)
     folder.mkdir(parents=True, exist_ok=True)
-    recorded: dict[str, Any] = {}
     if num_workers == 1:
-        recorded |= record_episodes(name, seed, range(num_episodes))
+        recorded = record_episodes(name, seed, range(num_episodes))
     else:
-        recorded |= _record_in_processes(name, seed, num_episodes, num_workers)
+        recorded = record_in_children(["-m", __name__, name, str(seed)], num_episodes, num_workers)
     with replacing(path) as temporary:
-        np.savez_compressed(temporary, **recorded)
+        np.savez_compressed(temporary, **recorded)  # type: ignore[arg-type]
     return path
-
-
-def _record_in_processes(name: str, seed: int, num_episodes: int, num_workers: int) -> dict[str, np.ndarray]:
-    limits = np.linspace(0, num_episodes, num_workers + 1).astype(int)
-    with tempfile.TemporaryDirectory(prefix="plan2vec-ogbench-") as scratch:
-        parts = [Path(scratch) / f"{number}.npz" for number in range(num_workers)]
-        run_side_by_side([
-            [sys.executable, "-m", __name__, name, str(seed), str(first), str(last), str(part)]
-            for part, (first, last) in zip(parts, pairwise(limits), strict=True)
-        ])
-        loaded = [np.load(part) for part in parts]
-        return {field: np.concatenate([part[field] for part in loaded]) for field in FIELDS}
 
 
 def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarray]:
@@ -166,10 +146,7 @@ def _is_hallway(maze_map: np.ndarray, cell: Cell) -> bool:
     return bool((not rows.any() and columns.all()) or (rows.all() and not columns.any()))
 
 
-def _run_as_child(name: str, seed: str, first: str, last: str, part: str) -> None:
-    recorded: dict[str, Any] = {**record_episodes(name, int(seed), range(int(first), int(last)))}
-    np.savez(part, **recorded)
-
-
-if __name__ == "__main__":
-    _run_as_child(*sys.argv[1:])
+if __name__ == "__main__":  # a child of `generate`
+    name, seed, first, last, file = sys.argv[1:]
+    recorded = record_episodes(name, int(seed), range(int(first), int(last)))
+    np.savez(file, **recorded)  # type: ignore[arg-type]

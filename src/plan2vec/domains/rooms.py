@@ -1,16 +1,15 @@
-"""A world of many rooms, as large as one likes: a square block walks from room to room through doors, a camera in each
-shows it.
+"""A world of many rooms, as large as one likes: a block walks from room to room through doors; each room has a camera.
 
-The world is one grid of rooms; a longer recording explores more of it, at the same density, unless the part to explore
-is given. What a camera shows: the floor's pattern (each room has its own), the doors, the block, and on the frame of
-the picture two marks that say which column and row of the grid the room is in. In a doorway the picture fades from one
-camera to the other. Doors that lead out of the explored part are shut. Units are steps: a room is 20 steps wide. x to
-the right, y up, the origin at the lower left corner of room (0, 0). Walls are thin; the block slides along them.
+The world is one grid of rooms. A longer recording explores more of it, at the same density, unless the part to explore
+is given; doors out of the explored part are shut. A camera shows the floor's pattern (each room has its own), the
+doors, the block, and on the picture's frame two marks for the room's column and row. In a doorway the picture fades
+from one camera to the other. Units are steps: a room is 20 steps wide. x to the right, y up, the origin at the lower
+left corner of room (0, 0). Walls are thin; the block slides along them.
 """
 
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ DOOR = 6.0  # width of a door
 MOST_ROOMS = 32  # columns and rows of the whole world
 FRAMES_PER_ROOM = 10_000  # recorded, on average
 EXTRA_DOORS = 0.6  # share of the walls with a door beyond those that join all rooms
+WALLS = ((0, -1), (0, 1), (1, -1), (1, 1))  # of a room: its axis, and on which side of the room it is
 WORLD_SEED = 0  # the world is the same for every recording
 
 NUM_STEPS = 20  # frames of a walk
@@ -33,19 +33,15 @@ LONGEST_STEP = math.sqrt(2)
 FADE = 1.0  # steps from a door within which the next room's camera has a share of the picture
 FACE = 1e-6  # the block stops this short of a wall
 
-PIXELS, RING, STRIP, SCALE = 64, 8, 3, 2.4  # of a frame, its wall, the marks on it; pixels a step
+PIXELS, RING, STRIP, SCALE = 64, 8, 3, 2.4  # of a frame, its wall, the marks on it; pixels per step
 BLOCK_PIXELS = 6  # side of the block
 BLOCK_GRAY, WALL_GRAY, DOOR_GRAY, DARK, LIGHT = 40, 100, 255, 20, 255
-FLOOR_GRAYS, CELLS = (150, 256), 4  # levels of the floor's pattern, and its cells a side
+FLOOR_GRAYS, CELLS = (150, 256), 4  # levels of the floor's pattern, and its cells per side
 FRAMES_AT_ONCE = 4096
 
 Size = tuple[int, int]  # columns and rows of rooms
 PREFIX = "rooms-"
 SUCCESS = SuccessRule(radius=2.0, episodes=2000)
-
-
-def is_rooms(domain: str | None) -> bool:
-    return domain is not None and domain.startswith(PREFIX)
 
 
 def world_size(num_frames: int) -> Size:
@@ -56,19 +52,14 @@ def world_size(num_frames: int) -> Size:
 
 
 def simulate(num_frames: int, seed: int = 0, file: Path | None = None, size: Size | None = None) -> Sequences:
-    """Walks of 20 frames, each from a fresh uniform start in the part of the world given, or in as much as so many
-    frames explore.
-
-    With `file` the frames are written there, a few at a time, and memory-mapped.
-    """
+    """Walks of 20 frames, each from a uniform start in a part of the world; with `file` frames are memory-mapped."""
     size = size or world_size(num_frames)
     walked = simulate_positions(num_frames, seed, size)
     position = walked.position
     assert position is not None
     shape = (len(position), PIXELS, PIXELS, 1)
-    frames: np.ndarray = np.empty(shape, np.uint8) if file is None else np.lib.format.open_memmap(
-        file, "w+", np.uint8, shape
-    )
+    make = np.empty if file is None else partial(np.lib.format.open_memmap, file, "w+")
+    frames: np.ndarray = make(dtype=np.uint8, shape=shape)
     for first in range(0, len(position), FRAMES_AT_ONCE):
         render(size, position[first : first + FRAMES_AT_ONCE], frames[first : first + FRAMES_AT_ONCE])
     return replace(walked, frames=frames if file is None else np.load(file, mmap_mode="r"))
@@ -98,9 +89,7 @@ def walk(size: Size, num_walks: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def step(size: Size, position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
-    """(n, 2) where blocks come to: first along x, then along y; a wall without a door there stops that half of the
-    move.
-    """
+    """(n, 2) where blocks come to: first along x, then along y; a wall without a door stops that half of the move."""
     moved = position.copy()
     for axis in (0, 1):
         room, across = room_of(moved), moved[:, 1 - axis] - room_of(moved)[:, 1 - axis] * ROOM
@@ -122,8 +111,7 @@ def room_of(position: np.ndarray) -> np.ndarray:
 
 @cache
 def _doors() -> tuple[np.ndarray, np.ndarray]:
-    """Of the whole world, (32, 32) each: where the door in the right wall, and in the upper wall, of a room is; NaN: no
-    door.
+    """(32, 32), (32, 32): where in the right wall, and in the upper wall, of each room the door is; NaN: no door.
 
     Every room has a door to the room on its left or below it, so that any lower left part of the world is connected.
     """
@@ -139,18 +127,13 @@ def _doors() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _door_middle(size: Size, room: np.ndarray, axis: int, way: int) -> np.ndarray:
-    """(n,) the door's place along the wall that lies `way` (-1, 1) along `axis` of the rooms (n, 2); NaN: none, or the
-    world's edge.
-    """
+    """(n,) the door's place in the wall that lies `way` (-1, 1) along `axis` of the rooms (n, 2); NaN: no door."""
     holder = room.copy()
     if way < 0:
         holder[:, axis] -= 1
     inside = (holder[:, axis] >= 0) & (holder[:, axis] < size[axis] - 1)
     holder = np.clip(holder, 0, MOST_ROOMS - 1)
     return np.where(inside, _doors()[axis][holder[:, 0], holder[:, 1]], np.nan)
-
-
-# ---------------------------------------------------------------------------------------------------- pictures
 
 
 def render(size: Size, position: np.ndarray, frames: np.ndarray) -> None:
@@ -173,25 +156,21 @@ def _view(room: np.ndarray, position: np.ndarray, frames: np.ndarray) -> None:
     rows, row_share = _block_pixels(PIXELS - local[:, 1])
     where = (np.arange(len(position))[:, None, None], rows[:, :, None], columns[:, None, :], 0)
     behind = frames[where].astype(np.float32)
-    frames[where] = np.rint(
-        behind + row_share[:, :, None] * column_share[:, None, :] * (BLOCK_GRAY - behind)
-    ).astype(np.uint8)
+    share = row_share[:, :, None] * column_share[:, None, :]
+    frames[where] = np.rint(behind + share * (BLOCK_GRAY - behind)).astype(np.uint8)
 
 
 def _fading(size: Size, room: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door itself, none beyond
-    FADE steps.
-    """
+    """(n, 2) the room behind the nearest door, and (n,) the share of its camera: half in the door, 0 beyond FADE."""
     beyond, share = room.copy(), np.zeros(len(position), np.float32)
     local = position - room * ROOM
-    for axis in (0, 1):
-        for way in (-1, 1):
-            middle = _door_middle(size, room, axis, way)
-            off = np.maximum(np.abs(local[:, 1 - axis] - middle) - DOOR / 2, 0)  # beside the door
-            away = np.hypot(off, ROOM - local[:, axis] if way > 0 else local[:, axis])
-            nearer = 0.5 - 0.5 * away / FADE > share  # false where there is no door
-            share = np.where(nearer, 0.5 - 0.5 * away / FADE, share).astype(np.float32)
-            beyond[nearer] = room[nearer] + way * np.eye(2, dtype=int)[axis]
+    for axis, way in WALLS:
+        middle = _door_middle(size, room, axis, way)
+        off = np.maximum(np.abs(local[:, 1 - axis] - middle) - DOOR / 2, 0)  # beside the door
+        away = np.hypot(off, ROOM - local[:, axis] if way > 0 else local[:, axis])
+        nearer = 0.5 - 0.5 * away / FADE > share  # false where there is no door
+        share = np.where(nearer, 0.5 - 0.5 * away / FADE, share).astype(np.float32)
+        beyond[nearer] = room[nearer] + way * np.eye(2, dtype=int)[axis]
     return beyond, share
 
 
@@ -209,23 +188,25 @@ def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _backgrounds() -> np.ndarray:
     """(32, 32, 64, 64) uint8: every room without the block."""
     numbers = np.stack(np.meshgrid(np.arange(MOST_ROOMS), np.arange(MOST_ROOMS), indexing="ij"), axis=-1).reshape(-1, 2)
-    pattern = np.random.default_rng(WORLD_SEED + 1).integers(
-        *FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8
-    )
+    rng = np.random.default_rng(WORLD_SEED + 1)
+    pattern = rng.integers(*FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8)
     cell = (PIXELS - 2 * RING) // CELLS
     images = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8)
     images[:, RING:-RING, RING:-RING] = pattern.repeat(cell, axis=1).repeat(cell, axis=2)
     whole_world = (MOST_ROOMS, MOST_ROOMS)
-    for axis in (0, 1):
-        for way in (-1, 1):
-            for image, middle in zip(images, _door_middle(whole_world, numbers, axis, way).tolist(), strict=True):
-                _draw_door(image, axis, way, middle)
-    for image, (column, row) in zip(images, numbers.tolist(), strict=True):
-        _draw_marks(image, column, row)
+    for axis, way in WALLS:
+        for image, middle in zip(images, _door_middle(whole_world, numbers, axis, way).tolist(), strict=True):
+            _draw_door(image, axis, way, middle)
+    wide = PIXELS // MOST_ROOMS
+    images[:, :STRIP, :] = images[:, :, :STRIP] = DARK
+    for image, (column, row) in zip(images, numbers.tolist(), strict=True):  # light marks tell column and row
+        image[:STRIP, wide * column : wide * (column + 1)] = LIGHT
+        image[wide * row : wide * (row + 1), :STRIP] = LIGHT
     return images.reshape(MOST_ROOMS, MOST_ROOMS, PIXELS, PIXELS)
 
 
 def _draw_door(image: np.ndarray, axis: int, way: int, middle: float) -> None:
+    """A gap in the wall that lies `way` (-1, 1) along `axis`; none where `middle` is NaN."""
     if math.isnan(middle):
         return
     low, high = (round(RING + SCALE * (middle + side * DOOR / 2)) for side in (-1, 1))
@@ -235,21 +216,8 @@ def _draw_door(image: np.ndarray, axis: int, way: int, middle: float) -> None:
         image[slice(0, RING) if way > 0 else slice(PIXELS - RING, PIXELS), low:high] = DOOR_GRAY
 
 
-def _draw_marks(image: np.ndarray, column: int, row: int) -> None:
-    """A light mark on the dark upper edge tells the column, one on the left edge the row."""
-    wide = PIXELS // MOST_ROOMS
-    image[:STRIP, :] = image[:, :STRIP] = DARK
-    image[:STRIP, wide * column : wide * (column + 1)] = LIGHT
-    image[wide * row : wide * (row + 1), :STRIP] = LIGHT
-
-
-# ---------------------------------------------------------------------------------------------------- true distances
-
-
 def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(n,) steps of the shortest way through the doors; through a door one goes in the middle or a quarter of its width
-    beside it.
-    """
+    """(n,) steps of the shortest way, which passes a door in its middle or a quarter of its width beside it."""
     size = tuple(int(number) for number in name.removeprefix(PREFIX).split("x"))
     length = np.linalg.norm(first - second, axis=-1)
     apart = np.flatnonzero((room_of(first) != room_of(second)).any(axis=-1))
@@ -259,6 +227,7 @@ def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _through_doors(size: Size, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(n,) steps between positions in different rooms."""
     points, of_room, between = _door_points(size)
     ends = []
     for position in (first, second):
@@ -267,9 +236,8 @@ def _through_doors(size: Size, first: np.ndarray, second: np.ndarray) -> np.ndar
         away = np.linalg.norm(points[near] - position[:, None], axis=-1)
         ends.append((near, np.where(near >= 0, away, np.inf)))
     (near_first, there), (near_second, back) = ends
-    return (
-        there[:, :, None] + between[near_first[:, :, None], near_second[:, None, :]] + back[:, None, :]
-    ).min(axis=(1, 2))
+    through = between[near_first[:, :, None], near_second[:, None, :]]
+    return (there[:, :, None] + through + back[:, None, :]).min(axis=(1, 2))
 
 
 @cache

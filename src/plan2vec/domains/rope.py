@@ -1,16 +1,12 @@
 """The rope on a table with two pegs: recordings, frames, and which moves are physically local.
 
-Pixels of the 64 x 64 frame are the unit of length, x to the right, y down. A position (n, 2 * links) holds the middles
-of the links, (x, y) of the first, (x, y) of the second, ...; it is for evaluation only. The physics is in
-`rope_physics`.
+Lengths are in pixels of the 64 x 64 frame, x to the right, y down. A position (n, 2 * links) holds the middles of the
+links: x, y of the first, x, y of the second, ...; it is for evaluation only. The physics is in `rope_physics`.
 """
 
 import os
-import sys
-import tempfile
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -18,14 +14,14 @@ from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import rope_physics
+from plan2vec.domains.children import record_in_children
+from plan2vec.domains.maze import is_crossed
 from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, SIDE, THICKNESS, Sides, keeps_sides
-from plan2vec.search.shortest_paths import run_side_by_side
 
 NAME = "rope"
 PIXELS = int(SIDE)
 TABLE_GRAY, PEG_GRAY = 255, 0
-# between two links: one half of the rope dark, one light
-PIECE_GRAYS = np.where(np.arange(NUM_LINKS - 1) < NUM_LINKS // 2, 97, 160)
+PIECE_GRAYS = np.where(np.arange(NUM_LINKS - 1) < NUM_LINKS // 2, 97, 160)  # one half of the rope dark, one light
 FRAMES_AT_ONCE = 64  # rendering's largest intermediate arrays are 1 MiB
 ROWS_AT_ONCE = 1024  # states compared with all others at once
 FEW_DRAGS = 500  # in all, a second's work: not worth child processes
@@ -35,70 +31,42 @@ REACH_SHARE = 0.99  # of the pairs two recorded steps apart that count as what t
 def simulate(num_sequences: int = 18, num_drags: int = 785, seed: int = 0) -> Sequences:
     """Recordings of the random policy, each from the rest shape; 785 drags are 786 frames.
 
-    `action` (n, 3) is the drag that leads from frame i to i + 1: the link, and its displacement x, y; -1, 0, 0 at a
-    sequence's end.
+    `action` (n, 3) leads from frame i to i + 1: the link, and its displacement x, y; -1, 0, 0 at a sequence's end.
     """
     if num_sequences < 1 or num_drags < 1:
-        raise ValueError(
-            f"a recording needs num_sequences >= 1 and num_drags >= 1, but came as {num_sequences} and {num_drags}"
-        )
+        came = f"{num_sequences} and {num_drags}"
+        raise ValueError(f"a recording needs num_sequences >= 1 and num_drags >= 1, but came as {came}")
     rope_physics.import_pymunk()
     states, drags = record_all(num_sequences, num_drags, seed)
     sequence = np.repeat(np.arange(num_sequences), num_drags + 1)
-    return Sequences(
-        render(states), sequence, states.reshape(len(states), -1), drags, domain=NAME, source="simulated rope"
-    )
+    position, source = states.reshape(len(states), -1), "simulated rope"
+    return Sequences(render(states), sequence, position, drags, domain=NAME, source=source)
 
 
 def record_all(
     num_sequences: int, num_drags: int, seed: int, num_workers: int = os.cpu_count() or 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(n, links, 2) states and (n, 3) drags of all sequences end to end; child processes share the sequences of a long
-    recording.
-    """
+    """(n, links, 2) states and (n, 3) drags of all sequences end to end; child processes share a long recording."""
     num_workers = min(num_workers, num_sequences)
     if num_workers == 1 or num_sequences * num_drags <= FEW_DRAGS:
-        parts = rope_physics.record_numbered(seed, range(num_sequences), num_drags)
-        return np.concatenate([states for states, _ in parts]), np.concatenate([drags for _, drags in parts])
-    limits = np.linspace(0, num_sequences, num_workers + 1).astype(int).tolist()
-    with tempfile.TemporaryDirectory(prefix="plan2vec-rope-") as folder:
-        settings = [[str(seed), str(first), str(last), str(num_drags)] for first, last in pairwise(limits)]
-        run_side_by_side([[sys.executable, "-P", rope_physics.__file__, folder, *some] for some in settings])
-        files = [
-            [os.path.join(folder, f"{kind}-{number}.npy") for number in range(num_sequences)]
-            for kind in ("states", "drags")
-        ]
-        states, drags = (np.concatenate([np.load(file) for file in some]) for some in files)
-    return states, drags
+        return rope_physics.record_numbered(seed, num_drags, range(num_sequences))
+    command = ["-P", rope_physics.__file__, str(seed), str(num_drags)]
+    recorded = record_in_children(command, num_sequences, num_workers)
+    return recorded["states"], recorded["drags"]
 
 
 def as_states(position: np.ndarray) -> np.ndarray:
     """(n, links, 2) from positions (n, 2 * links)."""
     position = np.asarray(position, np.float64)
     if position.ndim != 2 or position.shape[1] != 2 * NUM_LINKS:
-        raise ValueError(
-            f"positions of the rope must have the shape (n, {2 * NUM_LINKS}), but came as {position.shape}"
-        )
+        raise ValueError(f"the rope's positions must have the shape (n, {2 * NUM_LINKS}), but came as {position.shape}")
     return position.reshape(len(position), NUM_LINKS, 2)
 
 
 def clears_pegs(states: np.ndarray) -> np.ndarray:
     """(n,) bool: no link's middle lies in a peg and no piece between two of them crosses one."""
     start, along = states[:, :-1], np.diff(states, axis=1)  # (n, pieces, 2)
-    clear = np.ones(len(states), bool)
-    for box in PEGS:
-        lower, upper = np.array(box[0::2]), np.array(box[1::2])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # of entering and leaving, an axis each
-            times = np.sort(np.stack(((lower - start) / along, (upper - start) / along)), axis=0)
-        outside = (along == 0) & ((start <= lower) | (start >= upper))
-        enter, leave = np.nanmax(times[0], axis=-1, initial=0), np.nanmin(times[1], axis=-1, initial=1)
-        clear &= ((enter >= leave) | outside.any(axis=-1)).all(axis=1)
-    return clear
-
-
-# ---------------------------------------------------------------------------------------------------- what is
-# physically local
+    return ~np.any([is_crossed(box, start, along).any(axis=1) for box in PEGS], axis=0)
 
 
 def displacement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -108,17 +76,17 @@ def displacement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TrueMoves:
-    """Which moves between recorded states are physically local: a hand could make them in about two drags.
+    """Which moves between recorded states are *local*: a hand could make them in about two drags.
 
-    A move from state to state is *local* where no link is displaced by more than `reach`, what two recorded steps
-    reach, and the rope keeps each peg on its side: moved straight, it passes over none (`rope_physics.keeps_sides`).
+    No link is displaced by more than `reach`, and moved straight, the rope passes over no peg (`keeps_sides`).
     """
 
     position: np.ndarray  # (n, 2 * links)
-    reach: float  # pixels
+    reach: float  # pixels, what two recorded steps reach
 
     @cached_property
     def sides(self) -> Sides:
+        """How each recorded rope lies around the pegs."""
         return Sides(as_states(self.position))
 
     def are_local(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -137,9 +105,8 @@ class TrueMoves:
             counts.append(np.bincount(row[kept] - first, minlength=min(ROWS_AT_ONCE, len(points) - first)))
         indptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
         indices = np.concatenate(columns)
-        return csr_array(
-            (np.ones(len(indices), np.float32), indices, indptr.astype(np.int64)), shape=(len(points),) * 2
-        )
+        lengths = np.ones(len(indices), np.float32)
+        return csr_array((lengths, indices, indptr.astype(np.int64)), shape=(len(points),) * 2)
 
 
 def true_moves(sequences: Sequences) -> TrueMoves:
@@ -147,9 +114,8 @@ def true_moves(sequences: Sequences) -> TrueMoves:
     assert sequences.position is not None
     start = frames_ahead(sequences.sequence, 2)
     if not len(start):
-        raise ValueError(
-            f"{sequences.source}: no sequence has two steps, so what two steps reach is not known; record longer ones"
-        )
+        problem = "no sequence has two steps, so what two steps reach is not known"
+        raise ValueError(f"{sequences.source}: {problem}; record longer ones")
     moved = displacement(sequences.position[start], sequences.position[start + 2])
     return TrueMoves(sequences.position, float(np.quantile(moved, REACH_SHARE)))
 
@@ -164,12 +130,8 @@ def _near(points: torch.Tensor, rows: slice, reach: float) -> tuple[np.ndarray, 
     return row.cpu().numpy() + rows.start, column.cpu().numpy()
 
 
-# ---------------------------------------------------------------------------------------------------- frames
-
-
 def render(states: np.ndarray) -> np.ndarray:
-    """(n, 64, 64, 1) uint8 from states (n, links, 2): white table, black pegs, the rope in two grays, its edge smoothed
-    over a pixel.
+    """(n, 64, 64, 1) uint8 from states (n, links, 2): white table, black pegs, the rope in two grays, its edge smooth.
     """
     frames = np.empty((len(states), PIXELS, PIXELS, 1), np.uint8)
     for first in range(0, len(states), FRAMES_AT_ONCE):
@@ -183,17 +145,14 @@ def render(states: np.ndarray) -> np.ndarray:
 
 
 def _nearest_piece(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 64, 64) distance of every pixel's middle from the rope's middle line, and the piece of the rope that is
-    nearest.
-    """
+    """(n, 64, 64) distance of every pixel's middle from the rope's middle line, and the nearest piece of the rope."""
     pixel = np.arange(PIXELS, dtype=np.float32) + np.float32(0.5)
     x, y = pixel[None, None, :], pixel[None, :, None]
     least = np.full((len(states), PIXELS, PIXELS), np.inf, np.float32)
     piece = np.zeros(least.shape, np.int8)
     for k in range(NUM_LINKS - 1):
-        (start_x, start_y), (along_x, along_y) = (
-            v.T[:, :, None, None] for v in (states[:, k], states[:, k + 1] - states[:, k])
-        )
+        ends = (states[:, k], states[:, k + 1] - states[:, k])
+        (start_x, start_y), (along_x, along_y) = (end.T[:, :, None, None] for end in ends)
         share = np.clip(((x - start_x) * along_x + (y - start_y) * along_y) / (along_x**2 + along_y**2), 0, 1)
         square = (x - start_x - share * along_x) ** 2 + (y - start_y - share * along_y) ** 2
         nearer = square < least

@@ -1,14 +1,13 @@
 """The rope's physics: a chain of links on a table with two pegs, dragged by one link at a time (pymunk, extra [envs]).
 
-Everything is in pixels of the 64 x 64 frame, x to the right, y down. A state (links, 2) holds the middles of the links.
-This file imports nothing of ours, so that child processes which run it spare themselves the import of torch.
+Lengths are in pixels of the 64 x 64 frame, x to the right, y down. A state (links, 2) holds the middles of the links.
+This file imports nothing of ours, so that child processes which run it do not import torch.
 
-The random policy pulls one link after the other to a random place around the one it has at rest, a few pixels a drag.
-After 36 such drags it leads the rope back towards the rest shape, which takes about 14 (along the way it came where a
-peg is between), so that sequences meet there every 50 drags or so.
+The random policy pulls one link after the other to a random place around the one it has at rest, a few pixels per drag.
+After 36 drags it leads the rope back towards the rest shape, in about 14 drags (where a peg is between, along the way
+it came). So sequences meet there about every 50 drags.
 """
 
-import os
 import sys
 from itertools import pairwise
 from typing import Any
@@ -31,7 +30,7 @@ AWAY, BACK = 36, 80  # random drags before the rope is led back; drags after whi
 SIGHT = (4.0, 24.0)  # on the way back the hand makes for a state at most so far away, drawn anew for every drag
 HOME = 3.0  # the rope is at home where no link's coordinate is farther than this from the rest shape's
 
-STIFFNESS = 3500.0  # torque a radian between two links: bends straighten within a few drags, kinks at once
+STIFFNESS = 3500.0  # torque per radian between two links: bends straighten within a few drags, kinks at once
 FRICTION = 1e-4  # share of its speed that the rope keeps over a second: what is let go hardly moves on
 GRIP = 4000.0  # largest force of the hand: too weak to pull the rope into a peg
 TIME_STEP = 0.02  # seconds
@@ -57,9 +56,7 @@ class Rope:
         self.hand = pymunk.Body(body_type=pymunk.Body.KINEMATIC)
         self.space.add(self.hand)
         self._make_table(pymunk)
-        self.links = [
-            self._make_link(pymunk, middle, angle) for middle, angle in zip(state, link_angles(state), strict=True)
-        ]
+        self.links = [self._make_link(pymunk, *pose) for pose in zip(state, link_angles(state), strict=True)]
         bends = np.diff(link_angles(rest_shape()))  # what the rope straightens to is its rest shape
         for (first, second), bend in zip(pairwise(self.links), bends, strict=True):
             joint = pymunk.PivotJoint(first, second, (LINK / 2, 0), (-LINK / 2, 0))
@@ -68,6 +65,7 @@ class Rope:
 
     @property
     def state(self) -> np.ndarray:
+        """(links, 2) as it is now."""
         return np.array([link.position for link in self.links])
 
     def drag(self, link: int, displacement: np.ndarray) -> None:
@@ -79,16 +77,14 @@ class Rope:
         hold = pymunk.PivotJoint(self.hand, body, (0, 0), (0, 0))
         hold.max_force = GRIP
         self.space.add(hold)
-        self._wait(DRAG_STEPS)
-        self.space.remove(hold)
-        self.hand.velocity = (0, 0)
-        self._wait(REST_STEPS)
-
-    def _wait(self, num_steps: int) -> None:
-        for _ in range(num_steps):
+        for time_step in range(DRAG_STEPS + REST_STEPS):
+            if time_step == DRAG_STEPS:
+                self.space.remove(hold)
+                self.hand.velocity = (0, 0)
             self.space.step(TIME_STEP)
 
     def _make_table(self, pymunk: Any) -> None:
+        """The pegs, and walls around the table."""
         ground = self.space.static_body
         for x_min, x_max, y_min, y_max in PEGS:
             self.space.add(pymunk.Poly(ground, [(x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max)]))
@@ -97,6 +93,7 @@ class Rope:
         self.space.add(*(pymunk.Segment(ground, a, b, 10.0) for a, b in pairwise(corners)))
 
     def _make_link(self, pymunk: Any, middle: np.ndarray, angle: float) -> Any:
+        """One link of the rope, not yet joined to its neighbours."""
         ends = (-LINK / 2, 0), (LINK / 2, 0)
         body = pymunk.Body(1.0, pymunk.moment_for_segment(1.0, *ends, THICKNESS / 2))
         body.position, body.angle = tuple(middle.tolist()), float(angle)
@@ -107,20 +104,13 @@ class Rope:
 
 
 def link_angles(state: np.ndarray) -> np.ndarray:
-    """(links,) directions of the links, radians without jumps: each lies along the line through its neighbours'
-    middles.
-    """
+    """(links,) directions of the links, radians without jumps: each lies along the line through its neighbours."""
     along = np.gradient(state, axis=0)
     return np.unwrap(np.arctan2(along[:, 1], along[:, 0]))
 
 
-# ---------------------------------------------------------------------------------------------------- the random policy
-
-
 def record(num_drags: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """One sequence: states (num_drags + 1, links, 2), and the drags between them (num_drags + 1, 3): link, x, y; -1, 0,
-    0 at the end.
-    """
+    """States (num_drags + 1, links, 2) of one sequence, and the drags (num_drags + 1, 3) that lead on: link, x, y."""
     rope, pull = Rope(), list[Drag]()
     states, drags, left_home, turned = [rope.state], list[tuple[float, ...]](), 0, 0
     for number in range(num_drags):
@@ -148,13 +138,10 @@ def random_pull(state: np.ndarray, rng: np.random.Generator) -> list[Drag]:
 
 
 def way_back(states: np.ndarray, left_home: int, sight: float) -> np.ndarray:
-    """(links, 2) the first state since the rope left home that is in sight of the last one: no link farther, no peg
-    between.
-    """
+    """(links, 2) the first state since the rope left home that the last one sees: no link far away, no peg between."""
     trail = np.concatenate((states[:1], states[left_home:-1]))
-    in_sight = (
-        np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight
-    ) & keeps_sides(Sides(trail), Sides(states[-1:]))
+    near = np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight
+    in_sight = near & keeps_sides(Sides(trail), Sides(states[-1:]))
     return trail[np.argmax(in_sight)] if in_sight.any() else trail[-1]
 
 
@@ -166,14 +153,8 @@ def drag_towards(state: np.ndarray, wanted: np.ndarray, rng: np.random.Generator
     return link, missing[link] * min(1.0, LONGEST_DRAG / far[link])
 
 
-# ---------------------------------------------------------------------------------------------------- on which side of
-# the pegs
-
-
 class Sides:
-    """How ropes (n, links, 2) lie around the middle of each peg: the angle that a rope covers as seen from there, and
-    those of its ends.
-    """
+    """How ropes (n, links, 2) lie around each peg, seen from its middle: the angle covered, and those of the ends."""
 
     def __init__(self, states: np.ndarray):
         middles = np.array([((x_min + x_max) / 2, (y_min + y_max) / 2) for x_min, x_max, y_min, y_max in PEGS])
@@ -190,11 +171,10 @@ class Sides:
 
 
 def keeps_sides(before: Sides, after: Sides) -> np.ndarray:
-    """(n,) bool: every link can move straight from its place before to the one after without the rope passing over a
-    peg's middle.
+    """(n,) bool: all links can move straight from before to after without the rope passing over a peg's middle.
 
-    Along the rope before, straight with its last end to the rope after, back along that, straight with its first end to
-    the beginning: the rope sweeps over a peg's middle on the way exactly where this closed line winds around it.
+    A closed line leads along the rope before, with its last end to the rope after, back along that, and with its first
+    end to the beginning. The rope sweeps over a peg's middle exactly where this line winds around it.
     """
     around = before.covered + _turn(after.last - before.last) - after.covered - _turn(after.first - before.first)
     return (np.abs(around) < np.pi).all(axis=-1)
@@ -205,15 +185,14 @@ def _turn(angle: np.ndarray) -> np.ndarray:
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
-# ---------------------------------------------------------------------------------------------------- processes
-
-
-def record_numbered(seed: int, numbers: range, num_drags: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Some sequences of a recording; a sequence is a function of the seed and its number."""
-    return [record(num_drags, np.random.default_rng((seed, number))) for number in numbers]
+def record_numbered(seed: int, num_drags: int, numbers: range) -> tuple[np.ndarray, np.ndarray]:
+    """States and drags of some sequences, end to end; a sequence is a function of the seed and its number."""
+    recorded = [record(num_drags, np.random.default_rng((seed, number))) for number in numbers]
+    return np.concatenate([states for states, _ in recorded]), np.concatenate([drags for _, drags in recorded])
 
 
 def import_pymunk() -> Any:
+    """pymunk, which an extra brings."""
     try:
         import pymunk
     except ImportError:
@@ -221,13 +200,7 @@ def import_pymunk() -> Any:
     return pymunk
 
 
-def run_as_child(folder: str, seed: str, first: str, last: str, num_drags: str) -> None:
-    """The child's side of `rope.record_all`: sequences first to last, a file each for states and drags."""
-    numbers = range(int(first), int(last))
-    for number, (states, drags) in zip(numbers, record_numbered(int(seed), numbers, int(num_drags)), strict=True):
-        np.save(os.path.join(folder, f"states-{number}.npy"), states)
-        np.save(os.path.join(folder, f"drags-{number}.npy"), drags)
-
-
-if __name__ == "__main__":
-    run_as_child(*sys.argv[1:])
+if __name__ == "__main__":  # a child of `rope.record_all`
+    seed, num_drags, first, last = map(int, sys.argv[1:5])
+    states, drags = record_numbered(seed, num_drags, range(first, last))
+    np.savez(sys.argv[5], states=states, drags=drags)

@@ -19,9 +19,7 @@ NUM_LEVELS = 5  # of ever coarser atlases, each for twice the distance
 
 @dataclass(frozen=True)
 class Facades:
-    """An atlas of facades: gray levels times coverage, and coverage (0: sky above the roof), coarser from level to
-    level.
-    """
+    """An atlas of facades, coarser from level to level: gray levels times coverage, and coverage (0: sky)."""
 
     shade: np.ndarray  # flat float32
     cover: np.ndarray  # flat float32
@@ -33,6 +31,7 @@ class Facades:
 
 @lru_cache(maxsize=4)
 def facade_atlas(seed: int) -> Facades:
+    """The facades of a city."""
     rng = np.random.default_rng(seed)
     drawn = [_draw_facade(rng) for _ in range(NUM_FACADES)]
     shade, cover = (np.stack(kind).astype(np.float32) for kind in zip(*drawn, strict=True))  # (facade, along, up)
@@ -54,19 +53,16 @@ def _halved(texture: np.ndarray) -> np.ndarray:
 
 def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Shade and coverage (along, up) of one facade: shop front, storeys of windows, cornice, sky."""
-    along, up = (
-        np.arange(texel / 2, size, texel) for texel, size in zip(TEXEL, (FACADE_WIDTH, FACADE_HEIGHT), strict=True)
-    )
-    along, up = along[:, None], up[None, :]
+    along = np.arange(TEXEL[0] / 2, FACADE_WIDTH, TEXEL[0])[:, None]
+    up = np.arange(TEXEL[1] / 2, FACADE_HEIGHT, TEXEL[1])[None, :]
     ground, storey = rng.uniform(3.5, 5.0), rng.uniform(3.0, 4.2)
     roof = ground + storey * rng.choice([2, 3, 4, 4, 5, 5, 6, 7, 9, 11])
     wall, glass = rng.uniform(60, 190), rng.choice([30.0, 45.0, 60.0, 200.0, 225.0])
     period = FACADE_WIDTH / rng.choice([5, 6, 8, 10, 13])
     column, in_column = np.divmod(along, period)
     floor, in_floor = np.divmod(up - ground, storey)
-    window = (
-        in_column < rng.uniform(0.35, 0.75) * period
-    ) & (in_floor > 0.9) & (in_floor < rng.uniform(2.2, 0.9 * storey))
+    window = in_column < rng.uniform(0.35, 0.75) * period
+    window = window & (in_floor > 0.9) & (in_floor < rng.uniform(2.2, 0.9 * storey))
     blinds = rng.uniform(0.6, 1.4, (14, 40))[column.astype(int), np.maximum(floor, 0).astype(int)]
     shade = np.where(window, np.clip(glass * blinds, 15, 245), wall)
     shade = np.where(in_floor < rng.choice([0.0, 0.0, 0.4]), wall * 0.75, shade)  # a course between storeys
@@ -79,9 +75,7 @@ def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def find_buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(k, 2) centres of the lots that own the points `at` (k, 2), the nearest of four each; and (k,) uint32 random bits
-    of the lots.
-    """
+    """(k, 2) centres of the lots that own the points `at` (k, 2), the nearest of four; (k,) uint32 random bits."""
     x, y = (at / LOT).astype(np.float32).T
     column, row = np.floor(x - 0.5).astype(np.int32), np.floor(y - 0.5).astype(np.int32)
     best = np.full(len(at), np.inf, np.float32)
@@ -99,9 +93,8 @@ def find_buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _scramble(column: np.ndarray, row: np.ndarray, seed: int) -> np.ndarray:
     """(k,) uint32 that look random, from the whole numbers of a lot."""
-    bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663) ^ np.uint32(
-        (seed + 1) % 2**32
-    )
+    bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663)
+    bits = bits ^ np.uint32((seed + 1) % 2**32)
     for _ in range(2):
         bits = (bits ^ bits >> np.uint32(16)) * np.uint32(0x45D9F3B)
     return bits ^ bits >> np.uint32(16)

@@ -1,8 +1,7 @@
 """Street networks: where views were taken, and which are linked. Read from a panorama graph, or generated.
 
 A view is a panorama's place. Positions are in metres, x to the east, y to the north; directions in degrees clockwise
-from north. A generated city is a grid of avenues and streets with one diagonal avenue and some blocks joined;
-everything is drawn from the seed.
+from north. A generated city is a grid of avenues and streets with one diagonal avenue and some blocks joined.
 """
 
 import zipfile
@@ -27,9 +26,7 @@ JOINED_SHARE = 0.12  # of the street pieces between two crossings, which are bui
 
 
 class Box(NamedTuple):
-    """A part of a city as the paper gives it: the south-west corner and the extent, in degrees; and its number of views
-    there.
-    """
+    """A part of a city as the paper gives it: south-west corner and extent in degrees, and its number of views."""
 
     latitude: float
     longitude: float
@@ -53,13 +50,14 @@ class Streets:
     name: str  # the domain's name, e.g. "street-small"
     source: str  # "Manhattan panorama graph" | "generated city", for titles
     xy: np.ndarray  # (n, 2) float64 metres
-    links: np.ndarray  # (m, 2) int64, one row a direction: a street that can be walked both ways has two
+    links: np.ndarray  # (m, 2) int64, one row per direction: a street that can be walked both ways has two
     heading: np.ndarray  # (n,) degrees: the direction that the camera's car drove, the middle of the panorama
     latlng: np.ndarray | None = None  # (n, 2) degrees, where known
     one_way: bool = False  # some links lead in one direction only
 
     @property
     def num_views(self) -> int:
+        """n."""
         return len(self.xy)
 
     @property
@@ -74,13 +72,10 @@ def street_network(size: str | int, graph_path: Path | None = None, seed: int = 
 
 
 def find_box(size: str) -> Box:
+    """The part of that name, or a ValueError that lists them."""
     if size not in SIZES:
         raise ValueError(f"no part of the city is called {size!r}; choose one of {', '.join(SIZES)}")
     return SIZES[size]
-
-
-# ---------------------------------------------------------------------------------------------------- distances along
-# streets
 
 
 def street_graph(streets: Streets) -> csr_array:
@@ -115,13 +110,8 @@ def _both_ways(links: np.ndarray) -> np.ndarray:
     return links[links[:, 0] != links[:, 1]]
 
 
-# ---------------------------------------------------------------------------------------------------- a network from a
-# file
-
-
 def read_network(path: str | Path) -> Streets:
-    """A panorama graph from an .npz file: `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2);
-    others are ignored.
+    """A panorama graph from an .npz file of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2).
 
     Panoramas that are linked in one direction are linked in both: a person can walk back.
     """
@@ -130,7 +120,7 @@ def read_network(path: str | Path) -> Streets:
     num_views, edges = len(arrays["latlon"]), arrays["edges"]
     for name in ("xy", "pano_yaw"):
         if len(arrays[name]) != num_views:
-            raise ValueError(f"{path}: {name} has {len(arrays[name])} rows for {num_views} views; give one a view")
+            raise ValueError(f"{path}: {name} has {len(arrays[name])} rows for {num_views} views; give one per view")
     if not len(edges) or edges.min() < 0 or edges.max() >= num_views:
         raise ValueError(f"{path}: edges must be pairs of view numbers from 0 to {num_views - 1}; repair them")
     return Streets(
@@ -146,12 +136,9 @@ def _load(path: str | Path, name: str, kinds: str, width: int | None) -> np.ndar
         with np.load(path, allow_pickle=False) as file:
             array = file[name]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} cannot be read as a street network ({error}); expected an .npz file with {words}"
-        ) from None
-    if array.dtype.kind not in kinds or array.ndim != (1 if width is None else 2) or (
-        width is not None and array.shape[1] != width
-    ):
+        problem = f"cannot be read as a street network ({error})"
+        raise ValueError(f"{path} {problem}; expected an .npz file with {words}") from None
+    if array.dtype.kind not in kinds or array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
         raise ValueError(f"{path}: expected {words} of numbers, but {name} came as {array.dtype} {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{path}: {name} must be finite, but has NaN or infinity; repair it")
@@ -162,17 +149,16 @@ def cut(streets: Streets, size: str) -> Streets:
     """The views inside the box of that name, the largest connected part of them."""
     box = find_box(size)
     if streets.latlng is None:
-        raise ValueError(f"{streets.name} has no latitudes and longitudes, so no box can be cut out of it; read it from a file that has")
+        problem = f"{streets.name} has no latitudes and longitudes, so no box can be cut out of it"
+        raise ValueError(f"{problem}; read it from a file that has")
     latitude, longitude = streets.latlng.T
     inside = (latitude >= box.latitude) & (latitude <= box.latitude + box.height)
     inside &= (longitude >= box.longitude) & (longitude <= box.longitude + box.width)
     kept = replace(_kept(streets, inside), name=size)
     if not len(kept.links):
-        raise ValueError(f"{streets.name} has no linked views inside the box of {size}: latitude {box.latitude}, longitude {box.longitude}")
+        place = f"latitude {box.latitude}, longitude {box.longitude}"
+        raise ValueError(f"{streets.name} has no linked views inside the box of {size}: {place}")
     return largest_part(kept)
-
-
-# ---------------------------------------------------------------------------------------------------- a generated city
 
 
 @dataclass(frozen=True)
@@ -186,9 +172,7 @@ class _Plan:
 
 
 def generate_city(size: str | int, seed: int = 0, one_way: bool = False) -> Streets:
-    """A city of about as many views as the paper's part of that name has, or of about a given number of views (at least
-    12).
-    """
+    """A city of about as many views as the paper's part of that name has, or of about a given number (at least 12)."""
     num_views = find_box(size).num_views if isinstance(size, str) else size
     if num_views < 12:
         raise ValueError(f"a city needs at least 12 views, but {num_views} were asked for")
@@ -202,11 +186,11 @@ def generate_city(size: str | int, seed: int = 0, one_way: bool = False) -> Stre
 
 
 def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
-    """Avenues and streets with a diagonal across them; one-way streets run from border to border, in turns there and
-    back.
-    """
+    """Avenues and streets with a diagonal across them; one-way streets run in turns there and back."""
     side = np.sqrt(num_views * STEP / (1 / BLOCK[0] + 1 / BLOCK[1]))
-    x, y = (_spread(max(2, round(side / between) + 1), between, rng) for between in BLOCK)
+    nums = [max(1, round(side / between)) for between in BLOCK]
+    x, y = (np.append(0.0, np.cumsum(between * rng.uniform(0.8, 1.2, num)))
+            for num, between in zip(nums, BLOCK, strict=True))  # unevenly spaced
     ends = [((at, y[0]), (at, y[-1])) for at in x] + [((x[0], at), (x[-1], at)) for at in y]
     is_border = [at in (x[0], x[-1]) for at in x] + [at in (y[0], y[-1]) for at in y]
     if len(x) > 2 or len(y) > 3:
@@ -217,15 +201,8 @@ def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
     return _Plan(crossings, pieces, line, np.array(is_border)[line] if one_way else np.ones(len(line), bool))
 
 
-def _spread(num: int, between: float, rng: np.random.Generator) -> np.ndarray:
-    """(num,) places of parallel streets, unevenly spaced."""
-    return np.concatenate([[0.0], np.cumsum(between * rng.uniform(0.8, 1.2, num - 1))])
-
-
 def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Crossings (c, 2) of straight lines (k, 2, 2), the pieces (p, 2) between neighbouring ones, and the line of each
-    piece.
-    """
+    """Crossings (c, 2) of straight lines (k, 2, 2), the pieces (p, 2) between them, and (p,) the line of each piece."""
     owner, places = [], []
     for first in range(len(lines)):
         for second in range(len(lines)):
@@ -267,9 +244,7 @@ def _build_over(plan: _Plan, rng: np.random.Generator) -> _Plan:
 
 
 def _place_views(plan: _Plan, name: str, one_way: bool, rng: np.random.Generator) -> Streets:
-    """Views at the crossings and about every STEP between them; each looks along its street, at a crossing along one of
-    them.
-    """
+    """Views at the crossings and about every STEP between them; each looks along its street, or one of its streets."""
     xy, heading, links = [plan.crossings], [np.zeros(len(plan.crossings))], []
     num_views = len(plan.crossings)
     for (first, last), two_way in zip(plan.pieces, plan.two_way, strict=True):
@@ -288,7 +263,5 @@ def _place_views(plan: _Plan, name: str, one_way: bool, rng: np.random.Generator
         num_views += num_steps - 1
     turn = radians(CITY_TURN)
     turned = np.concatenate(xy) @ np.array([[cos(turn), -np.sin(turn)], [np.sin(turn), cos(turn)]])
-    return Streets(
-        name, "generated city", turned, np.concatenate(links), (np.concatenate(heading) + CITY_TURN) % 360, None,
-        one_way
-    )
+    azimuths = (np.concatenate(heading) + CITY_TURN) % 360
+    return Streets(name, "generated city", turned, np.concatenate(links), azimuths, one_way=one_way)

@@ -1,13 +1,12 @@
 """Panoramas of a rendered city: rays are cast from a view until they meet the building fronts that line the streets.
 
-What lies within HALF_WIDTH of a link is street, everything else is built over (`street_facades`). A front stays where
-it is while one walks past it. Nothing depends on the compass: no sun, no shadows.
+What lies within HALF_WIDTH of a link is street, everything else is built over (`street_facades`). Fronts stay in place
+while one walks past. Nothing depends on the compass: no sun, no shadows.
 
     column of the panorama = direction, the middle one is the view's heading      row = elevation, TOP to BOTTOM degrees
 """
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,15 +14,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 
-from plan2vec.domains.street_facades import (
-    FACADE_WIDTH,
-    NUM_FACADES,
-    NUM_LEVELS,
-    TEXEL,
-    Facades,
-    facade_atlas,
-    find_buildings,
-)
+from plan2vec.domains import street_facades
+from plan2vec.domains.street_facades import NUM_LEVELS, TEXEL, Facades, facade_atlas, find_buildings
 from plan2vec.domains.street_networks import Streets
 
 HALF_WIDTH = 12.0  # metres from the middle of a street to the fronts: between a street and an avenue of Manhattan
@@ -34,8 +26,7 @@ FARTHEST = 150.0  # metres that a ray travels
 HAZE = 120.0  # metres after which about a third of a front's contrast is left
 SKY, SKY_TOP, PAVEMENT_GRAY, ROAD_GRAY = 225.0, 185.0, 150.0, 85.0
 SKY_TINT = (0.92, 1.0, 1.1)  # red, green, blue over gray
-# of buildings, over their gray
-PALETTE = 1 + 0.25 * np.random.default_rng(7).uniform(-1, 1, (16, 3)).astype(np.float32)
+PALETTE = 1 + 0.25 * np.random.default_rng(7).uniform(-1, 1, (16, 3)).astype(np.float32)  # of buildings, over gray
 CELL = 1.0  # metres of the raster of distances
 SHORTEST_STEP = 1.0  # metres that a ray advances at least
 RAYS_PER_COLUMN = 2
@@ -44,9 +35,7 @@ VIEWS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class ViewConfig:
-    """How views look, and how one visit differs from another; with the last three at 0 every visit of a view is the
-    same image.
-    """
+    """How views look; with the last three at 0 every visit of a view gives the same image."""
 
     pixels: int = 64  # of both sides
     rgb: bool = False
@@ -62,16 +51,14 @@ NOISY = ViewConfig(noise=10.0, exposure=0.25, heading_jitter=8.0)  # no two visi
 def render_views(
     streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewConfig(), rng: np.random.Generator | None = None
 ) -> np.ndarray:
-    """(m, pixels, pixels, 1 or 3) uint8: one visit to each of `nodes` (m,). Without `rng` the visits are drawn from
-    seed 0.
-    """
+    """(m, pixels, pixels, 1 or 3) uint8: one visit to each of `nodes` (m,), drawn from `rng` (None: seed 0)."""
     rng = np.random.default_rng(0) if rng is None else rng
     nodes = np.asarray(nodes)
     frames = np.empty((len(nodes), config.pixels, config.pixels, 3 if config.rgb else 1), np.uint8)
     raster, facades = _raster(streets), facade_atlas(config.seed)
     heading = streets.heading[nodes] + config.heading_jitter * rng.standard_normal(len(nodes))
     gain = np.exp(config.exposure * rng.standard_normal(len(nodes))).astype(np.float32)
-    parts = list(_parts(len(nodes)))
+    parts = [slice(first, first + VIEWS_AT_ONCE) for first in range(0, len(nodes), VIEWS_AT_ONCE)]
 
     def render(part: slice, own: np.random.Generator) -> None:
         image = _panoramas(raster, facades, streets.xy[nodes[part]], heading[part], config)
@@ -83,13 +70,6 @@ def render_views(
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         list(pool.map(render, parts, rng.spawn(len(parts))))
     return frames
-
-
-def _parts(num: int) -> Iterator[slice]:
-    return (slice(first, min(first + VIEWS_AT_ONCE, num)) for first in range(0, num, VIEWS_AT_ONCE))
-
-
-# ---------------------------------------------------------------------------------------------------- rays
 
 
 @dataclass(frozen=True)
@@ -104,6 +84,7 @@ class _Raster:
 
 @lru_cache(maxsize=4)
 def _raster(streets: Streets) -> _Raster:
+    """The distances of a network, computed once."""
     points = _sample_links(streets)
     margin = 2 * HALF_WIDTH
     origin = points.min(axis=0) - margin
@@ -118,9 +99,8 @@ def _raster(streets: Streets) -> _Raster:
     rise_x, rise_y = np.gradient(gaussian_filter(distance, 1.0))
     tangent = np.stack([rise_y, -rise_x], axis=2) / np.maximum(np.hypot(rise_x, rise_y), 1e-9)[..., None]
     tangent *= np.where(tangent[..., :1] < 0, -1, 1)
-    return _Raster(
-        origin, distance.ravel().astype(np.float32), tangent.reshape(-1, 2).astype(np.float32), (columns, rows)
-    )
+    tangent = tangent.reshape(-1, 2).astype(np.float32)
+    return _Raster(origin, distance.ravel().astype(np.float32), tangent, (columns, rows))
 
 
 def _sample_links(streets: Streets) -> np.ndarray:
@@ -166,14 +146,8 @@ def _distance_at(raster: _Raster, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return low + (high - low) * x
 
 
-# ---------------------------------------------------------------------------------------------------- pictures
-
-
-def _panoramas(
-    raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig
-) -> np.ndarray:
-    """(m, pixels, pixels, channels) float32 gray levels from views at `xy` (m, 2) that look to `heading` (m,) degrees.
-    """
+def _panoramas(raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig):
+    """(m, pixels, pixels, channels) float32 gray levels of views at `xy` (m, 2) that look to `heading` (m,) degrees."""
     num_rays = RAYS_PER_COLUMN * config.pixels
     azimuth = np.radians(heading[:, None] + ((np.arange(num_rays) + 0.5) / num_rays - 0.5) * 360).ravel()
     direction = np.stack([np.sin(azimuth), np.cos(azimuth)], axis=1).astype(np.float32)
@@ -196,6 +170,7 @@ class _Hits:
 
 
 def _meet(raster: _Raster, facades: Facades, far: np.ndarray, at: np.ndarray, direction: np.ndarray) -> _Hits:
+    """What rays that travelled `far` (k,) metres met at the points `at` (k, 2)."""
     cell = np.clip(np.rint((at - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
     tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
     centre, bits = find_buildings(at, facades.seed)
@@ -205,9 +180,8 @@ def _meet(raster: _Raster, facades: Facades, far: np.ndarray, at: np.ndarray, di
 
 def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
     """(channels, k, rows) float32: what each of k rays sees from TOP to BOTTOM."""
-    slope = np.tan(
-        np.radians(TOP - (TOP - BOTTOM) * (np.arange(config.pixels) + 0.5) / config.pixels)
-    ).astype(np.float32)
+    elevation = TOP - (TOP - BOTTOM) * (np.arange(config.pixels) + 0.5) / config.pixels  # degrees
+    slope = np.tan(np.radians(elevation)).astype(np.float32)
     tone = 0.7 + 0.6 * (hits.bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
     clear = np.exp(-hits.far / HAZE)
     light = tone * (0.75 + 0.25 * hits.steepness) * clear
@@ -231,14 +205,13 @@ def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
 def _texels(facades: Facades, hits: _Hits, slope: np.ndarray) -> np.ndarray:
     """(k, rows) places in the atlas; the level grows with the distance."""
     level = np.clip(np.log2(hits.far / 10), 0, NUM_LEVELS - 1).astype(int)
-    facade, offset = hits.bits & np.uint32(NUM_FACADES - 1), hits.bits >> np.uint32(8) & np.uint32(0x3F)
-    column = ((hits.along + FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
-    base = facades.first[level] + (
-        facade * facades.width[level] + column % facades.width[level]
-    ) * facades.height[level]
+    facade, offset = hits.bits & np.uint32(street_facades.NUM_FACADES - 1), hits.bits >> np.uint32(8) & np.uint32(0x3F)
+    column = ((hits.along + street_facades.FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
+    width, height = facades.width[level], facades.height[level]
+    base = facades.first[level] + (facade * width + column % width) * height
     scale = (1 / (TEXEL[1] * 2.0**level)).astype(np.float32)
     row = ((hits.far * scale)[:, None] * slope + (EYE * scale)[:, None]).astype(np.int32)
-    np.clip(row, 0, (facades.height[level] - 1).astype(np.int32)[:, None], out=row)
+    np.clip(row, 0, (height - 1).astype(np.int32)[:, None], out=row)
     row += base.astype(np.int32)[:, None]
     return row
 

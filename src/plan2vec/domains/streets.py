@@ -1,8 +1,7 @@
-"""The streets: walks past rendered views, recorded as Sequences. Networks are in `street_networks`, pictures in
-`street_views`.
+"""Walks past rendered views, as Sequences. Networks are in `street_networks`, pictures in `street_views`.
 
-A *view* is a node of the network. In a real panorama graph a view is one image, so with `ViewConfig()` every visit of a
-view shows the same image; with `NOISY` no two visits do.
+A *view* is a node of the network. With `ViewConfig()` every visit of a view shows the same image, as in a real panorama
+graph; with `NOISY` no two visits do.
 """
 
 import numpy as np
@@ -36,17 +35,16 @@ SUCCESS = SuccessRule(radius=2 * STEP, epsilon=0.05, episodes=2000, hops_factor=
 
 
 def is_street(domain: str | None) -> bool:
+    """Whether this file simulates the domain of that name."""
     return domain is not None and domain.startswith(PREFIX)
 
 
 def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: int = 0) -> list[np.ndarray]:
-    """Random walks along the links, each the numbers of at most `max_views` views; every pass visits every view exactly
-    once.
+    """Random walks of at most `max_views` views along the links; every pass visits every view exactly once.
 
-    Who records a city goes where he has not been: of the ways ahead one is drawn that no walk has taken yet, and walks
-    begin where there is one. Otherwise some links are never recorded, and what looks like a link by the local metric
-    alone is more often none. A walk ends early where all views ahead were visited in this pass, so some hold a single
-    view.
+    Walks prefer links that no walk has taken, and begin where there is one. Otherwise some links are never recorded,
+    and the local metric alone guesses links less well. A walk ends where all views ahead were visited in this pass, so
+    some hold a single view.
     """
     if passes < 1 or max_views < 2:
         raise ValueError(f"walks need passes >= 1 and max_views >= 2, but came as {passes} and {max_views}")
@@ -57,9 +55,8 @@ def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: i
     return [walk for _ in range(passes) for walk in _one_pass(ahead, new, max_views, rng)]
 
 
-def _one_pass(
-    ahead: list[np.ndarray], new: list[np.ndarray], max_views: int, rng: np.random.Generator
-) -> list[np.ndarray]:
+def _one_pass(ahead: list[np.ndarray], new: list[np.ndarray], max_views: int, rng: np.random.Generator):
+    """The walks of one pass; `new` is changed."""
     fresh = np.ones(len(ahead), bool)
     walks = []
     order = rng.permutation(len(ahead))
@@ -82,9 +79,7 @@ def _one_pass(
 
 
 def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewConfig(), seed: int = 0) -> Sequences:
-    """What a camera saw on the walks; frame i shows view `np.concatenate(walks)[i]`. Step lengths are metres over the
-    ground.
-    """
+    """What a camera saw on the walks; frame i shows view `np.concatenate(walks)[i]`. Step lengths are metres."""
     node = np.concatenate(walks)
     sequence = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
     if config.noise or config.exposure or config.heading_jitter:
@@ -100,17 +95,15 @@ def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewC
 
 
 def pixel_neighbor_share(streets: Streets, config: ViewConfig = NOISY, seed: int = 0) -> float:
-    """Share of views whose nearest image by raw pixels, in another visit of all views, shows the view itself or one
-    linked with it.
+    """Share of views whose nearest image by pixels, in another visit of all, shows the same view or a linked one.
 
     Low means that places cannot be recognized without learning.
     """
     rng = np.random.default_rng(seed)
     nodes = np.arange(streets.num_views)
-    first, second = (
-        render_views(streets, nodes, config, rng).reshape(len(nodes), -1).astype(np.float32) for _ in range(2)
-    )
-    apart = (second**2).sum(axis=1) - 2 * first @ second.T  # up to a constant a row
+    visits = [render_views(streets, nodes, config, rng).reshape(len(nodes), -1) for _ in range(2)]
+    first, second = (visit.astype(np.float32) for visit in visits)
+    apart = (second**2).sum(axis=1) - 2 * first @ second.T  # up to a constant per row
     nearest = apart.argmin(axis=1)
     linked = street_graph(streets)[nodes, nearest] > 0
     return float(np.mean(linked | (nearest == nodes)))

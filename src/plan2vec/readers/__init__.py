@@ -1,7 +1,12 @@
-"""Recordings from files: `read(path)` finds the reader of the format. One file a format.
+"""Recordings from files: `read(path)` finds the reader of the format in FORMATS, the only list of formats.
+
+    one file per format     npz  ogbench_npz  pickled  hdf5  minari  lerobot  streetlearn  video  images
+    what they share         preparation (how a picture becomes a frame)  messages (refusals, notes)  folders
+                            kept_frames  decoding  named_arrays  episodes  parquet_columns  hdf5_guard
 
 A format is a module with `NAME`, `EXPECTED`, `recognizes(path) -> bool` and `read(path, reading) -> Sequences`.
-To add one, write the module and put it into FORMATS; the first that recognizes a path reads it.
+To add one, write the module and put it into FORMATS; the first that recognizes a path reads it. `plan2vec inspect`
+prints NAME; the refusal of an unknown path lists EXPECTED.
 """
 
 import os
@@ -14,8 +19,8 @@ from PIL import Image
 from plan2vec.config import ReadOptions
 from plan2vec.data import Sequences
 from plan2vec.learning.training import Journal
-from plan2vec.readers import hdf5, images, lerobot, minari, npz, ogbench, pickled, streetlearn, video
-from plan2vec.readers.reading import Reading, first_line, shown
+from plan2vec.readers import hdf5, images, lerobot, minari, npz, ogbench_npz, pickled, streetlearn, video
+from plan2vec.readers.messages import Reading, first_line, shown
 
 
 class Format(Protocol):
@@ -29,7 +34,7 @@ class Format(Protocol):
     def read(self, path: Path, reading: Reading) -> Sequences: ...
 
 
-FORMATS: tuple[Format, ...] = (ogbench, npz, pickled, hdf5, minari, lerobot, streetlearn, video, images)
+FORMATS: tuple[Format, ...] = (ogbench_npz, npz, pickled, hdf5, minari, lerobot, streetlearn, video, images)
 
 
 class ReadWarning(UserWarning):
@@ -49,15 +54,12 @@ def find_format(path: str | Path) -> Format:
         problem = "does not exist"
     except (OSError, ValueError) as error:
         problem = f"cannot be looked at ({(getattr(error, 'strerror', None) or first_line(error)).lower()})"
-    raise ValueError(
-        f"{shown(path)} {problem}; expected {', '.join(dict.fromkeys(known.EXPECTED for known in FORMATS))}"
-    )
+    expected = ", ".join(dict.fromkeys(known.EXPECTED for known in FORMATS))
+    raise ValueError(f"{shown(path)} {problem}; expected {expected}")
 
 
 def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: bool = False) -> Sequences:
-    """Recordings from a path; a ValueError says what was expected where they cannot be read, a ReadWarning what was
-    left out.
-    """
+    """Recordings from a path; a ValueError says why they cannot be read, a ReadWarning what was left out."""
     reading = Reading(options, Journal(show_progress=show_progress))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries, about single files; what matters is in the notes

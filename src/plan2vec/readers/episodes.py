@@ -1,23 +1,22 @@
-"""Recordings that come as episodes of named arrays (HDF5, Minari, LeRobot): which array is the frame, and what goes
-along.
-"""
+"""Recordings as episodes of named arrays (HDF5, Minari, LeRobot): which array is the frame, and what goes along."""
 
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from plan2vec.config import parse_crop
 from plan2vec.data import Sequences
-from plan2vec.readers.parquet import EncodedColumn
-from plan2vec.readers.preparation import BROKEN_PICTURE, LARGEST_PICTURE, array_to_frame, frame_shape, open_picture
-from plan2vec.readers.reading import FrameStore, Reading, build, first_line, kept_frames, name_some, require_memory
+from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
+from plan2vec.readers.messages import Reading, first_line, refuse_most, require_memory, shown
+from plan2vec.readers.parquet_columns import EncodedColumn
+from plan2vec.readers.preparation import BROKEN_PICTURE, LARGEST_PICTURE, open_picture
 
 BATCH_BYTES = 32_000_000  # of an array, read at once
 BATCH_ROWS = 64  # encoded pictures, whose bytes are not known before
-LARGEST_VECTOR = 4096  # numbers a frame; longer ones are no observations
+LARGEST_VECTOR = 4096  # numbers per frame; longer ones are no observations
 JPEG_START = b"\xff\xd8\xff"
 
 
@@ -43,22 +42,21 @@ class Rows:
             kept = kept[len(here) :]
 
     def is_picture(self) -> bool:
-        """uint8 (n, h, w) or (n, h, w, c), or encoded images: bytes a row."""
-        if self.data.dtype == np.uint8 and len(self.data.shape) in (3, 4):
-            return True
-        return self.is_encoded()
+        """uint8 (n, h, w) or (n, h, w, c), or encoded images."""
+        return (self.data.dtype == np.uint8 and len(self.data.shape) in (3, 4)) or self.is_encoded()
 
     def is_encoded(self) -> bool:
-        if isinstance(self.data, EncodedColumn):
-            return True
+        """The bytes of one image file per row."""
+        num_axes = len(self.data.shape)
+        if isinstance(self.data, EncodedColumn) or not len(self):
+            return isinstance(self.data, EncodedColumn)
         if self.data.dtype.kind == "O":
-            return len(self.data.shape) == 1 and len(self) > 0 and isinstance(
-                self.data[self.first], (bytes, np.ndarray)
-            )
-        flat = self.data.dtype == np.uint8 and len(self.data.shape) == 2 and len(self) > 0
+            return num_axes == 1 and isinstance(self.data[self.first], (bytes, np.ndarray))
+        flat = self.data.dtype == np.uint8 and num_axes == 2
         return flat and np.asarray(self.data[self.first])[:3].tobytes() == JPEG_START
 
     def is_vector(self) -> bool:
+        """One number, or a short vector of them, per row."""
         shape = self.data.shape
         short = len(shape) == 1 or (len(shape) == 2 and shape[1] <= LARGEST_VECTOR)
         return self.data.dtype.kind in "fiub" and short and not self.is_encoded()
@@ -66,7 +64,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Episode:
-    """One sequence: what was observed, by name, and what was recorded beside it, a row a frame."""
+    """One sequence: what was observed, by name, and what was recorded beside it; one row per frame."""
 
     label: int
     name: str  # for messages
@@ -74,28 +72,29 @@ class Episode:
     beside: dict[str, np.ndarray] = field(default_factory=dict)  # action, position, time
 
 
-def whole(array: np.ndarray) -> Rows:
-    return Rows(array, 0, len(array))
+def choose_camera(source: str, cameras: list[str], others: list[str], asked: str | None) -> str | None:
+    """The camera asked for, or one of the others; else the only camera; else None."""
+    if asked is not None and asked not in (*cameras, *others):
+        choices = ", ".join(map(shown, [*cameras, *others])) or "nothing"
+        raise ValueError(f"{source} has no camera {shown(asked)}; choose with --camera from {choices}")
+    if asked is None and len(cameras) > 1:
+        choices = ", ".join(map(shown, cameras))
+        raise ValueError(f"{source} has {len(cameras)} cameras; choose one with --camera from {choices}")
+    return asked or (cameras[0] if cameras else None)
 
 
-def choose_entries(entries: dict[str, Rows], camera: str | None, source: str, vectors_first: bool) -> list[str]:
+def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, vectors_first: bool) -> list[str]:
     """The names of the arrays that make a frame: one picture, or vectors to be laid side by side in sorted order."""
     pictures = sorted(name for name, rows in entries.items() if rows.is_picture())
     vectors = sorted(name for name, rows in entries.items() if rows.is_vector() and not rows.is_picture())
-    if camera is not None:
-        if camera not in (*pictures, *vectors):
-            raise ValueError(f"{source} has no camera {camera}; choose with --camera from {', '.join([*pictures, *vectors]) or 'nothing'}")
-        return [camera]
-    if vectors and (vectors_first or not pictures):
+    if camera is None and vectors and (vectors_first or not pictures):
         return vectors
-    if len(pictures) > 1:
-        raise ValueError(f"{source} has {len(pictures)} cameras; choose one with --camera from {', '.join(pictures)}")
-    if not pictures:
-        found = ", ".join(entries) or "nothing"
-        raise ValueError(
-            f"{source} holds no observations: expected uint8 pictures or vectors of numbers, but an episode has {found}"
-        )
-    return pictures
+    chosen = choose_camera(source, pictures, vectors, camera)
+    if chosen is None:
+        found = ", ".join(map(shown, entries)) or "nothing"
+        expected = "expected uint8 pictures or vectors of numbers"
+        raise ValueError(f"{source} holds no observations: {expected}, but an episode has {found}")
+    return [chosen]
 
 
 def read_episodes(reading: Reading, source: str, episodes: list[Episode], vectors_first: bool = False) -> Sequences:
@@ -105,30 +104,28 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     first = next((episode for episode in episodes if episode.entries), episodes[0])
     if "time" not in first.beside:
         reading.require_no_rate(source)
-    keys = choose_entries(first.entries, reading.options.camera, source, vectors_first)
-    collect: Pictures | Vectors = (Pictures if first.entries[keys[0]].is_picture() else Vectors)(reading, source)
+    keys = _choose_entries(first.entries, reading.options.camera, source, vectors_first)
+    shows_pictures = first.entries[keys[0]].is_picture()
+    vectors, store = Vectors(source), FrameStore(reading.options)
+    add = partial(_add_pictures, store) if shows_pictures else vectors.add
     labels, beside, problems = [], [], []
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
             try:
                 kept = _kept(reading, episode, keys)
-                along = {
-                    name: _padded(rows, len(episode.entries[keys[0]]))[kept] for name, rows in episode.beside.items()
-                }
-                collect.add([episode.entries[key] for key in keys], kept)
+                num_rows = len(episode.entries[keys[0]])
+                along = {name: _padded(values, num_rows)[kept] for name, values in episode.beside.items()}
+                add([episode.entries[key] for key in keys], kept)
                 labels.append(np.full(len(kept), episode.label))
                 beside.append(along)
-            except (*BROKEN_PICTURE, NotImplementedError) as error:
+            except BROKEN_PICTURE as error:
                 problems.append((episode.name, first_line(error)))
             advance(number + 1)
-    if 2 * len(problems) > len(episodes):
-        raise ValueError(
-            f"{source}: {len(problems)} of {len(episodes)} episodes cannot be read: {name_some(problems)}; repair or remove them"
-        )
+    refuse_most(source, problems, len(episodes), "episodes", "repair or remove them")
     reading.note_skipped(problems, len(episodes), "episodes")
-    return build(
-        reading, source, collect.finish(), np.concatenate(labels).astype(np.int64), collect.size, **_joined(beside)
-    )
+    sequence = np.concatenate(labels).astype(np.int64)
+    frames = store.finish() if shows_pictures else np.concatenate(vectors.parts)
+    return build(reading, source, frames, sequence, store.size, **_joined(beside))
 
 
 def _kept(reading: Reading, episode: Episode, keys: list[str]) -> np.ndarray:
@@ -168,56 +165,36 @@ def _joined(beside: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 class Vectors:
     """Vectors of all episodes."""
 
-    size = None
-
-    def __init__(self, reading: Reading, source: str):
+    def __init__(self, source: str):
         self.source, self.num_bytes = source, 0
         self.parts: list[np.ndarray] = []
         self.width: int | None = None
 
     def add(self, entries: list[Rows], kept: np.ndarray) -> None:
+        """The kept rows of an episode, its arrays side by side."""
         columns = sum(int(np.prod(rows.data.shape[1:])) for rows in entries)
         if not all(rows.is_vector() for rows in entries) or self.width not in (None, columns):
-            raise ValueError(f"its observations have {columns} numbers a frame, not {self.width}")
+            raise ValueError(f"its observations have {columns} numbers per frame, not {self.width}")
         require_memory(self.source, self.num_bytes + 16 * columns * len(kept))  # read, and once more joined
         with np.errstate(over="ignore"):
-            parts = [
-                np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)])
-                for rows in entries
-            ]
+            parts = [np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)])
+                     for rows in entries]
         self.width, self.num_bytes = columns, self.num_bytes + 8 * columns * len(kept)
         self.parts.append(np.concatenate(parts, axis=1))
 
-    def finish(self) -> np.ndarray:
-        return np.concatenate(self.parts)
+
+def _add_pictures(store: FrameStore, entries: list[Rows], kept: np.ndarray) -> None:
+    """The kept pictures of an episode, all or none; the first of all decides on size and channels."""
+    num_before = store.num_frames
+    try:
+        for picture in _pictures_of(entries[0], kept):
+            store.add_picture(picture)
+    except BROKEN_PICTURE:
+        store.drop_after(num_before)
+        raise
 
 
-class Pictures:
-    """Pictures of all episodes, prepared into a store; the first decides on size and channels."""
-
-    def __init__(self, reading: Reading, source: str):
-        self.options, self.box = reading.options, parse_crop(reading.options.crop)
-        self.store: FrameStore | None = None
-        self.size: tuple[int, int] | None = None
-
-    def add(self, entries: list[Rows], kept: np.ndarray) -> None:
-        num_before = self.store.num_frames if self.store else 0
-        try:
-            for picture in pictures_of(entries[0], kept):
-                if self.store is None:
-                    self.size = (picture.shape[1], picture.shape[0])
-                    self.store = FrameStore(frame_shape(self.size, picture.shape[2], self.options))
-                self.store.add(array_to_frame(picture, self.store.shape, self.box))
-        except BROKEN_PICTURE:
-            if self.store:
-                self.store.drop_after(num_before)
-            raise
-
-    def finish(self) -> np.ndarray:
-        return self.store.finish() if self.store else np.empty((0, 1, 1, 1), np.uint8)
-
-
-def pictures_of(rows: Rows, kept: np.ndarray) -> Iterator[np.ndarray]:
+def _pictures_of(rows: Rows, kept: np.ndarray) -> Iterator[np.ndarray]:
     """Pictures (h, w, c), decoded where they are encoded."""
     if not rows.is_picture():
         raise ValueError("no pictures in it")
@@ -228,14 +205,8 @@ def pictures_of(rows: Rows, kept: np.ndarray) -> Iterator[np.ndarray]:
     for batch in rows.take(kept):
         for row in batch:
             if encoded:
-                row = np.asarray(
-                    open_picture(io.BytesIO(row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()))[0]
-                )
-            yield _channels_last(row)
-
-
-def _channels_last(picture: np.ndarray) -> np.ndarray:
-    if picture.ndim == 2:
-        return picture[..., None]
-    # the smaller axis is the channels
-    return picture.transpose(1, 2, 0) if picture.shape[0] < picture.shape[2] else picture
+                content = row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()
+                row = np.asarray(open_picture(io.BytesIO(content))[0])
+            picture = row[..., None] if row.ndim == 2 else row
+            # the smaller axis is the channels
+            yield picture.transpose(1, 2, 0) if row.ndim == 3 and row.shape[0] < row.shape[2] else picture

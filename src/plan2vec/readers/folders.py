@@ -1,50 +1,67 @@
-"""Files of a folder, in the order a person would put them, without ever hanging on links, pipes or loops."""
+"""Files of a folder, in the order a person would put them; links out of the folder, pipes and loops are not followed.
+"""
 
 import os
 import re
 import stat
 from pathlib import Path
 
-from plan2vec.readers.reading import shown
+from plan2vec.readers.messages import shown
 
 DIGITS = "0123456789"
+OUTSIDE = "a link out of the folder"
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sorts frame2 before frame10."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [
-        (0, int(part), part) if part[0] in DIGITS and len(part) < 1000 else (1, 0, part.casefold()) for part in parts
-    ]
+    return [(0, int(part), part) if part[0] in DIGITS and len(part) < 1000 else (1, 0, part.casefold())
+            for part in parts]
 
 
-def list_files(folder: Path) -> list[tuple[Path, list[Path]]]:
-    """(folder, its files) for the folder and all below it, naturally sorted; hidden names are left out, a loop of links
-    is entered once.
-    """
-    found, seen = [], set()
-    for root, folders, names in os.walk(folder, followlinks=True, onerror=_refuse):
-        identity = os.path.realpath(root)
-        if identity in seen:
-            folders.clear()
-            continue
-        seen.add(identity)
+def list_files(folder: Path) -> tuple[list[list[Path]], list[tuple[str, str]]]:
+    """The files of the folder and of each one below it, sorted, without hidden ones; (name, reason) of unused links."""
+    groups, links = [], []
+    for root, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = sorted((name for name in folders if not name.startswith(".")), key=natural_key)
         names = sorted((name for name in names if not name.startswith(".")), key=natural_key)
-        found.append((Path(root), [Path(root) / name for name in names]))
-    return found
+        links += [(shown(name), "a link to a folder") for name in folders if os.path.islink(os.path.join(root, name))]
+        files = [Path(root) / name for name in names]
+        outside = {file for file in files if os.path.islink(file) and leads_outside(file, folder)}
+        links += [(shown(file.name), OUTSIDE) for file in files if file in outside]
+        groups.append([file for file in files if file not in outside])
+    return groups, links
 
 
 def _refuse(error: OSError) -> None:
-    raise ValueError(
-        f"{shown(error.filename)} cannot be listed ({error.strerror}); give yourself permission to read it"
-    )
+    """What `os.walk` does with a folder that it cannot list."""
+    reason = f"{error.strerror}); give yourself permission to read it"
+    raise ValueError(f"{shown(error.filename)} cannot be listed ({reason}")
 
 
-def why_not_a_file(path: Path) -> str | None:
-    """Why a path cannot be opened as a plain file, None if it can: a pipe would hang, a broken link fail."""
+def leads_outside(path: Path, folder: Path) -> bool:
+    """Whether a path ends outside the folder, by its name or through links."""
+    root = os.path.realpath(folder)
+    return os.path.commonpath((root, os.path.realpath(path))) != root
+
+
+def why_not_a_file(path: Path, folder: Path | None = None) -> str | None:
+    """Why a path cannot be opened as a plain file (of the folder), None if it can: a pipe would hang."""
+    if folder is not None and leads_outside(path, folder):
+        return OUTSIDE
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
         return (error.strerror or "cannot be opened").lower()
     return None if stat.S_ISREG(mode) else "not a regular file"
+
+
+def require_file(path: Path, source: str, folder: Path | None = None) -> None:
+    """Refuses what is no plain file (of the folder)."""
+    if problem := why_not_a_file(path, folder):
+        raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
+
+
+def is_file_of(path: Path, suffixes: tuple[str, ...]) -> bool:
+    """Whether there is a file at the path, with one of the suffixes."""
+    return path.suffix.lower() in suffixes and os.path.exists(path) and not os.path.isdir(path)

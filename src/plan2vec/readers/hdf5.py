@@ -1,4 +1,4 @@
-"""HDF5 files in the layouts of D4RL and robomimic.
+"""HDF5 files in the layouts of D4RL and robomimic. Links inside a file are not followed: they can lead out of it.
 
 D4RL        observations (n, d) or (n, h, w, c), terminals (n,), timeouts (n,), actions (n, a), infos/qpos, infos/goal
 robomimic   data/demo_0/obs/KEY (n, ...), data/demo_0/actions (n, a), data/demo_1/...
@@ -15,30 +15,33 @@ from typing import Any
 import numpy as np
 
 from plan2vec.data import Sequences
-from plan2vec.readers.endless import require_sound
 from plan2vec.readers.episodes import Episode, Rows, read_episodes
-from plan2vec.readers.folders import natural_key, why_not_a_file
-from plan2vec.readers.reading import Reading, first_line, require_memory, shown
+from plan2vec.readers.folders import is_file_of, natural_key, require_file
+from plan2vec.readers.hdf5_guard import require_sound
+from plan2vec.readers.messages import DAMAGED, Reading, import_extra, refusing, require_memory, shown
 
 NAME = "HDF5"
 EXPECTED = "an .hdf5 file (D4RL, robomimic)"
-SUFFIXES = (".hdf5", ".h5", ".hdf")
-UNREADABLE = (
-    OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError, NotImplementedError
-)
 LARGEST_RATIO = 1100  # a compressed array holds at most about this many times its bytes in the file
 DEEPEST = 6  # groups inside groups; a file can hold loops
 
 
 def recognizes(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and os.path.exists(path) and not os.path.isdir(path)
+    """By its suffix."""
+    return is_file_of(path, (".hdf5", ".h5", ".hdf"))
 
 
 def read(path: Path, reading: Reading) -> Sequences:
+    """robomimic's layout where there is a group `data`, else D4RL's."""
     source = shown(path)
     with open_hdf5(path, source) as file:
-        if isinstance(member(file, "data", source), import_h5py().Group):
-            return read_episodes(reading, source, list(_demonstrations(file["data"], source)), vectors_first=True)
+        if (data := inner_group(file, "data", source)) is not None:
+            episodes = [
+                Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
+                        recorded_actions(demonstration, source))
+                for number, (name, demonstration) in enumerate(groups_of(data, source))
+            ]
+            return read_episodes(reading, source, episodes, vectors_first=True)
         return read_episodes(reading, source, _d4rl_episodes(file, source))
 
 
@@ -46,61 +49,38 @@ def read(path: Path, reading: Reading) -> Sequences:
 def open_hdf5(path: Path, source: str) -> Iterator[Any]:
     """An open file; whatever h5py finds wrong in it becomes one ValueError that names the source."""
     h5py = import_h5py()
-    if problem := why_not_a_file(path):
-        raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except (*UNREADABLE, ValueError) as error:
-        if str(error).startswith(source):
-            raise
-        raise ValueError(f"{source} cannot be read as HDF5 ({first_line(error)}); is the file complete?") from None
+    require_file(path, source)
+    clear = refusing(source, (*DAMAGED, ValueError), "cannot be read as HDF5", "is the file complete?")
+    with clear, h5py.File(path, "r") as file:
+        yield file
 
 
 def import_h5py() -> ModuleType:
-    try:
-        import h5py
-    except ModuleNotFoundError:
-        raise ValueError("reading HDF5 needs the extra [formats]: pip install 'plan2vec[formats]'") from None
-    return h5py
-
-
-def _demonstrations(data: Any, source: str) -> Iterator[Episode]:
-    """robomimic: one group an episode."""
-    h5py = import_h5py()
-    names = sorted((name for name in data if isinstance(member(data, name, source), h5py.Group)), key=natural_key)
-    for number, name in enumerate(names):
-        observed = member(data[name], "obs", source)
-        entries = flat_entries(observed, source) if isinstance(observed, h5py.Group) else {}
-        yield Episode(number, shown(name), entries, recorded_beside(data[name], {"action": "actions"}, source))
+    """h5py, which an extra brings."""
+    return import_extra("h5py", "HDF5", "formats")
 
 
 def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     """One flat array, cut after every terminal and timeout."""
     observed = require_array(file, "observations", source)
     if observed is None:
-        names = ", ".join(shown(name) for name in list(file)[:8])
-        raise ValueError(
-            f"{source}: expected `observations` (D4RL) or `data/demo_0/obs` (robomimic), but the file holds {names or 'nothing'}"
-        )
+        found = ", ".join(shown(name) for name in list(file)[:8]) or "nothing"
+        expected = "expected `observations` (D4RL) or `data/demo_0/obs` (robomimic)"
+        raise ValueError(f"{source}: {expected}, but the file holds {found}")
     num_frames = len(observed)
-    beside = recorded_beside(file, {"action": "actions"}, source)
-    if file.get("infos/goal") is not None and (
-        qpos := require_array(file, "infos/qpos", source)
-    ) is not None and qpos.ndim == 2:
+    beside = recorded_actions(file, source)
+    qpos = None if member(file, "infos/goal", source) is None else require_array(file, "infos/qpos", source)
+    if qpos is not None and qpos.ndim == 2:
         beside["position"] = qpos[:, :2]  # D4RL's mazes: the body's place comes first
+    beyond = f"for {num_frames} observations; is the file complete?"
     for name, values in beside.items():
         if len(values) != num_frames:
-            raise ValueError(
-                f"{source}: {name} has {len(values)} rows for {num_frames} observations; is the file complete?"
-            )
+            raise ValueError(f"{source}: {name} has {len(values)} rows {beyond}")
     ends = np.zeros(num_frames, bool)
     for name in ("terminals", "timeouts"):
         flags = require_array(file, name, source)
         if flags is not None and flags.shape != (num_frames,):
-            raise ValueError(
-                f"{source}: {name} has shape {flags.shape} for {num_frames} observations; is the file complete?"
-            )
+            raise ValueError(f"{source}: {name} has shape {flags.shape} {beyond}")
         ends |= np.asarray(flags, bool) if flags is not None else False
     bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,))))
     return [
@@ -110,22 +90,32 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     ]
 
 
-def recorded_beside(group: Any, names: dict[str, str], source: str) -> dict[str, np.ndarray]:
-    """Numbers recorded beside the frames, where the group has them."""
-    found = {}
-    for ours, theirs in names.items():
-        values = require_array(group, theirs, source)
-        if values is not None and values.dtype.kind in "fiub" and values.ndim in (1, 2):
-            require_memory(f"{source}: {theirs}", values.size * values.dtype.itemsize)
-            found[ours] = values[()]
-    return found
+def recorded_actions(group: Any, source: str) -> dict[str, np.ndarray]:
+    """The actions recorded beside the frames, where the group has them."""
+    values = require_array(group, "actions", source)
+    if values is None or values.dtype.kind not in "fiub" or values.ndim not in (1, 2):
+        return {}
+    require_memory(f"{source}: actions", values.size * values.dtype.itemsize)
+    return {"action": values[()]}
+
+
+def groups_of(group: Any, source: str) -> list[tuple[str, Any]]:
+    """(name, group) of the groups inside a group, naturally sorted."""
+    inner = [(name, inner_group(group, name, source)) for name in sorted(group, key=natural_key)]
+    return [(name, one) for name, one in inner if one is not None]
+
+
+def inner_group(group: Any, name: str, source: str) -> Any:
+    """A group inside a group, None if there is none of that name."""
+    inner = member(group, name, source)
+    return inner if isinstance(inner, import_h5py().Group) else None
 
 
 def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> dict[str, Rows]:
-    """All arrays of a group and of groups inside it, by path."""
+    """All arrays of a group and of groups inside it, by path; none where there is no group."""
     h5py = import_h5py()
     entries: dict[str, Rows] = {}
-    for name in group:
+    for name in group or ():
         inner = member(group, name, source)
         if isinstance(inner, h5py.Group) and depth < DEEPEST:
             entries |= flat_entries(inner, source, f"{prefix}{name}/", depth + 1)
@@ -135,16 +125,22 @@ def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> d
     return entries
 
 
-def member(group: Any, name: str, source: str) -> Any:
-    """What a group holds under a name, None if nothing; other files are never opened."""
-    if isinstance(group.get(name, getlink=True), import_h5py().ExternalLink):
-        raise ValueError(f"{source}: {shown(name)} lies in other files; copy it into one")
-    return group.get(name)
+def member(group: Any, path: str, source: str) -> Any:
+    """What a group holds under a path, None if nothing; refuses external and soft links anywhere on the path."""
+    h5py = import_h5py()
+    for name in path.split("/"):
+        link = group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
+        if isinstance(link, h5py.ExternalLink):
+            raise ValueError(f"{source}: {shown(path)} lies in other files; copy it into one")
+        if isinstance(link, h5py.SoftLink):
+            target = shown(link.path)
+            raise ValueError(f"{source}: {shown(path)} is a link to {target}; links are not followed, so copy it")
+        group = None if link is None else group.get(name)
+    return group
 
 
 def require_array(group: Any, name: str, source: str) -> Any:
-    """An array of the file, None if it is not there; refuses one that claims more than it holds, or that lies in other
-    files.
+    """An array of the file, None if there is none; refuses one that lies in other files or claims more than it holds.
     """
     array = member(group, name, source)
     if not isinstance(array, import_h5py().Dataset) or array.ndim == 0:
@@ -157,7 +153,6 @@ def require_array(group: Any, name: str, source: str) -> Any:
     chunk = int(np.prod(array.chunks, dtype=object)) * max(1, array.dtype.itemsize) if array.chunks else 0
     require_memory(f"{source}: a block of {shown(name)}", chunk)
     if claimed > LARGEST_RATIO * array.id.get_storage_size() + 1_000_000:
-        raise ValueError(
-            f"{source}: {shown(name)} claims {claimed / 1e6:,.0f} MB, far more than is in the file; is it complete?"
-        )
+        claim = f"{claimed / 1e6:,.0f} MB, far more than is in the file"
+        raise ValueError(f"{source}: {shown(name)} claims {claim}; is it complete?")
     return array

@@ -1,6 +1,6 @@
 """The plain formats: one .npz file of named arrays, or one .npy file with one sequence.
 
-frames        uint8 (n, h, w), (n, h, w, c) or (n, c, h, w)   or   observations  float (n, d)   or   features  float (n, d)
+frames        uint8 (n, h, w), (n, h, w, c) or (n, c, h, w); or observations  float (n, d); or features  float (n, d)
 sequence      int (n,), equal labels contiguous; missing: one sequence
 position (n, k), action (n, a), step_length (n,), time (n,)   optional; other keys are ignored
 domain        the name of the simulator the frames come from; optional
@@ -8,11 +8,11 @@ domain        the name of the simulator the frames come from; optional
 `features` are vectors that another network computed from the frames; they are treated as observations.
 """
 
-import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,10 +20,10 @@ import numpy as np
 
 from plan2vec.data import Sequences
 from plan2vec.files import replacing
-from plan2vec.readers.folders import why_not_a_file
-from plan2vec.readers.named import KINDS, ONE_OF_KINDS, OPTIONAL, name_arrays, names_of, to_sequences
+from plan2vec.readers.folders import is_file_of, require_file
+from plan2vec.readers.messages import Reading, refusing, require_memory, shown
+from plan2vec.readers.named_arrays import KINDS, ONE_OF_KINDS, OPTIONAL, name_arrays, names_of, to_sequences
 from plan2vec.readers.pickled import BROKEN_PICKLE, admit_arrays
-from plan2vec.readers.reading import Reading, first_line, require_memory, shown
 
 NAME = ".npz or .npy arrays"
 EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or one of OGBench, or an .npy file"
@@ -32,35 +32,30 @@ UNREADABLE = (*BROKEN_PICKLE, SyntaxError, zipfile.BadZipFile, zlib.error, token
 
 
 def recognizes(path: Path) -> bool:
-    return path.suffix.lower() in (".npz", ".npy") and os.path.exists(path) and not os.path.isdir(path)
+    """By its suffix."""
+    return is_file_of(path, (".npz", ".npy"))
 
 
 def read(path: Path, reading: Reading) -> Sequences:
     """Recordings of one file; nothing pickled is opened unless the user trusts it."""
-    return to_sequences(
-        reading, shown(path), load_plainly(path, reading, _load_npy if path.suffix.lower() == ".npy" else _load_npz)
-    )
+    load = _load_npy if path.suffix.lower() == ".npy" else _load_npz
+    with open_plainly(path):
+        arrays = load(path, reading)
+    return to_sequences(reading, shown(path), arrays)
 
 
-def load_plainly(
-    path: Path, reading: Reading, load: Callable[[Path, Reading], dict[str, np.ndarray]]
-) -> dict[str, np.ndarray]:
-    """What `load` reads from a file of arrays; whatever a damaged file makes it raise becomes one clear ValueError."""
+@contextmanager
+def open_plainly(path: Path, remedy: str = "is the file complete, and does it hold plain arrays only?",
+                 folder: Path | None = None) -> Iterator[None]:
+    """Around the reading of a file of arrays (inside a folder): whatever a damaged one raises becomes one refusal."""
     source = shown(path)
-    if problem := why_not_a_file(path):
-        raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
-    try:
-        return load(path, reading)
-    except UNREADABLE as error:
-        if str(error).startswith(source):
-            raise
-        what = f"{path.suffix.lower()} ({first_line(error)})"
-        raise ValueError(
-            f"{source} cannot be read as {what}; is the file complete, and does it hold plain arrays only?"
-        ) from None
+    require_file(path, source, folder)
+    with refusing(source, UNREADABLE, f"cannot be read as {path.suffix.lower()}", remedy):
+        yield
 
 
 def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
+    """One array, as a memory map where it holds no objects."""
     with open(path, "rb") as file:
         dtype, _ = _read_header(file)
     if dtype.hasobject:
@@ -71,6 +66,7 @@ def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
 
 
 def _load_npz(path: Path, reading: Reading) -> dict[str, np.ndarray]:
+    """The arrays whose names are known."""
     arrays, names = load_members(path, (*KINDS, "sequence", "domain", *OPTIONAL), reading)
     if not any(name in arrays for name in KINDS):
         raise ValueError(f"{shown(path)}: {ONE_OF_KINDS}, but the file holds {names_of(names)}")
@@ -83,30 +79,27 @@ def load_members(path: Path, wanted: tuple[str, ...], reading: Reading) -> tuple
         if opened.read(6) == b"\x93NUMPY":
             raise ValueError("a bare array, not an archive of named arrays; rename it to .npy")
         with zipfile.ZipFile(opened) as archive:
-            members = [(name, f"{name}.npy") for name in wanted if f"{name}.npy" in archive.namelist()]
-            _require_members(archive, shown(path), [member for _, member in members])
+            held = [name.removesuffix(".npy") for name in archive.namelist()]
+            wanted = tuple(name for name in wanted if f"{name}.npy" in archive.namelist())
+            claimed = 0  # by the headers alone: a small file can claim terabytes
+            for name in wanted:
+                with archive.open(f"{name}.npy") as file:
+                    dtype, shape = _read_header(file, name)
+                claimed += int(np.prod([int(side) for side in shape], dtype=object)) * dtype.itemsize
+            require_memory(shown(path), claimed)
             arrays = {}
-            for name, member in members:
-                with archive.open(member) as file:
+            for name in wanted:
+                with archive.open(f"{name}.npy") as file:
                     arrays[name] = load_array(file, f"{shown(path)}: {name}", reading)
-            return arrays, [name.removesuffix(".npy") for name in archive.namelist()]
-
-
-def _require_members(archive: zipfile.ZipFile, source: str, members: list[str]) -> None:
-    """Adds up what the arrays claim to hold, from their headers alone: a small file can claim terabytes."""
-    claimed = 0
-    for member in members:
-        with archive.open(member) as file:
-            dtype, shape = _read_header(file, member)
-        claimed += int(np.prod([int(side) for side in shape], dtype=object)) * dtype.itemsize
-    require_memory(source, claimed)
+            return arrays, held
 
 
 def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int, ...]]:
+    """Type and shape of an array, before any of it is read."""
     try:
         version = np.lib.format.read_magic(file)
     except ValueError:
-        raise ValueError(f"{name.removesuffix('.npy')} is no array") from None
+        raise ValueError(f"{name} is no array") from None
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = header(file)
     return dtype, shape
@@ -114,17 +107,10 @@ def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int
 
 def load_array(file: IO[bytes], name: str, reading: Reading) -> Any:
     """One array; an array of objects is a pickle inside."""
-    if not reading.options.trust_pickle:
-        try:
-            return np.lib.format.read_array(file, allow_pickle=False)
-        except ValueError as error:
-            if "allow_pickle" in str(error):
-                raise ValueError(
-                    f"{name} is a pickle, which can run any program; plain arrays only, or --trust-pickle"
-                ) from None
-            raise
     start = file.tell()
     dtype, _ = _read_header(file)
+    if dtype.hasobject and not reading.options.trust_pickle:
+        raise ValueError(f"{name} is a pickle, which can run any program; plain arrays only, or --trust-pickle")
     if dtype.hasobject:
         return admit_arrays(file)
     file.seek(start)

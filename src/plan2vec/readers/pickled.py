@@ -3,15 +3,14 @@
 A .pkl file holds what an .npz file holds, as a dict of arrays by name, or a list of such dicts: one sequence each.
 """
 
-import os
 import pickle
 from pathlib import Path
 from typing import IO, Any
 
 from plan2vec.data import Sequences
-from plan2vec.readers.folders import why_not_a_file
-from plan2vec.readers.named import name_arrays, to_sequences
-from plan2vec.readers.reading import Reading, first_line, shown
+from plan2vec.readers.folders import is_file_of, require_file
+from plan2vec.readers.messages import DAMAGED, Reading, refusing, shown
+from plan2vec.readers.named_arrays import name_arrays, to_sequences
 
 NAME = "pickle of arrays"
 EXPECTED = "a .pkl file of arrays (with --trust-pickle)"
@@ -20,10 +19,7 @@ ADMITTED = {
     for core in ("", ".core", "._core")
     for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
 } | {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}
-BROKEN_PICKLE = (
-    pickle.UnpicklingError, OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError,
-    EOFError, RuntimeError, MemoryError, AssertionError, SystemError
-)
+BROKEN_PICKLE = (*DAMAGED, pickle.UnpicklingError, ValueError, ImportError, EOFError, AssertionError, SystemError)
 
 
 def latin1(text: str, encoding: str) -> bytes:
@@ -35,6 +31,7 @@ class ArraysOnly(pickle.Unpickler):
     """Builds arrays, numbers, text, lists and dicts; nothing that could run a program."""
 
     def find_class(self, module: str, name: str) -> Any:
+        """What a pickle asks for by name; only what builds arrays is given."""
         if (module, name) not in ADMITTED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, but only arrays are admitted")
         return latin1 if name == "encode" else super().find_class(module, name)
@@ -46,20 +43,17 @@ def admit_arrays(file: IO[bytes]) -> Any:
 
 
 def recognizes(path: Path) -> bool:
-    return path.suffix.lower() in (".pkl", ".pickle") and os.path.exists(path) and not os.path.isdir(path)
+    """By its suffix."""
+    return is_file_of(path, (".pkl", ".pickle"))
 
 
 def read(path: Path, reading: Reading) -> Sequences:
+    """What the pickle holds, refused unless the user trusts it."""
     source = shown(path)
     if not reading.options.trust_pickle:
         raise ValueError(f"{source} is a pickle, which can run any program; convert it to .npz, or say --trust-pickle")
-    if problem := why_not_a_file(path):
-        raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
-    try:
-        with open(path, "rb") as file:
-            content = admit_arrays(file)
-    except BROKEN_PICKLE as error:
-        raise ValueError(
-            f"{source} cannot be read as a pickle of arrays ({first_line(error)}); convert it to .npz"
-        ) from None
+    require_file(path, source)
+    clear = refusing(source, BROKEN_PICKLE, "cannot be read as a pickle of arrays", "convert it to .npz")
+    with clear, open(path, "rb") as file:
+        content = admit_arrays(file)
     return to_sequences(reading, source, name_arrays(source, content))

@@ -15,14 +15,15 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from plan2vec.config import Box, ReadOptions, parse_crop
+from plan2vec.readers.messages import DAMAGED
 
 # what Pillow may try; never EPS and others that start programs
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "GIF", "PPM")
 LARGEST_PICTURE = 50_000_000  # pixels; larger ones are taken for decompression bombs
 LARGEST_SIDE = 64  # pixels above which a picture is made small when --size is not given
 BROKEN_PICTURE = (  # what Pillow raises on damaged files
-    OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError, RuntimeError, MemoryError,
-    AssertionError, struct.error, zlib.error, Image.DecompressionBombError, Image.DecompressionBombWarning,
+    *DAMAGED, SyntaxError, ValueError, EOFError, AssertionError, struct.error, zlib.error,
+    Image.DecompressionBombError, Image.DecompressionBombWarning,
 )
 EXIF_ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # of these orientations width and height change places
 
@@ -30,9 +31,7 @@ EXIF_ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # of these orientations width a
 def frame_shape(
     size: tuple[int, int], channels: int, options: ReadOptions, largest: int | None = LARGEST_SIDE
 ) -> tuple[int, int, int]:
-    """(height, width, channels) of the frames that pictures of `size` (width, height) become; `largest` None leaves the
-    size.
-    """
+    """(height, width, channels) of frames from pictures of `size` (width, height); `largest` None leaves the size."""
     width, height = size
     box = parse_crop(options.crop)
     if box is not None:
@@ -47,8 +46,7 @@ def frame_shape(
 def open_picture(
     file: Path | BinaryIO, at_least: tuple[int, int] | None = None, largest: int = LARGEST_PICTURE
 ) -> tuple[Image.Image, tuple[int, int]]:
-    """A picture in mode L or RGB, upright, and its size in the file; JPEGs may come smaller, but not below `at_least`.
-    """
+    """A picture in mode L or RGB, upright, and its size in the file; a JPEG may come smaller, down to `at_least`."""
     with Image.open(file, formats=FORMATS) as image:
         width, height = image.size
         if width * height > largest:
@@ -77,9 +75,8 @@ def to_frame(picture: Image.Image, shape: tuple[int, ...], box: Box | None = Non
     """A frame of the given shape (height, width, 1 or 3)."""
     if box is not None:
         if box[2] > picture.width or box[3] > picture.height:
-            raise ValueError(
-                f"{picture.width} x {picture.height} pixels, smaller than --crop {','.join(map(str, box))}"
-            )
+            crop = ",".join(map(str, box))
+            raise ValueError(f"{picture.width} x {picture.height} pixels, smaller than --crop {crop}")
         picture = picture.crop(box)
     picture = picture.convert("L" if shape[2] == 1 else "RGB")
     if picture.size != (shape[1], shape[0]):
@@ -95,20 +92,15 @@ def array_to_frame(array: np.ndarray, shape: tuple[int, ...], box: Box | None = 
         return to_frame(Image.fromarray(np.ascontiguousarray(array[..., 0] if channels == 1 else array)), shape, box)
     if shape[2] != channels:
         raise ValueError(f"frames with {channels} channels cannot become gray or RGB; leave --gray and --rgb out")
-    return np.concatenate(
-        [array_to_frame(array[..., k : k + 1], (*shape[:2], 1), box) for k in range(channels)], axis=2
-    )
+    planes = [array_to_frame(array[..., k : k + 1], (*shape[:2], 1), box) for k in range(channels)]
+    return np.concatenate(planes, axis=2)
 
 
 def image_frame(
     file: Path | BinaryIO, shape: tuple[int, ...], options: ReadOptions, source_size: tuple[int, int] | None,
     largest: int = LARGEST_PICTURE
 ) -> np.ndarray:
-    """An image from outside as a frame of a map.
-
-    One of the recordings' own size (`source_size`) is cropped as they were; any other is taken to show the frame
-    itself.
-    """
+    """An image from outside as a frame of a map; it is cropped as the recordings were where it has their size."""
     if len(shape) != 3 or shape[2] not in (1, 3):
         raise ValueError(f"an image can be looked up only on a map of gray or RGB frames, but these have shape {shape}")
     box = parse_crop(options.crop)

@@ -1,17 +1,16 @@
 """Processed StreetLearn folders: panoramas of a street network, and walks from view to view.
 
-coords.npy                                object array of {"lat": , "lng": } dicts in degrees, one a view (or numbers (n, 2))
-trajs.npy                                 object array of lists of view numbers, one a walk (or whole numbers (k, length))
-view_512/chunk_0000.npy chunk_0001.npy    fixed-width byte strings, one JPEG each: views in order, continued from chunk to chunk
+coords.npy                  object array of {"lat": , "lng": } dicts in degrees, one per view (or numbers (n, 2))
+trajs.npy                   object array of lists of view numbers, one per walk (or whole numbers (k, length))
+view_512/chunk_0000.npy     fixed-width byte strings, one JPEG each: views in order, continued from chunk to chunk
 
 Object arrays are pickles, so they are opened only where the user trusts them. Frames are gray unless colour is asked
-for, as in the paper. Positions are metres east and north of the mean view, for evaluation; steps are as long as the way
-over the ground.
+for, as in the paper. Positions are metres east and north of the mean view, for evaluation; step lengths are metres.
 """
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,11 @@ from PIL import Image
 from plan2vec.config import parse_crop
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
-from plan2vec.readers.folders import why_not_a_file
-from plan2vec.readers.images import in_parallel
-from plan2vec.readers.npz import UNREADABLE, load_array
-from plan2vec.readers.preparation import BROKEN_PICTURE, frame_shape, open_picture, to_frame
-from plan2vec.readers.reading import FrameStore, Reading, build, first_line, kept_frames, name_some, shown, taken
+from plan2vec.readers.decoding import decode, in_parallel, store_decoded
+from plan2vec.readers.kept_frames import build, kept_frames, taken
+from plan2vec.readers.messages import Reading, first_line, name_some, refuse_most, shown
+from plan2vec.readers.npz import load_array, open_plainly
+from plan2vec.readers.preparation import BROKEN_PICTURE, frame_shape, open_picture
 
 NAME = "processed StreetLearn folder"
 EXPECTED = "a processed StreetLearn folder (with --trust-pickle)"
@@ -36,23 +35,31 @@ EARTH = 6_371_000.0  # metres, radius
 
 
 def recognizes(path: Path) -> bool:
+    """By its two arrays."""
     return os.path.isdir(path) and os.path.exists(path / "coords.npy") and os.path.exists(path / "trajs.npy")
 
 
 def read(path: Path, reading: Reading) -> Sequences:
+    """One sequence per walk; a walk breaks where a view cannot be read."""
     source = shown(path)
     reading.require_no_rate(source)
-    coords = _coordinates(_load(path / "coords.npy", reading), f"{source}/coords.npy")
-    walks = _walks(_load(path / "trajs.npy", reading), len(coords), f"{source}/trajs.npy")
-    open_view = partial(_open_view, _open_chunks(path / VIEWS, len(coords)))
+    coords = _coordinates(_load(path, "coords.npy", reading), f"{source}/coords.npy")
+    walks = _walks(_load(path, "trajs.npy", reading), len(coords), f"{source}/trajs.npy")
+    open_view = partial(_open_view, _open_chunks(path, len(coords)))
     walks = [walk[kept_frames(reading.options, len(walk))] for walk in walks]
     visited = np.unique(np.concatenate(walks)).tolist()
     size = _usual_size(open_view, visited, source)
-    frames, number, problems = _decode(open_view, visited, len(coords), size, reading)
-    if 2 * len(problems) > len(visited):
-        raise ValueError(f"{source}: {len(problems)} of {len(visited)} views cannot be read: {name_some(problems)}; repair or remove them")
+    shape, box = frame_shape(size, 1, reading.options), parse_crop(reading.options.crop)
+    decoded = in_parallel(lambda view: decode(lambda: (open_view(view), None), shape, box), visited)
+    frames, places, _, problems = store_decoded(reading, decoded, [f"view {view}" for view in visited], shape)
+    refuse_most(source, problems, len(visited), "views", "repair or remove them")
+    number = np.full(len(coords), -1)  # of each view's frame; -1: none
+    number[np.array(visited)[places]] = np.arange(len(places))
     reading.note_skipped(problems, len(visited), "views")
-    view, sequence = _without_gaps(walks, number)
+    # a walk breaks where a view cannot be read, so that no step leaps over it
+    parts = [part for walk in walks for part in np.split(walk, np.flatnonzero(number[walk] < 0))]
+    parts = [readable for part in parts if len(readable := part[number[part] >= 0])]
+    view, sequence = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     position = _metres(coords)[view]
     step_length, first = np.full(len(view), np.nan), transitions(sequence)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
@@ -60,18 +67,10 @@ def read(path: Path, reading: Reading) -> Sequences:
     return build(reading, source, frames, sequence, size, position=position, step_length=step_length, domain=DOMAIN)
 
 
-def _load(file: Path, reading: Reading) -> Any:
+def _load(folder: Path, name: str, reading: Reading) -> Any:
     """An array of the folder; one of objects only where the user trusts it."""
-    source = shown(file)
-    if problem := why_not_a_file(file):
-        raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
-    try:
-        with open(file, "rb") as opened:
-            return load_array(opened, source, reading)
-    except UNREADABLE as error:
-        if str(error).startswith(source):
-            raise
-        raise ValueError(f"{source} cannot be read as .npy ({first_line(error)}); is the file complete?") from None
+    with open_plainly(folder / name, "is the file complete?", folder), open(folder / name, "rb") as opened:
+        return load_array(opened, shown(folder / name), reading)
 
 
 def _coordinates(content: Any, source: str) -> np.ndarray:
@@ -79,21 +78,19 @@ def _coordinates(content: Any, source: str) -> np.ndarray:
     if isinstance(content, np.ndarray) and content.dtype.hasobject:
         content = content.ravel().tolist()
         for view, one in enumerate(content):
-            if not isinstance(one, dict) or not all(
-                isinstance(one.get(key), (float, int, np.number)) for key in ("lat", "lng")
-            ):
-                raise ValueError(f"{source}: expected a dict with the numbers `lat` and `lng` for every view, but view {view} has none")
+            numbers = [one.get(key) for key in ("lat", "lng")] if isinstance(one, dict) else [None]
+            if not all(isinstance(number, (float, int, np.number)) for number in numbers):
+                expected = "expected a dict with the numbers `lat` and `lng` for every view"
+                raise ValueError(f"{source}: {expected}, but view {view} has none")
         content = np.array([(one["lat"], one["lng"]) for one in content], np.float64)
     content = np.asarray(content)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
-        raise ValueError(
-            f"{source}: expected {{lat, lng}} dicts or numbers (n, 2), but came as {content.dtype} {content.shape}"
-        )
+        came = f"{content.dtype} {content.shape}"
+        raise ValueError(f"{source}: expected {{lat, lng}} dicts or numbers (n, 2), but came as {came}")
     wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
     if len(wrong):
-        raise ValueError(
-            f"{source}: view {wrong[0]} is at no latitude within 90 and longitude within 180 degrees; repair it"
-        )
+        expected = "latitude within 90 and longitude within 180 degrees"
+        raise ValueError(f"{source}: view {wrong[0]} is at no {expected}; repair it")
     return content.astype(np.float64)
 
 
@@ -102,52 +99,43 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
     rows = list(content) if isinstance(content, np.ndarray) and content.ndim else []
     walks = []
     for number, row in enumerate(rows):
-        if not isinstance(row, (list, tuple, np.ndarray)) or not all(
-            isinstance(view, (int, np.integer)) for view in row
-        ):
-            raise ValueError(
-                f"{source}: expected a list of view numbers for every walk, but walk {number} is something else"
-            )
+        is_list = isinstance(row, (list, tuple, np.ndarray))
+        if not is_list or not all(isinstance(view, (int, np.integer)) for view in row):
+            expected = "expected a list of view numbers for every walk"
+            raise ValueError(f"{source}: {expected}, but walk {number} is something else")
         outside = [view for view in row if not 0 <= view < num_views]
         if outside:
-            raise ValueError(
-                f"{source}: walk {number} names view {outside[0]}, but there are views 0 to {num_views - 1} only"
-            )
+            there = f"there are views 0 to {num_views - 1} only"
+            raise ValueError(f"{source}: walk {number} names view {outside[0]}, but {there}")
         walks.append(np.array(row, np.int64))
     if not any(len(walk) for walk in walks):
-        raise ValueError(f"{source}: expected an array of lists of view numbers, one a walk, but it holds no walk")
+        raise ValueError(f"{source}: expected an array of lists of view numbers, one per walk, but it holds no walk")
     return [walk for walk in walks if len(walk)]
 
 
 def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
     """The encoded views, chunk by chunk, as memory maps."""
-    source = shown(folder)
-    files = {file.name for file in folder.glob("chunk_*.npy")} if os.path.isdir(folder) else set()
+    source = shown(folder / VIEWS)
+    files = {file.name for file in (folder / VIEWS).glob("chunk_*.npy")}
     if not files:
         raise ValueError(f"{source} holds no chunk_0000.npy; expected the views there as JPEGs, in chunks")
     names = [f"chunk_{number:04d}.npy" for number in range(len(files))]
     missing = [name for name in names if name not in files]
     if missing:
         raise ValueError(f"{source}: {missing[0]} is missing of {len(files)} chunks or more; copy the whole folder")
-    chunks = [_open_chunk(folder / name) for name in names]
+    chunks = [_open_chunk(folder / VIEWS / name, folder) for name in names]
     num_images = sum(map(len, chunks))
     if num_images != num_views:
-        raise ValueError(
-            f"{source}: the chunks hold {num_images} images, but coords.npy has {num_views} views; is a chunk missing?"
-        )
+        held = f"the chunks hold {num_images} images, but coords.npy has {num_views} views"
+        raise ValueError(f"{source}: {held}; is a chunk missing?")
     return chunks
 
 
-def _open_chunk(file: Path) -> np.ndarray:
+def _open_chunk(file: Path, folder: Path) -> np.ndarray:
+    """One chunk as a memory map of byte strings."""
     source = shown(file)
-    if problem := why_not_a_file(file):
-        raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
-    try:
+    with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
         chunk = np.load(file, mmap_mode="r", allow_pickle=False)
-    except UNREADABLE as error:
-        raise ValueError(
-            f"{source} cannot be read as .npy ({first_line(error)}); is the file complete, and does it hold bytes?"
-        ) from None
     if not isinstance(chunk, np.ndarray) or chunk.dtype.kind != "S" or chunk.ndim != 1:
         words = f"{chunk.dtype} {chunk.shape}" if isinstance(chunk, np.ndarray) else "an archive"
         raise ValueError(f"{source}: expected byte strings (n,), one JPEG each, but came as {words}")
@@ -155,37 +143,12 @@ def _open_chunk(file: Path) -> np.ndarray:
 
 
 def _open_view(chunks: list[np.ndarray], view: int) -> Image.Image:
+    """The picture of a view."""
     for chunk in chunks:
         if view < len(chunk):
             break
         view -= len(chunk)
     return open_picture(io.BytesIO(bytes(chunk[view])))[0]
-
-
-def _decode(
-    open_view: Callable[[int], Image.Image], views: list[int], num_views: int, size: tuple[int, int], reading: Reading
-) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
-    """Frames of the views that can be read, (num_views,) each view's row in them (-1: none), and (name, problem) of the
-    others.
-    """
-    store, box = FrameStore(frame_shape(size, 1, reading.options)), parse_crop(reading.options.crop)
-    number, problems = np.full(num_views, -1), []
-
-    def prepare(view: int) -> tuple[np.ndarray | None, str]:
-        try:
-            return to_frame(open_view(view), store.shape, box), ""
-        except BROKEN_PICTURE as error:
-            return None, first_line(error)
-
-    with reading.journal.bar("views", len(views)) as advance:
-        for done, (view, (frame, problem)) in enumerate(zip(views, in_parallel(prepare, views), strict=True)):
-            if frame is None:
-                problems.append((f"view {view}", problem))
-            else:
-                number[view] = store.num_frames
-                store.add(frame)
-            advance(done + 1)
-    return store.finish(), number, problems
 
 
 def _usual_size(open_view: Callable[[int], Image.Image], views: list[int], source: str) -> tuple[int, int]:
@@ -197,19 +160,6 @@ def _usual_size(open_view: Callable[[int], Image.Image], views: list[int], sourc
         except BROKEN_PICTURE as error:
             problems.append((f"view {view}", first_line(error)))
     raise ValueError(f"{source}: none of {len(views)} views can be read: {name_some(problems)}; repair them")
-
-
-def _without_gaps(walks: list[np.ndarray], number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) views and (n,) sequences; a walk breaks where a view cannot be read, so that no step leaps over it."""
-    parts = [part for walk in walks for part in _readable(walk, number)]
-    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-
-
-def _readable(walk: np.ndarray, number: np.ndarray) -> Iterator[np.ndarray]:
-    for part in np.split(walk, np.flatnonzero(number[walk] < 0)):
-        readable = part[number[part] >= 0]
-        if len(readable):
-            yield readable
 
 
 def _metres(coords: np.ndarray) -> np.ndarray:

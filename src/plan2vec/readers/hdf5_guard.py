@@ -1,7 +1,7 @@
 """A guard against HDF5 files whose rows of variable length never end, or claim gigabytes.
 
-libhdf5 walks a damaged heap of such rows for ever, and nothing in the same process can stop it. So a small process of
-its own reads them first, under an alarm that is set anew for every few rows.
+libhdf5 walks a damaged heap of such rows for ever, and nothing in the same process can stop it. So another process
+reads them first, under an alarm that is set anew for every few rows. It follows no links.
 """
 
 import os
@@ -22,7 +22,7 @@ import h5py
 damaged = suppress(OSError, LookupError, RuntimeError, ValueError, TypeError, MemoryError, AttributeError)
 
 def peak():
-    with suppress(OSError, LookupError, ValueError), open("/proc/self/status") as status:  # where it exists: of this process alone
+    with suppress(OSError, LookupError, ValueError), open("/proc/self/status") as status:  # of this process alone
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # begins with what the process that started this one had
 
@@ -37,10 +37,12 @@ def walk(group, depth):
         names = list(group)
     for name in names:
         with damaged:
-            inner = group.get(name)
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                continue
+            inner = group[name]
             if isinstance(inner, h5py.Group) and depth < 8:
                 walk(inner, depth + 1)
-            elif isinstance(inner, h5py.Dataset) and inner.dtype.kind == "O" and inner.ndim:
+            elif isinstance(inner, h5py.Dataset) and inner.dtype.kind == "O" and inner.ndim and not inner.is_virtual:
                 touch(inner)
 
 def touch(data):
@@ -64,10 +66,7 @@ if grown() > 1_000_000:
 
 @lru_cache(8)
 def require_sound(path: Path, changed: int) -> None:
-    """Reads all rows of variable length in another process; a ValueError if that never ends, crashes or floods the
-    memory.
-
-    A file found sound is not read again until it is changed (a time, in nanoseconds).
+    """Refuses a file whose rows of variable length never end, crash or flood the memory; once per time of change (ns).
     """
     if os.name != "posix":
         return

@@ -1,11 +1,10 @@
-"""OGBench's data sets: one .npz file with `observations`, `actions` and `terminals` (and qpos, qvel, ..., which are
-ignored).
+"""OGBench's data sets: one .npz file with `observations`, `actions` and `terminals`; qpos, qvel, ... are ignored.
 
     frame number   0 1 2 3 4 | 5 6 7 8 9
-    terminals      0 0 0 0 1 | 0 0 0 0 1      the last frame of every episode; the action there led nowhere that is recorded
+    terminals      0 0 0 0 1 | 0 0 0 0 1      1 at the last frame of an episode, after whose action nothing is recorded
 
-Observations are vectors (n, d), or images (n, h, w, c) of the visual environments. The state of the simulator is left
-alone: no part of an observation is taken for the truth.
+Observations are vectors (n, d), or images (n, h, w, c) of the visual environments. No part of an observation is taken
+for the truth: the state of the simulator is not read.
 """
 
 import zipfile
@@ -16,8 +15,8 @@ import numpy as np
 from plan2vec.data import Sequences
 from plan2vec.readers import npz
 from plan2vec.readers.folders import why_not_a_file
-from plan2vec.readers.named import to_sequences
-from plan2vec.readers.reading import Reading, shown
+from plan2vec.readers.messages import Reading, shown
+from plan2vec.readers.named_arrays import to_sequences
 
 NAME = "OGBench data set"
 EXPECTED = npz.EXPECTED  # said once
@@ -25,6 +24,7 @@ FIELDS = ("observations", "actions", "terminals")
 
 
 def recognizes(path: Path) -> bool:
+    """By the names of its arrays."""
     if path.suffix.lower() != ".npz" or why_not_a_file(path) is not None:
         return False
     try:
@@ -35,9 +35,10 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """Every episode is a sequence."""
+    """One sequence per episode."""
     source = shown(path)
-    arrays = npz.load_plainly(path, reading, lambda file, how: npz.load_members(file, FIELDS, how)[0])
+    with npz.open_plainly(path):
+        arrays, _ = npz.load_members(path, FIELDS, reading)
     observations, actions, terminals = (np.asanyarray(arrays[name]) for name in FIELDS)
     kind = "frames" if observations.dtype == np.uint8 and observations.ndim > 2 else "observations"
     sequence = _sequence_of(source, terminals, observations.shape[:1])
@@ -46,11 +47,9 @@ def read(path: Path, reading: Reading) -> Sequences:
 
 def _sequence_of(source: str, terminals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """(n,) number of the episode of each frame."""
-    if not shape or terminals.shape != shape or terminals.dtype.kind not in "biuf" or not np.isin(
-        terminals, (0, 1)
-    ).all():
-        raise ValueError(
-            f"{source}: terminals must hold a zero or one for each observation, one at the last of an episode, but came as "
-            f"{terminals.dtype} {terminals.shape} with {shape[0] if shape else 'no'} observations"
-        )
+    numbers = bool(shape) and terminals.shape == shape and terminals.dtype.kind in "biuf"
+    if not numbers or not np.isin(terminals, (0, 1)).all():
+        expected = "terminals must hold a zero or one for each observation, one at the last of an episode"
+        came = f"{terminals.dtype} {terminals.shape} with {shape[0] if shape else 'no'} observations"
+        raise ValueError(f"{source}: {expected}, but came as {came}")
     return np.cumsum(np.append(0, terminals[:-1])).astype(np.int64)

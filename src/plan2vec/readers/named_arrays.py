@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from plan2vec.data import Sequences
-from plan2vec.readers.reading import Reading, build, first_line, prepared, shown, thinned
+from plan2vec.readers.kept_frames import build, prepared, thinned
+from plan2vec.readers.messages import Reading, refusing, shown
 
 KINDS = ("frames", "observations", "features")
 ONE_OF_KINDS = "expected exactly one of `frames`, `observations` and `features`"
@@ -20,24 +21,26 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Seque
     frames = np.asanyarray(arrays[given[0]])
     wanted_dimensions = (3, 4) if given[0] == "frames" else (2,)
     if frames.ndim not in wanted_dimensions:
-        raise ValueError(f"{source}: {given[0]} must have {' or '.join(map(str, wanted_dimensions))} axes, but has shape {frames.shape}")
+        wanted = " or ".join(map(str, wanted_dimensions))
+        raise ValueError(f"{source}: {given[0]} must have {wanted} axes, but has shape {frames.shape}")
     if given[0] != "frames":
         _numbers(source, given[0], frames)
     domain = str(arrays["domain"]) if "domain" in arrays else None
-    recorded: dict[str, Any] = {
-        name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays
-    }
-    made = build(reading, source, frames, arrays.get("sequence"), domain=domain, **recorded)
-    return prepared(thinned(made, reading.options), reading, largest=None)
+    recorded: dict[str, Any] = {"domain": domain}
+    recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays}
+    made = build(reading, source, frames, arrays.get("sequence"), **recorded)
+    return prepared(thinned(made, reading), reading.options)
 
 
 def _numbers(source: str, name: str, values: np.ndarray) -> np.ndarray:
+    """The values themselves, refused where they are no numbers."""
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{source}: {name} must hold numbers, but its dtype is {values.dtype}")
     return values
 
 
 def names_of(names: list[str]) -> str:
+    """The first eight names in one line."""
     return shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
 
 
@@ -49,29 +52,22 @@ def name_arrays(source: str, content: Any) -> dict[str, Any]:
         return {"frames" if content.dtype == np.uint8 else "observations": content}
     if isinstance(content, dict):
         return {str(name): value for name, value in content.items() if isinstance(value, np.ndarray)}
-    if not isinstance(content, list) or not content or not all(_is_sequence(part) for part in content):
-        came = type(content).__name__
-        raise ValueError(
-            f"{source}: expected a dict of arrays, a list of such dicts or of arrays, or one array, but came {came}"
-        )
-    return _joined(source, [name_arrays(source, part) for part in content])
-
-
-def _is_sequence(part: Any) -> bool:
-    return isinstance(part, dict) or (isinstance(part, np.ndarray) and not part.dtype.hasobject and part.ndim >= 2)
+    parts = content if isinstance(content, list) else []
+    plain = [part for part in parts if isinstance(part, np.ndarray) and not part.dtype.hasobject and part.ndim >= 2]
+    if not parts or len(plain) + sum(isinstance(part, dict) for part in parts) < len(parts):
+        expected = "expected a dict of arrays, a list of such dicts or of arrays, or one array"
+        raise ValueError(f"{source}: {expected}, but came {type(content).__name__}")
+    return _joined(source, [name_arrays(source, part) for part in parts])
 
 
 def _joined(source: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    names = [
-        name for name in parts[0] if all(name in part and np.ndim(part[name]) for part in parts) and name != "sequence"
-    ]
+    """What all sequences of a list have, laid end to end."""
+    common = set.intersection(*({name for name in part if np.ndim(part[name])} for part in parts)) - {"sequence"}
+    names = [name for name in parts[0] if name in common]
     if not names:
-        raise ValueError(
-            f"{source}: the sequences of the list have no array in common; expected `frames` or `observations` in each"
-        )
-    try:
+        problem = "the sequences of the list have no array in common"
+        raise ValueError(f"{source}: {problem}; expected `frames` or `observations` in each")
+    with refusing(f"{source}:", (ValueError, TypeError), "the sequences of the list do not fit together"):
         joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{source}: the sequences of the list do not fit together ({first_line(error)})") from None
     lengths = [len(part[names[0]]) for part in parts]
     return joined | {"sequence": np.repeat(np.arange(len(parts)), lengths)}

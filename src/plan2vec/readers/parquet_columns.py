@@ -1,30 +1,20 @@
-"""Columns of parquet files as arrays: numbers a row, vectors a row, or encoded pictures that are read when they are
-asked for.
+"""Columns of parquet files as arrays: per row a number, a vector, or an encoded picture that is read when asked for.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from plan2vec.readers.folders import why_not_a_file
-from plan2vec.readers.reading import first_line, require_memory, shown
-
-UNREADABLE = (
-    OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError, NotImplementedError
-)
+from plan2vec.readers.messages import DAMAGED, import_extra, refusing, require_memory, shown
 
 
-def import_pyarrow() -> ModuleType:
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise ValueError("reading parquet needs the extra [formats]: pip install 'plan2vec[formats]'") from None
+def import_pyarrow() -> Any:
+    """pyarrow, which an extra brings, with the two modules used here."""
+    pyarrow, _, _ = (import_extra(f"pyarrow{part}", "parquet", "formats") for part in ("", ".compute", ".parquet"))
     return pyarrow
 
 
@@ -34,11 +24,9 @@ def open_parquet(file: Path) -> Iterator[Any]:
     pyarrow = import_pyarrow()
     if problem := why_not_a_file(file):
         raise ValueError(f"{shown(file.name)} cannot be opened ({problem})")
-    try:
-        with pyarrow.parquet.ParquetFile(file) as opened:
-            yield opened
-    except (*UNREADABLE, pyarrow.ArrowException) as error:
-        raise ValueError(f"{shown(file.name)} cannot be read as parquet ({first_line(error)})") from None
+    clear = refusing(shown(file.name), (*DAMAGED, pyarrow.ArrowException), "cannot be read as parquet")
+    with clear, pyarrow.parquet.ParquetFile(file) as opened:
+        yield opened
 
 
 def read_columns(file: Path, names: list[str]) -> dict[str, np.ndarray]:
@@ -53,11 +41,13 @@ def read_columns(file: Path, names: list[str]) -> dict[str, np.ndarray]:
 
 
 def _to_array(column: Any, name: str) -> np.ndarray:
+    """A column of numbers, or of lists of numbers that are equally long."""
     pyarrow = import_pyarrow()
     if column.null_count:
         raise ValueError(f"{name} has {column.null_count} empty rows")
     num_rows, width = len(column), None
-    if pyarrow.types.is_list(column.type) or pyarrow.types.is_fixed_size_list(column.type) or pyarrow.types.is_large_list(column.type):
+    types = pyarrow.types
+    if any(is_kind(column.type) for is_kind in (types.is_list, types.is_fixed_size_list, types.is_large_list)):
         lengths = pyarrow.compute.list_value_length(column)
         extremes = pyarrow.compute.min_max(lengths).as_py()
         if not num_rows or extremes["min"] != extremes["max"]:
@@ -71,7 +61,7 @@ def _to_array(column: Any, name: str) -> np.ndarray:
 
 
 class EncodedColumn:
-    """A column of encoded pictures, {bytes, path} or bytes a row; the row group asked for last stays in memory."""
+    """A column of encoded pictures, {bytes, path} or bytes per row; the row group asked for last stays in memory."""
 
     dtype = np.dtype(object)
 
@@ -87,6 +77,7 @@ class EncodedColumn:
         return self._pictures[asked - self._first]
 
     def _load(self, row: int) -> None:
+        """Reads the row group that holds the row."""
         with open_parquet(self.file) as opened:
             first = 0
             for group in range(opened.num_row_groups):

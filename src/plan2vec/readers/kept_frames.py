@@ -1,0 +1,156 @@
+"""Which frames of a recording are kept, and where the prepared ones go until they are Sequences."""
+
+import tempfile
+from dataclasses import replace
+from typing import IO, Any
+
+import numpy as np
+
+from plan2vec.config import ReadOptions, parse_crop
+from plan2vec.data import Sequences, make_sequences, transitions
+from plan2vec.readers.messages import Reading
+from plan2vec.readers.preparation import array_to_frame, frame_shape
+
+
+class Picker:
+    """Which frames of a sequence are kept: every n-th, or the first at or after each tick of a clock."""
+
+    def __init__(self, options: ReadOptions):
+        self.every, self.rate = options.every, options.rate
+        self.first_time: float | None = None
+        self.num_ticks = 0
+
+    def keeps(self, index: int, time: float) -> bool:
+        """Asked for every frame of a sequence in order; `time` in seconds."""
+        if self.rate is None:
+            return index % self.every == 0
+        if self.first_time is None:
+            self.first_time = time
+        if (time - self.first_time) * self.rate < self.num_ticks - 1e-3:
+            return False
+        self.num_ticks = int((time - self.first_time) * self.rate + 1e-3) + 1
+        return True
+
+
+def kept_frames(options: ReadOptions, num_frames: int, time: np.ndarray | None = None) -> np.ndarray:
+    """(m,) the kept frame numbers of one sequence."""
+    if options.rate is None:
+        return np.arange(0, num_frames, options.every)
+    assert time is not None
+    picker = Picker(options)
+    return np.array([index for index in range(num_frames) if picker.keeps(index, float(time[index]))], np.int64)
+
+
+class FrameStore:
+    """Prepared frames one after the other in a temporary file: memory stays bounded however long a recording is."""
+
+    def __init__(self, options: ReadOptions = ReadOptions(), shape: tuple[int, ...] | None = None):
+        self.options, self.box = options, parse_crop(options.crop)
+        self.shape = shape  # of a frame; None: the first picture decides
+        self.size: tuple[int, int] | None = None  # (width, height) of the first picture
+        self.num_frames = 0
+        self._file: IO[bytes] | None = None  # made for the first frame
+
+    def add(self, frame: np.ndarray) -> None:
+        """Stores a frame that is prepared already."""
+        try:
+            self._file = self._file or tempfile.TemporaryFile(prefix="plan2vec-")  # noqa: SIM115 - the map outlives it
+            self._file.write(np.ascontiguousarray(frame).data)
+        except OSError as error:
+            place = f"{tempfile.gettempdir()} ({error})"
+            raise ValueError(f"no room for prepared frames in {place}; set TMPDIR to a larger disk") from None
+        self.num_frames += 1
+
+    def add_picture(self, picture: np.ndarray, channels: int | None = None) -> None:
+        """Prepares a picture (height, width, channels) and stores it; `channels` overrides those of the first."""
+        if self.shape is None:
+            self.size = (picture.shape[1], picture.shape[0])
+            self.shape = frame_shape(self.size, channels or picture.shape[2], self.options)
+        self.add(array_to_frame(picture, self.shape, self.box))
+
+    def drop_after(self, num_frames: int) -> None:
+        """Forgets the frames from this number on."""
+        if self._file and self.shape:
+            self._file.seek(num_frames * int(np.prod(self.shape)))
+            self._file.truncate()
+        self.num_frames = num_frames
+
+    def finish(self) -> np.ndarray:
+        """(n, height, width, channels) as a memory map; the file lives as long as the map."""
+        shape = (self.num_frames, *(self.shape or (1, 1, 1)))
+        if self._file is None or not self.num_frames:
+            return np.empty(shape, np.uint8)
+        self._file.flush()
+        return np.memmap(self._file, np.uint8, "r", shape=shape)
+
+
+def build(
+    reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarray | None,
+    source_size: tuple[int, int] | None = None, **recorded: Any
+) -> Sequences:
+    """Sequences that name their source in every complaint, and remember how they were read."""
+    recorded |= {"source": source, "options": reading.options, "source_size": source_size}
+    try:
+        made = make_sequences(frames, sequence, **recorded)
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(source) else f"{source}: {error}") from None
+    sizes = np.unique(made.sequence, return_counts=True)[1]
+    if single := int(np.count_nonzero(sizes == 1)):
+        reading.notes.append(f"{single} of {len(sizes)} sequences hold a single frame, so no step")
+    return made
+
+
+def thinned(sequences: Sequences, reading: Reading) -> Sequences:
+    """Each sequence reduced to the frames that the options keep; step lengths add up over what was left out."""
+    options = reading.options
+    if options.every == 1 and options.rate is None:
+        return sequences
+    if sequences.time is None:
+        reading.require_no_rate(sequences.source)
+    parts = np.split(np.arange(sequences.num_frames), np.flatnonzero(np.diff(sequences.sequence)) + 1)
+    times = [None if sequences.time is None else np.asarray(sequences.time)[part] for part in parts]
+    kept = [part[kept_frames(options, len(part), time)] for part, time in zip(parts, times, strict=True)]
+    numbers = np.concatenate(kept)
+    recorded = {name: getattr(sequences, name) for name in ("position", "action", "time")}
+    recorded = {name: None if value is None else value[numbers] for name, value in recorded.items()}
+    return replace(sequences, frames=taken(sequences.frames, numbers), sequence=sequences.sequence[numbers],
+                   step_length=_summed_steps(sequences, numbers), **recorded)
+
+
+def taken(frames: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Some of the frames; those of a memory map stay on the disk."""
+    if not isinstance(frames, np.memmap):
+        return frames[numbers]
+    store = FrameStore(shape=frames.shape[1:])
+    for number in numbers:
+        store.add(frames[number])
+    return store.finish()
+
+
+def _summed_steps(sequences: Sequences, numbers: np.ndarray) -> np.ndarray | None:
+    """(m,) lengths of the steps between the kept frames."""
+    if sequences.step_length is None:
+        return None
+    recorded = np.zeros(sequences.num_frames)
+    steps = transitions(sequences.sequence)
+    recorded[steps] = np.asarray(sequences.step_length)[steps]
+    travelled = np.concatenate(((0.0,), np.cumsum(recorded)[:-1]))[numbers]
+    same = sequences.sequence[numbers][1:] == sequences.sequence[numbers][:-1]
+    return np.append(np.where(same, np.diff(travelled), np.nan), np.nan)
+
+
+def prepared(sequences: Sequences, options: ReadOptions) -> Sequences:
+    """Pictures in memory, cropped, made gray and squashed where the options ask for it."""
+    if len(sequences.frame_shape) != 3:
+        return sequences
+    height, width, channels = sequences.frame_shape
+    shape = frame_shape((width, height), channels, options, largest=None)
+    if shape == sequences.frame_shape and options.crop is None:
+        return sequences
+    store = FrameStore(options, shape)
+    try:
+        for frame in sequences.frames:
+            store.add_picture(frame)
+    except ValueError as error:
+        raise ValueError(f"{sequences.source}: {error}") from None
+    return replace(sequences, frames=store.finish(), source_size=(width, height))

@@ -1,0 +1,96 @@
+"""What a reader says to its user: refusals in one line, notes about what was left out, names in printable letters."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from plan2vec.config import ReadOptions
+from plan2vec.learning.training import Journal
+
+SHARE_OF_MEMORY = 0.8  # of the free memory, which recordings may claim
+NUM_NAMED = 3  # skipped files that are named
+# what libraries raise on damaged files
+DAMAGED = (OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One call of `read`: its options, its progress bar, and the notes it leaves for the user."""
+
+    options: ReadOptions
+    journal: Journal
+    notes: list[str] = field(default_factory=list)
+
+    def note_skipped(self, skipped: list[tuple[str, str]], total: int, things: str) -> None:
+        """One line that counts what was left out: (name, reason) each."""
+        if skipped:
+            self.notes.append(f"{len(skipped)} of {total} {things} skipped: {name_some(skipped)}")
+
+    def require_no_rate(self, source: str) -> None:
+        """Refuses --rate for recordings without time."""
+        if self.options.rate is not None:
+            raise ValueError(f"{source}: --rate needs recordings with time, such as video; use --every here")
+
+
+def refuse_most(source: str, problems: list[tuple[str, str]], total: int, things: str, remedy: str) -> None:
+    """Refuses recordings of which more than half cannot be read: (name, reason) each."""
+    if 2 * len(problems) > total:
+        count = f"{len(problems)} of {total} {things}"
+        raise ValueError(f"{source}: {count} cannot be read: {name_some(problems)}; {remedy}")
+
+
+def name_some(pairs: list[tuple[str, str]]) -> str:
+    """The first few as "name (reason)", and how many more."""
+    named = ", ".join(f"{name} ({reason})" for name, reason in pairs[:NUM_NAMED])
+    return named + (f" and {len(pairs) - NUM_NAMED} more" if len(pairs) > NUM_NAMED else "")
+
+
+def shown(path: str | Path) -> str:
+    """A path as one line of printable text, whatever bytes its name holds."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(path))
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one short line."""
+    text = str(error).strip() or type(error).__name__
+    return shown(" ".join(text.split())[:200])
+
+
+@contextmanager
+def refusing(source: str, errors: tuple[type[BaseException], ...], what: str, remedy: str = "") -> Iterator[None]:
+    """Turns whatever a damaged file makes a library raise into one ValueError: SOURCE WHAT (the error); REMEDY."""
+    try:
+        yield
+    except errors as error:
+        if str(error).startswith(source):
+            raise
+        raise ValueError(f"{source} {what} ({first_line(error)}){remedy and f'; {remedy}'}") from None
+
+
+def import_extra(module: str, content: str, extra: str) -> ModuleType:
+    """A module that comes with an optional extra of this package; the refusal says how to install it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise ValueError(f"reading {content} needs the extra [{extra}]: pip install 'plan2vec[{extra}]'") from None
+
+
+def require_memory(source: str, num_bytes: int) -> None:
+    """Refuses what claims more memory than is free, before any of it is read."""
+    free = available_memory()
+    if num_bytes > SHARE_OF_MEMORY * free:
+        claim = f"{num_bytes / 1e9:,.1f} GB of arrays, but only {free / 1e9:,.1f} GB of memory are free"
+        raise ValueError(f"{source} claims {claim}; is it damaged? Else split it or give frames as a folder of images")
+
+
+def available_memory() -> int:
+    """Bytes that can be had without swapping."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return 4 << 30  # no Linux: a modest guess

@@ -1,0 +1,112 @@
+"""The explorer answers only who has its whole address, and shows what others have changed since."""
+
+import re
+import shutil
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("dash")
+
+import plan2vec
+from plan2vec.explorer import server
+from plan2vec.explorer.session import Session
+from plan2vec.graph.build import closure_entries, edge_rows
+from plan2vec.runs.struck import strike, unstrike
+
+TOKEN = "a-token"
+
+
+@pytest.fixture
+def folder(room, tmp_path) -> Path:
+    shutil.copytree(room.folder, tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def client(folder):
+    return server.make_app(Session(plan2vec.load(folder, "cpu")), token=TOKEN).server.test_client()
+
+
+def closure_of(model) -> tuple[int, int]:
+    first = int((closure_entries(model.graph, model.sequences.sequence)).argmax())
+    return tuple(sorted((int(edge_rows(model.graph)[first]), int(model.graph.indices[first]))))
+
+
+def test_nothing_is_shown_without_the_token(client):
+    for path in ("/", "/frame/0.png", "/_dash-layout", "/?token=wrong"):
+        assert client.get(path).status_code == 403
+    assert client.post("/_dash-update-component", json={}).status_code == 403
+
+
+def test_the_address_brings_the_token_once_and_keeps_what_it_links_to(client):
+    answer = client.get(f"/?token={TOKEN}&start=3&goal=5")
+    assert answer.status_code == 302 and answer.headers["Location"] == "/?start=3&goal=5"
+    assert "HttpOnly" in answer.headers["Set-Cookie"] and "SameSite=Strict" in answer.headers["Set-Cookie"]
+    assert client.get("/").status_code == client.get("/frame/0.png").status_code == 200
+
+
+def test_another_site_cannot_ask_with_the_persons_cookie(client):
+    client.get(f"/?token={TOKEN}")
+    assert client.get("/", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.get("/", headers={"Origin": "http://localhost"}).status_code == 200
+
+
+def test_a_failure_is_one_line_in_the_terminal_and_no_traceback(folder, capsys):
+    app = server.make_app(Session(plan2vec.load(folder, "cpu"))).server
+    app.route("/fails")(lambda: 1 / 0)
+    answer = app.test_client().get("/fails")
+    printed = capsys.readouterr().err
+    assert answer.status_code == 500 and b"Traceback" not in answer.data
+    assert printed.strip() == "explorer: ZeroDivisionError: division by zero"
+
+
+def test_an_idle_connection_is_closed(folder, monkeypatch):
+    monkeypatch.setattr(server.QuietHandler, "timeout", 0.2)
+    listening = server.open_server(server.make_app(Session(plan2vec.load(folder, "cpu"))).server, "127.0.0.1", 0)
+    threading.Thread(target=listening.serve_forever, daemon=True).start()
+    try:
+        with socket.create_connection(("127.0.0.1", listening.server_port), timeout=10) as idle:
+            assert idle.recv(1) == b""  # closed by the other side
+    finally:
+        listening.shutdown()
+        listening.server_close()
+
+
+def test_strikes_by_others_change_the_plans_of_an_open_page(folder):
+    session = Session(plan2vec.load(folder, "cpu"))
+    client = server.make_app(session).server.test_client()
+    first, second = closure_of(session.model)
+    assert session.model.graph[first, second] >= 0 and second in session.model.graph.indices[
+        session.model.graph.indptr[first] : session.model.graph.indptr[first + 1]
+    ]
+    edges = session.model.graph.nnz
+    strike(folder, session.model.graph, session.sequences.sequence, first, second)
+    client.get("/")
+    assert session.model.graph.nnz == edges - 2
+    unstrike(folder, first, second)
+    client.get("/")
+    assert session.model.graph.nnz == edges
+
+
+def test_an_open_page_follows_recordings_that_are_added(folder):
+    application = server.application_of(folder, "cpu")
+
+    def last_frame() -> int:
+        found: list[str] = []
+        body = application({"REQUEST_METHOD": "GET", "PATH_INFO": "/_dash-layout", "SERVER_NAME": "localhost",
+                            "SERVER_PORT": "80", "wsgi.url_scheme": "http", "wsgi.input": None, "HTTP_HOST": "localhost"},
+                           lambda status, headers, info=None: found.append(status))
+        text = b"".join(body).decode()
+        assert found == ["200 OK"]
+        return max(int(number) for number in re.findall(r"(\d+) frames", text.replace(",", "")))
+
+    before = last_frame()
+    model = plan2vec.load(folder, "cpu")
+    frames = model.sequences.frames[:20, ::-1].copy()
+    time.sleep(0.01)
+    plan2vec.add(folder, plan2vec.make_sequences(frames), num_updates=1, device="cpu")
+    assert last_frame() == before + 20
