@@ -16,7 +16,9 @@ from PIL import Image
 
 import plan2vec
 from plan2vec.graph.build import closure_entries, edge_rows
-from plan2vec.pictures.figures import BLACK, BLUE, GRAY, ORANGE, far_task, map_scene, place_colors, room_scene
+from plan2vec.pictures.figures import far_task
+from plan2vec.pictures.palette import BLACK, BLUE, GRAY, ORANGE, place_colors
+from plan2vec.pictures.scene import map_scene, room_scene
 
 IMAGES = Path(__file__).parent / "images"
 INCHES, DOTS_PER_INCH = (7.2, 4.4), 100
@@ -40,12 +42,12 @@ def draw_moment(model: plan2vec.Model, plan: plan2vec.Plan, frame: int, hops: in
     else:
         figure.text(0.685, 0.93, "the map: distance to the goal, in steps", ha="center", fontsize=11)
         steps = model.distance_between(np.arange(model.sequences.num_frames), goal)
-        points = ax.scatter(*drawn.place.T, s=4, c=steps, cmap="viridis", linewidths=0)
+        points = ax.scatter(*drawn.points.T, s=4, c=steps, cmap="viridis", linewidths=0)
         figure.colorbar(points, ax=ax, shrink=0.8, pad=0.01)
-        way = drawn.place[plan.nodes[: hops + 1]]
+        way = drawn.points[plan.nodes[: hops + 1]]
         ax.plot(*way.T, "o-", color=ORANGE, linewidth=2.2, markersize=4)
-        ax.plot(*drawn.place[plan.start], "s", color=BLACK, markeredgecolor="white", markersize=9)
-        ax.plot(*drawn.place[goal], "*", color=BLACK, markeredgecolor="white", markersize=17)
+        ax.plot(*drawn.points[plan.start], "s", color=BLACK, markeredgecolor="white", markersize=9)
+        ax.plot(*drawn.points[goal], "*", color=BLACK, markeredgecolor="white", markersize=17)
         ax.set_aspect("equal")
         draw_strip(figure, model, plan, hops)
     with io.BytesIO() as file:
@@ -81,17 +83,17 @@ def draw_stages(model: plan2vec.Model, plan: plan2vec.Plan) -> Figure:
     figure = Figure((10, 3.5), layout="constrained")
     room, drawn = room_scene(model.sequences), map_scene(model.vectors)
     graph_panel, map_panel, plan_panel = figure.subplots(1, 3, width_ratios=(1, 1.25, 1))
-    colors = place_colors(room.place)
+    colors = place_colors(room.points)
     row, column = edge_rows(model.graph), model.graph.indices
     closures = np.flatnonzero((row < column) & closure_entries(model.graph, model.sequences.sequence))
     chosen = np.random.default_rng(0).choice(closures, min(NUM_LINES, len(closures)), replace=False)
     lines = np.stack((row[chosen], column[chosen]), axis=1)
-    graph_panel.scatter(*room.place.T, s=1, c=GRAY, linewidths=0)
-    graph_panel.add_collection(LineCollection(room.place[lines], colors=BLUE, linewidths=0.6))
-    map_panel.scatter(*drawn.place.T, s=2, c=colors, linewidths=0)
-    plan_panel.scatter(*room.place.T, s=2, c=colors, linewidths=0, alpha=0.35)
-    plan_panel.plot(*room.place[plan.nodes].T, "o-", color=ORANGE, linewidth=2, markersize=4)
-    plan_panel.plot(*room.place[plan.goal], "*", color=BLACK, markersize=15)
+    graph_panel.scatter(*room.points.T, s=1, c=GRAY, linewidths=0)
+    graph_panel.add_collection(LineCollection(room.points[lines], colors=BLUE, linewidths=0.6))
+    map_panel.scatter(*drawn.points.T, s=2, c=colors, linewidths=0)
+    plan_panel.scatter(*room.points.T, s=2, c=colors, linewidths=0, alpha=0.35)
+    plan_panel.plot(*room.points[plan.nodes].T, "o-", color=ORANGE, linewidth=2, markersize=4)
+    plan_panel.plot(*room.points[plan.goal], "*", color=BLACK, markersize=15)
     titles = "1  graph: near frames are joined", "2  map: distances are path lengths", "3  plan: hop by hop to the goal"
     for ax, title in zip((graph_panel, map_panel, plan_panel), titles, strict=True):
         ax.set_aspect("equal", adjustable="datalim")

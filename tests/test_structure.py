@@ -1,6 +1,7 @@
-"""What holds for the whole package: imports point one way, the core needs no extra."""
+"""What holds for the whole package: imports point one way, the core needs no extra, documentation runs."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +56,15 @@ def test_positions_are_named_by_no_training_stage():
         names = {node.id for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Name)}
         attributes = {node.attr for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())) if isinstance(node, ast.Attribute)}
         assert "position" not in names | attributes, module
+
+
+def code_blocks() -> list[tuple[str, str]]:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [(f"{page.name}:{number}", block) for page in pages
+            for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code"), code_blocks(), ids=[name for name, _ in code_blocks()])
+def test_code_in_the_documentation_runs(name, code, tmp_path):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
