@@ -181,6 +181,14 @@ def test_every_command_in_the_documentation_can_be_typed(page, capsys):
     assert wrong == [], capsys.readouterr().out
 
 
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_option_named_in_the_text_exists(page):
+    known = {flag for name in COMMANDS for flag in re.findall(r"--[\w.-]+", asked_help([name, "--help-all"]))}
+    codes = re.findall(r"`(--[a-z][^`]*)`", plain(page))
+    named = {word.partition("=")[0] for code in codes for word in code.split() if word.startswith("--")}
+    assert named - known == set()
+
+
 def test_there_are_commands_to_check():
     assert sum(len(command_lines(page)) for page in PAGES) > 60
 

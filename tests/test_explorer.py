@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plan2vec.bench.explorer import nearest_on_map, serving
+from plan2vec.bench.explorer_speed import nearest_on_map, serving
 from plan2vec.commands.main import main
 from plan2vec.data import make_sequences
 from plan2vec.learning.training import Journal

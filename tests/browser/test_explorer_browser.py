@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from plan2vec.bench.explorer import PAINTED, PLACE_OF, browsing, serving
+from plan2vec.bench.explorer_speed import PAINTED, PLACE_OF, browsing, serving
 from plan2vec.config import Config
 from plan2vec.domains import maze
 from plan2vec.config import EmbeddingConfig
@@ -107,7 +107,7 @@ def test_hovering_shows_the_frame_under_the_pointer(page, address):
 
 
 def test_a_link_reproduces_the_view_and_another_method_changes_it(page, address):
-    visit(page, f"{address}?start=3&goal=1:7&method=dijkstra&color=distance")
+    visit(page, f"{address}&start=3&goal=1:7&method=dijkstra&color=distance")
     wait_for_plan(page, "dijkstra", "17")
     assert page.input_value("#goal") == "1:7" and page.is_checked("input[value=distance]")
     page.check("input[value=astar]")
@@ -120,7 +120,7 @@ def test_a_link_reproduces_the_view_and_another_method_changes_it(page, address)
 
 
 def test_every_colour_and_the_three_dimensional_view_can_be_chosen(page, address):
-    visit(page, f"{address}?start=3&goal=17&method=dijkstra")
+    visit(page, f"{address}&start=3&goal=17&method=dijkstra")
     for color in ("sequence", "time", "distance", "component", "position"):
         page.check(f"input[value={color}]")
         page.wait_for_function(f"location.search.includes('color={color}')")
@@ -146,7 +146,7 @@ def test_the_keyboard_alone_makes_a_plan(page, address):
 
 
 def test_unknown_frames_get_a_message(page, address):
-    visit(page, f"{address}?start=99999999999&goal=12")
+    visit(page, f"{address}&start=99999999999&goal=12")
     page.wait_for_function("document.getElementById('message').textContent.includes('frame number from 0 to 599')")
 
 

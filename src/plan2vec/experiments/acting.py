@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 
 from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
+from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
 from plan2vec.domains import maze
-from plan2vec.experiments.judges import Map
 from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at

@@ -15,12 +15,12 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec.baselines import Judge
+from plan2vec.baselines.registry import Map
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.domains import find_domain
 from plan2vec.domains.maze import ROOMS, simulate
 from plan2vec.evaluation import Truth, closure_numbers, graph_numbers, rank_agreement, straight_line, truth_of
-from plan2vec.experiments.judges import Map
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import rng_at

@@ -14,11 +14,11 @@ from scipy.sparse import csr_array
 
 from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
+from plan2vec.baselines.registry import Map
 from plan2vec.config import EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import generate, make_environment
 from plan2vec.embedding.train import train_embedding
-from plan2vec.experiments.judges import Map
 from plan2vec.graph.sparsify import Cover, cover_frames, join_balls
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import LocalMetric, local_vectors, train_local_metric

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from plan2vec.bench.demo import commit, machine_name
 from plan2vec.domains.ogbench import find_recipe
 from plan2vec.experiments import (
     acting,
@@ -41,6 +40,7 @@ from plan2vec.results.drawing import save_both, save_small
 from plan2vec.results.pages import PICTURES, RESULTS, results_page
 from plan2vec.results.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
 from plan2vec.results.settings import SMOKE, Settings, Size
+from plan2vec.results.stamp import commit, machine_name
 
 EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module

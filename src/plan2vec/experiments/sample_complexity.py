@@ -28,9 +28,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.baselines.dqn import DQNConfig, DQNJudge, train_dqn
+from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
 from plan2vec.experiments.acting import Actor, Episodes, act_out_tasks
-from plan2vec.experiments.judges import Map
 from plan2vec.experiments.maze_scene import MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance

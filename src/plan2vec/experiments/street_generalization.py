@@ -20,8 +20,8 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from plan2vec.baselines.registry import Map
 from plan2vec.embedding.train import train_embedding
-from plan2vec.experiments.judges import Map
 from plan2vec.experiments.street_maps import align, draw_map
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, as_flat, street_scenes
 from plan2vec.experiments.table2 import PAPER_SETTINGS

@@ -19,6 +19,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.baselines import Judge
+from plan2vec.baselines.registry import Map, baseline_trainers
 from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences, equal_frames
 from plan2vec.domains.streets import (
@@ -33,7 +34,6 @@ from plan2vec.domains.streets import (
     walk_streets,
 )
 from plan2vec.evaluation import graph_numbers, rank_agreement, straight_line
-from plan2vec.experiments.judges import Map, baseline_trainers
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at
@@ -306,7 +306,7 @@ class StreetScene:
         """Trained on the clean recordings, once a scene."""
         if method not in self.baselines:
             trainers = baseline_trainers(
-                self.recordings, lambda: self.metric, self.config.encoder, self.size, self.seed, self.device
+                self.recordings, lambda: self.metric, self.config.encoder, self.size.shorten, self.seed, self.device
             )
             self.baselines[method] = trainers[method]()
         return self.baselines[method]

@@ -30,9 +30,9 @@ from matplotlib.figure import Figure
 
 from plan2vec.baselines import Judge
 from plan2vec.baselines.isomap import fit_isomap
+from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.config import Config, preset
 from plan2vec.evaluation import straight_line
-from plan2vec.experiments.judges import baseline_trainers
 from plan2vec.experiments.maze_scene import MazeScene, Site, first_rollouts, maze_scenes
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
@@ -126,7 +126,9 @@ def sanity_distance(scene: MazeScene, site: Site, method: str) -> Distance:
 
 def train_baseline(scene: MazeScene, method: str) -> Judge:
     """Trained on the large set, whichever graph it walks on, and once a scene."""
-    trainers = baseline_trainers(scene.recordings, lambda: scene.metric, "small", scene.size, scene.seed, scene.device)
+    trainers = baseline_trainers(
+        scene.recordings, lambda: scene.metric, "small", scene.size.shorten, scene.seed, scene.device
+    )
     if method not in scene.baselines:
         scene.baselines[method] = trainers[method]()
     return scene.baselines[method]

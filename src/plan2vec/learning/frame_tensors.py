@@ -1,4 +1,4 @@
-"""Where frames (uint8 arrays) become images (float tensors): the one border between numpy and torch."""
+"""Where frames (uint8 arrays) become tensors (float images): the one border between numpy and torch."""
 
 from functools import cached_property
 
@@ -14,20 +14,18 @@ Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have
 
 
 class FrameTensors:
-    """Frames by number, as float tensors on a device: images [b, channels, height, width] in 0..1, or vectors [b, d].
-    """
+    """Frames by number, as float tensors on a device: images [b, c, height, width] in 0..1, or vectors [b, d]."""
 
     def __init__(self, frames: np.ndarray, device: torch.device, keep: bool = True):
-        self.frames = frames
-        self.device = device
-        self.keep = keep  # all of them on a GPU that has room for them
+        self.frames, self.device, self.keep = frames, device, keep
 
     @cached_property
     def resident(self) -> Tensor | None:
-        """All frames on a GPU that has room for them, from the first time they are asked for; else None."""
-        if not self.keep or self.device.type != "cuda" or self.frames.nbytes >= torch.cuda.mem_get_info(self.device)[0] // 2:
+        """All frames on a GPU that has room for them (with `keep`), from the first call on; else None."""
+        if not self.keep or self.device.type != "cuda":
             return None
-        return copy_to(self.device, self.frames)
+        has_room = self.frames.nbytes < torch.cuda.mem_get_info(self.device)[0] // 2
+        return copy_to(self.device, self.frames) if has_room else None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -48,9 +46,7 @@ def on_device(numbers: Array, device: torch.device) -> Tensor:
 
 
 def copy_to(device: torch.device, frames: np.ndarray) -> Tensor:
-    """All frames on the device, read in order and copied a part at a time: main memory never holds a second copy of
-    them.
-    """
+    """All frames on the device, copied a part at a time: main memory never holds a second copy of them."""
     copied = torch.empty(frames.shape, dtype=torch.from_numpy(np.array(frames[:1])).dtype, device=device)
     for part in chunks(frames, len(frames)):
         copied[part] = torch.from_numpy(np.array(frames[part])).to(device)
@@ -59,9 +55,7 @@ def copy_to(device: torch.device, frames: np.ndarray) -> Tensor:
 
 def as_images(frames: Tensor) -> Tensor:
     """uint8 [b, h, w, c] to float [b, c, h, w] in 0..1; vectors [b, d] stay as they are."""
-    if frames.dtype == torch.uint8:
-        return frames.permute(0, 3, 1, 2) / 255
-    return frames.float()
+    return frames.permute(0, 3, 1, 2) / 255 if frames.dtype == torch.uint8 else frames.float()
 
 
 @torch.no_grad()
@@ -72,19 +66,13 @@ def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` takes a GPU where there is one. Of several GPUs only the current one: kernels and captured updates run
-    there.
-    """
+    """`auto` takes a GPU where there is one; of several the current one, where kernels and captured updates run."""
     if name not in DEVICES:
-        raise ValueError(
-            f"device must be one of {', '.join(DEVICES)}, but is {name!r}; choose among GPUs by CUDA_VISIBLE_DEVICES"
-        )
-    if name != "auto":
-        if (name == "cuda" and not torch.cuda.is_available()) or (
-            name == "mps" and not torch.backends.mps.is_available()
-        ):
-            raise ValueError(f"device {name} was asked for but this machine has none; use --device auto")
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        raise ValueError(f"device must be one of {', '.join(DEVICES)}, but is {name!r}; "
+                         "choose among GPUs by CUDA_VISIBLE_DEVICES")
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        return torch.device(next(kind for kind, is_there in there.items() if is_there))
+    if not there[name]:
+        raise ValueError(f"device {name} was asked for but this machine has none; use --device auto")
+    return torch.device(name)

@@ -1,7 +1,6 @@
-"""Every stream of random numbers has a name. What is drawn is a function of (seed, stream, number of the draw) alone.
+"""Streams of random numbers by name. A draw depends on (seed, stream, number of the draw) alone.
 
-Then a killed run needs no stored random state to continue with the same numbers. Streams that share a number never meet
-in one program.
+So a killed run continues with the same numbers and stores no random state. Streams that share a number never meet.
 """
 
 from enum import IntEnum
@@ -28,6 +27,15 @@ class Stream(IntEnum):
     PICTURES = 40
     EXPLORER = 41
     RELABEL = 80
+    # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and an agent's
+    # scales, VAE with its updates, the PEER_ ones with experiments on OGBench's data and on robots.
+    CONTRASTIVE = 30
+    VAE = 31
+    DQN = 32
+    PEER_PAIRS = 90
+    PEER_CHECK = 91
+    PEER_WALKS = 92
+    PEER_TASKS = 93
 
 
 def rng_at(*numbers: int) -> np.random.Generator:
