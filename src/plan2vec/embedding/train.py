@@ -87,6 +87,7 @@ class Teacher(nn.Module):
         else:
             self.rounds = BootstrappedRounds(embedding, graph, images, config, seed, teaching.targets, teaching.depth)
         self.targets = torch.empty(0)  # of the current round, where the network is
+        self.at_once = images.at_once_in_training(embedding)
 
     @property
     def step(self) -> Step:
@@ -137,9 +138,8 @@ class Teacher(nn.Module):
         """[b, dim] vectors of the numbered frames; on a graph of fewer nodes than that, of each node once."""
         numbers = seen if len(seen) <= len(self.rounds.reachable) else self.all_nodes
         change = self.teaching.augmentation
-        vectors = in_shares(
-            len(numbers), lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))
-        )
+        embed = lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))  # noqa: E731
+        vectors = in_shares(len(numbers), embed, self.at_once)
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
 
     @cached_property

@@ -17,6 +17,8 @@ from plan2vec.learning.frame_tensors import as_images
 ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; for vectors each of them is an MLP
 FOURIER = "fourier"  # of vectors only
 WIDE = ("maze-global",)  # not in bfloat16: cuDNN is slow there at gradients of convolutions 7 pixels wide
+SAMPLE_BYTES = 2**28  # of images that mean and deviation are taken from
+RESOLUTION = 1e-6  # of float32: a coordinate that varies by less, over its size, is constant
 
 
 class Encoder(nn.Module):
@@ -46,11 +48,13 @@ def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
 
 def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation per channel [c, 1, 1] (images) or coordinate [d] (vectors), of up to 4,000 frames."""
-    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)])))
+    most = max(100, min(2000, SAMPLE_BYTES // (4 * int(np.prod(frames.shape[1:])))))
+    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // most)])))
     axes = (0, 2, 3) if sample.ndim == 4 else (0,)
     mean = sample.mean(dim=axes, keepdim=True)[0]
     deviation = sample.std(dim=axes, keepdim=True, correction=0)[0]
-    return mean, torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+    is_constant = deviation <= RESOLUTION * sample.abs().amax(dim=axes, keepdim=True)[0]  # to the last digits
+    return mean, torch.where(is_constant, torch.ones_like(deviation), deviation)
 
 
 def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:

@@ -10,6 +10,7 @@ from plan2vec.data import chunks
 from plan2vec.learning.processes import concatenated
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+INPUT_BYTES = {"cpu": 2**26, "cuda": 2**32}  # of images that a network takes at once
 Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have been sent to the device already
 
 
@@ -36,8 +37,20 @@ class FrameTensors:
         on_host = numbers.cpu().numpy() if isinstance(numbers, Tensor) else numbers
         return as_images(torch.from_numpy(self.frames[on_host]).to(self.device))
 
+    @property
+    def at_once(self) -> int:
+        """Images that a network computes together, so that memory stays bounded however large they are."""
+        num_bytes = 4 * int(np.prod(self.frames.shape[1:]))  # of float32
+        return max(8, INPUT_BYTES.get(self.device.type, INPUT_BYTES["cpu"]) // num_bytes)
+
+    def at_once_in_training(self, network: nn.Module) -> int | None:
+        """As `at_once`; None, all of them, for a network that normalizes over its batch."""
+        normalizes = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in network.modules())
+        return None if normalizes else self.at_once
+
     def batches(self, size: int = 1024) -> list[np.ndarray]:
-        """The numbers of all frames in order, `size` at a time."""
+        """The numbers of all frames in order, at most `size` at a time."""
+        size = min(size, self.at_once)
         return [np.arange(first, min(first + size, len(self))) for first in range(0, len(self), size)]
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -264,11 +265,22 @@ class _Whole(torch.autograd.Function):
         return context.size * gradient[context.part], None
 
 
-def in_shares(num: int, compute: Callable[[slice], Tensor]) -> Tensor:
-    """[num, ...] compute(slice(0, num)), each process computing some rows; gradients as if one had computed all."""
+def in_shares(num: int, compute: Callable[[slice], Tensor], at_once: int | None = None) -> Tensor:
+    """[num, ...] compute(slice(0, num)), each process computing some rows; gradients as if one had computed all.
+
+    More rows than `at_once` are computed a piece at a time, and once more for the gradient: memory stays bounded.
+    """
     if size() == 1 or num < size():
-        return compute(slice(0, num))
-    return _Whole.apply(compute(_world.get().share(num)), num)
+        return _in_pieces(compute, slice(0, num), at_once)
+    return _Whole.apply(_in_pieces(compute, _world.get().share(num), at_once), num)
+
+
+def _in_pieces(compute: Callable[[slice], Tensor], rows: slice, at_once: int | None) -> Tensor:
+    if at_once is None or rows.stop - rows.start <= at_once:
+        return compute(rows)
+    limits = [*range(rows.start, rows.stop, at_once), rows.stop]
+    pieces = [slice(*piece) for piece in pairwise(limits)]
+    return torch.cat([checkpoint(compute, piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces])
 
 
 class _Total(torch.autograd.Function):
