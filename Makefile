@@ -49,3 +49,8 @@ $(READY): pyproject.toml constraints.txt
 
 clean:
 	rm -rf $(VENV)
+
+.PHONY: docs
+docs: $(READY)  # the site, into build/site; a broken link or anchor fails
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
