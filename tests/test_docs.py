@@ -21,8 +21,6 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 NAMES = [page.name for page in PAGES]
 HOME = re.compile(r"https://(?:raw\.githubusercontent\.com/plan2vec/plan2vec/main"
                   r"|github\.com/plan2vec/plan2vec/(?:blob|tree)/main)/")
-OLD_NAMES = {"docs/control.md", "docs/rope.md", "docs/streets.md"}  # of pages, which the program still uses
-PLANNED = {"docs/safety.md"}
 SMALL = (  # what makes the notebook quick: each of these must occur in it
     ("plan2vec demo", "plan2vec demo --out runs/demo-c-maze --num-rollouts 40 FEW"), ("--goal 9000", "--goal 390"),
     ("range(6000)", "range(300)"), ("--out runs/ball", "--out runs/ball FEW"), ("--goal 900", "--goal 290"),
@@ -126,7 +124,7 @@ def test_words_in_brackets_that_look_like_links_are_links(page):
 
 def test_pages_that_the_program_names_exist():
     named = {name for path in (ROOT / "src").rglob("*.py") for name in re.findall(r"docs/[\w-]+\.md", path.read_text())}
-    assert {name for name in named if not (ROOT / name).exists()} <= OLD_NAMES | PLANNED
+    assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
 def test_every_page_is_in_the_menu_and_there_are_at_most_twelve():

@@ -184,15 +184,3 @@ def test_positions_are_named_by_no_training_stage():
         }
         words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         assert "position" not in names | words, path
-
-
-def code_blocks() -> list[tuple[str, str]]:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return [(f"{page.name}:{number}", block) for page in pages
-            for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))]
-
-
-@pytest.mark.parametrize(("name", "code"), code_blocks(), ids=[name for name, _ in code_blocks()])
-def test_code_in_the_documentation_runs(name, code, tmp_path):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=300)
-    assert done.returncode == 0, done.stderr

@@ -109,9 +109,9 @@ class ClosureConfig:
     # on sparse recordings the radius grows until frames have so many neighbours; default 12, moving 16
     min_degree: Float = NOT_GIVEN
     max_neighbors: int = 200  # candidates per frame
-    # exact | approximate (usearch) | hubs: some anywhere in the radius, for long hops;
+    # exact | approximate (usearch) | hubs: some anywhere in the radius, for long hops; default exact, but approximate
+    # above 30,000 frames on a CPU where usearch is installed
     neighbors: Neighbors | None = None
-    # default exact, approximate above 30,000 frames on a CPU where usearch is installed
     support: Support = "auto"  # tests a closure must pass; auto: by local density
     # frames look alike within half a step, up to a whole one until they have so many; 16, moving 0
     look_alikes: Float = NOT_GIVEN

@@ -164,7 +164,7 @@ class Explore:
 
     run: RunFolder  # run folder
     port: int = 0  # 0: a free one
-    host: str = "127.0.0.1"  # any other address lets other machines in, without a password
+    host: str = "127.0.0.1"  # any other address lets other machines in; the token is the only password
     no_browser: bool = False  # print the address only
     encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
     device: Device = "auto"  # auto: a GPU where there is one
@@ -200,7 +200,7 @@ class Reproduce:
     methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
     # only these parts of the experiment (of table1: fitted unseen large paper); default all
     blocks: tuple[str, ...] = ()
-    # .npz of the real street network (docs/streets.md); default: streets of a generated city
+    # .npz of the real street network (docs/domains.md); default: streets of a generated city
     street_graph: Path | None = None
     env: str | None = None  # of ogbench: only this data set, e.g. pointmaze-giant-stitch-v0
     # folder of OGBench's data sets; the missing ones are made there; default: in the output folder

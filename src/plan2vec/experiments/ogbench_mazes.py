@@ -8,7 +8,7 @@ best head at least 90 % in medium and large, 80 % in giant.
 files are a download); evaluated in its environments by its own `success`, on its 5 tasks x 50 episodes of at most 1,000
 steps. Published rows were learned from the published files, by other authors, and act by a policy alone, where our
 agent keeps nodes of the recordings and plans on them: success in %, from OGBench's table. Nothing reads the maze: the
-observation is a vector like any other. Frames become a few thousand nodes (docs/control.md), the controller is told a
+observation is a vector like any other. Frames become a few thousand nodes (docs/control-and-reward.md), the controller is told a
 waypoint about 10 steps ahead on the plan. *Controller* heads for the goal without any plan. *Graph search* follows
 shortest paths on the graph of the nodes. *Greedy* plans hop to the neighbour of least D without memory, *lookahead* to
 the best node within three hops; *A\\** searches the graph with 1.1 D as heuristic. Where a method finds no plan the

@@ -6,7 +6,7 @@ the true GPS positions' own beside it (about 0.94); Procrustes residual on Small
 without numbers.
 
 The graph of views of Table 2. Latents of 2 and 3 dimensions with l2, and of 3 with l1.2 (the paper's last figure). At
-first the vectors of classical scaling show the way (docs/streets.md): without a guide 2-d maps fold for some seeds. All
+first the vectors of classical scaling show the way (docs/domains.md): without a guide 2-d maps fold for some seeds. All
 seeds are shown, turned, mirrored, moved and scaled onto the true positions (Procrustes); the residual is the share of
 the positions' variance that this leaves. A view has the same colour in every panel. On Large the 2-d map's Spearman is
 in Table 2.

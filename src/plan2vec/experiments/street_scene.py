@@ -64,7 +64,7 @@ FLAT_TEACHING = Teaching(guided=0.4)  # no folds
 
 
 def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
-    """Settings for streets, found on the real network (docs/streets.md): roots of path lengths fit into l2, path
+    """Settings for streets, found on the real network (docs/domains.md): roots of path lengths fit into l2, path
     lengths do not.
 
     What traps a walk is a large error, however few there are: relative errors forgive them, Huber's loss does not
