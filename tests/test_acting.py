@@ -12,7 +12,7 @@ from plan2vec.acting.agent import Agent, AgentConfig, AgentMap
 from plan2vec.acting.controller import Controller, ControllerConfig, FuturePairs, PairNetwork, train_controller
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.domains import maze
-from plan2vec.experiments.acting import Actor, has_arrived
+from plan2vec.experiments.acting_in_rooms import Actor, has_arrived
 from plan2vec.experiments.maze_scene import MazeScene
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs

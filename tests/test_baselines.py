@@ -5,16 +5,16 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 from scipy.stats import spearmanr
-from test_embedding import CPU, LINE, TWO_PARTS
 
 from plan2vec import baselines
 from plan2vec.baselines.contrastive import ContrastiveConfig, Futures, train_contrastive
 from plan2vec.baselines.dqn import CostNetwork, DQNConfig, Learner, train_dqn
 from plan2vec.baselines.isomap import fit_isomap
-from plan2vec.baselines.pixels import train_pixels
-from plan2vec.baselines.random import train_random
-from plan2vec.baselines.sptm import train_sptm
+from plan2vec.baselines.pixels import pixel_scorer
+from plan2vec.baselines.random import random_scorer
+from plan2vec.baselines.sptm import MetricScorer
 from plan2vec.baselines.vae import VAE, Decoder, VAEConfig, train_vae
 from plan2vec.config import LocalMetricConfig
 from plan2vec.data import transitions
@@ -26,6 +26,15 @@ from plan2vec.learning.training import Journal
 from plan2vec.local_metric import build_local_metric, pair_distances
 from plan2vec.search.shortest_paths import distances_from
 
+
+def path_graph(num_nodes, missing=-1):
+    """Nodes in a row, a step apart; the edge after node `missing` is left out."""
+    first = np.delete(np.arange(num_nodes - 1), [missing] if missing >= 0 else [])
+    ends = np.concatenate((first, first + 1)), np.concatenate((first + 1, first))
+    return csr_array((np.ones(2 * len(first), np.float32), ends), shape=(num_nodes, num_nodes))
+
+
+CPU, LINE, TWO_PARTS = torch.device("cpu"), path_graph(40), path_graph(20, missing=9)
 NUM_CELLS = 24
 LEARNING = ("contrastive", "vae", "dqn")  # by gradient
 METRIC = ("sptm", "random", "pixels", "contrastive", "vae", "isomap")  # claim to be a metric
@@ -60,14 +69,14 @@ def image_world():
     return maze.simulate("open", num_rollouts=8, num_steps=6)
 
 
-def judge(name, frames, sequence, action, num_updates=3, seed=0, dim=2):
+def scorer(name, frames, sequence, action, num_updates=3, seed=0, dim=2):
     if name == "sptm":
         torch.manual_seed(0)
-        return train_sptm(build_local_metric(frames, "small", LocalMetricConfig(dim=4)), CPU)
+        return MetricScorer(build_local_metric(frames, "small", LocalMetricConfig(dim=4)), CPU)
     if name == "random":
-        return train_random(frames, "small", dim, seed, CPU)
+        return random_scorer(frames, "small", dim, seed, CPU)
     if name == "pixels":
-        return train_pixels(CPU)
+        return pixel_scorer(CPU)
     if name == "isomap":
         return fit_isomap(corridor_graph(), dim)
     if name == "contrastive":
@@ -80,8 +89,8 @@ def judge(name, frames, sequence, action, num_updates=3, seed=0, dim=2):
 
 
 @cache
-def corridor_judge(name, **settings):
-    return judge(name, *corridor()[:3], **settings)
+def corridor_scorer(name, **settings):
+    return scorer(name, *corridor()[:3], **settings)
 
 
 def random_pairs(num_frames, num=500):
@@ -91,7 +100,7 @@ def random_pairs(num_frames, num=500):
 def rank_agreement(name, **settings):
     frames, _, _, cell = corridor()
     first, second = random_pairs(len(frames), 3000)
-    distance = corridor_judge(name, **settings).on(frames)(first, second)
+    distance = corridor_scorer(name, **settings).on(frames)(first, second)
     return float(spearmanr(distance, np.abs(cell[first] - cell[second])).statistic)
 
 
@@ -99,25 +108,25 @@ def rank_agreement(name, **settings):
 
 
 @pytest.mark.parametrize("name", sorted({*METRIC, *PLACING}))
-def test_a_judge_gives_one_finite_distance_a_pair_that_is_never_negative(name):
+def test_a_scorer_gives_one_finite_distance_a_pair_that_is_never_negative(name):
     frames = corridor()[0]
-    distance = corridor_judge(name).on(frames)
+    distance = corridor_scorer(name).on(frames)
     found = distance(*random_pairs(len(frames)))
     assert found.shape == (500,) and np.isfinite(found).all() and (found >= 0).all() and np.ptp(found) > 0
     assert distance(np.empty(0, int), np.empty(0, int)).shape == (0,)
 
 
 @pytest.mark.parametrize("name", PLACING)
-def test_images_are_judged_as_vectors_are(name):
+def test_images_are_scored_as_vectors_are(name):
     world = image_world()
-    found = judge(name, world.frames, world.sequence, world.action).on(world.frames)(*random_pairs(len(world.frames), 50))
+    found = scorer(name, world.frames, world.sequence, world.action).on(world.frames)(*random_pairs(len(world.frames), 50))
     assert found.shape == (50,) and np.isfinite(found).all() and np.ptp(found) > 0
 
 
 @pytest.mark.parametrize("name", METRIC)
 def test_a_metric_is_symmetric_and_zero_from_a_frame_to_itself(name):
     frames = corridor()[0]
-    distance = corridor_judge(name).on(frames)
+    distance = corridor_scorer(name).on(frames)
     first, second = random_pairs(len(frames))
     assert np.array_equal(distance(first, second), distance(second, first)) and (distance(first, first) == 0).all()
 
@@ -125,15 +134,15 @@ def test_a_metric_is_symmetric_and_zero_from_a_frame_to_itself(name):
 @pytest.mark.parametrize("name", ["random", *LEARNING])
 def test_the_same_seed_gives_the_same_distances_and_another_seed_others(name):
     frames = corridor()[0]
-    judges = (judge(name, *corridor()[:3], seed=seed) for seed in (1, 1, 2))
-    first, second, other = (trained.on(frames)(*random_pairs(len(frames))) for trained in judges)
+    scorers = (scorer(name, *corridor()[:3], seed=seed) for seed in (1, 1, 2))
+    first, second, other = (trained.on(frames)(*random_pairs(len(frames))) for trained in scorers)
     assert np.array_equal(first, second) and not np.allclose(first, other)
 
 
 @pytest.mark.parametrize("name", PLACING)
-def test_a_judge_depends_on_the_frames_it_is_put_on_and_not_on_their_numbers(name):
+def test_a_scorer_depends_on_the_frames_it_is_put_on_and_not_on_their_numbers(name):
     frames = corridor()[0]
-    trained = corridor_judge(name)
+    trained = corridor_scorer(name)
     first, second = random_pairs(len(frames) // 3)
     unseen = trained.on(frames[::3])(first, second)
     assert np.allclose(unseen, trained.on(frames)(3 * first, 3 * second), rtol=1e-4, atol=1e-5)
@@ -181,9 +190,9 @@ def test_an_interrupted_training_ends_in_the_same_distances_as_one_that_never_wa
 def test_pairs_in_small_blocks_give_the_same_distances(monkeypatch):
     frames = corridor()[0]
     pairs = random_pairs(len(frames))
-    whole = corridor_judge("pixels").on(frames)(*pairs)
+    whole = corridor_scorer("pixels").on(frames)(*pairs)
     monkeypatch.setattr(baselines, "NUMBERS_AT_ONCE", 7 * frames.shape[1])
-    assert np.allclose(corridor_judge("pixels").on(frames)(*pairs), whole)
+    assert np.allclose(corridor_scorer("pixels").on(frames)(*pairs), whole)
 
 
 # ---------------------------------------------------------------------------------------------------- each for itself
@@ -192,7 +201,7 @@ def test_pairs_in_small_blocks_give_the_same_distances(monkeypatch):
 def test_pixels_are_the_plain_l2_distance_of_images_in_0_to_1():
     frames = image_world().frames
     expected = np.linalg.norm((frames[3].astype(float) - frames[20]).ravel() / 255)
-    assert train_pixels(CPU).on(frames)(np.array([3]), np.array([20]))[0] == pytest.approx(expected, rel=1e-5)
+    assert pixel_scorer(CPU).on(frames)(np.array([3]), np.array([20]))[0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("architecture", ["siamese", "stacked"])
@@ -201,7 +210,7 @@ def test_sptm_is_the_local_metric(architecture):
     metric = build_local_metric(frames, "small", LocalMetricConfig(architecture=architecture)).eval()
     metric.scale.fill_(3.0)
     first, second = random_pairs(len(frames), 20)
-    found = train_sptm(metric, CPU).on(frames)(first, second)
+    found = MetricScorer(metric, CPU).on(frames)(first, second)
     assert np.allclose(found, pair_distances(metric, FrameTensors(frames, CPU), first, second), atol=1e-4)
 
 
@@ -273,7 +282,7 @@ def test_dqn_targets_are_a_step_and_the_discounted_rest_and_known_bounds_hold():
 def test_dqn_costs_of_the_corridor_are_the_discounted_numbers_of_steps():
     frames, _, _, cell = corridor()
     first, second = random_pairs(len(frames), 2000)
-    cost = corridor_judge("dqn", num_updates=300, dim=8).on(frames)(first, second)
+    cost = corridor_scorer("dqn", num_updates=300, dim=8).on(frames)(first, second)
     steps = np.abs(cell[first] - cell[second])
     exact = (1 - 0.98**steps) / 0.02
     assert np.mean(np.abs(cost - exact)[steps > 0] / exact[steps > 0]) < 0.25
@@ -291,7 +300,7 @@ def test_dqn_acts_towards_its_goals_and_tries_something_else_where_nothing_chang
     here, goal = random_pairs(len(frames))
     judged = np.abs(cell[here] - cell[goal]) > 0
     here, goal = here[judged], goal[judged]
-    decide = corridor_judge("dqn", num_updates=1000, dim=8).policy(frames[goal])
+    decide = corridor_scorer("dqn", num_updates=1000, dim=8).policy(frames[goal])
     everyone = np.arange(len(here))
     action = decide(frames[here], everyone)
     assert np.mean(action == (cell[goal] > cell[here])) > 0.95

@@ -2,26 +2,40 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from plan2vec.bench import demo, measuring, ranks, recordings, run_benchmark, same_map
-from plan2vec.bench.measuring import Options, fitted_exponent, peak_memory, seconds_per_update
-from plan2vec.bench.pair_training import train_pairs
-from plan2vec.bench.peer_searches import time_searches
-from plan2vec.bench.publishing import DOCS, SPEED, Request, performance_page, run_speed
+import plan2vec
+from plan2vec import bench
+from plan2vec.bench import (
+    ANSWERS,
+    SPEED,
+    demo,
+    fit_speed,
+    measuring,
+    peers,
+    ranks,
+    recording_scores,
+    run_benchmark,
+    same_map,
+)
+from plan2vec.bench.measuring import Options, fitted_exponent, peak_memory
+from plan2vec.bench.peers import time_searches
+from plan2vec.bench.publishing import DOCS, Request, performance_page
 from plan2vec.bench.sheets import joined, lift, places
+from plan2vec.bench.training_speed import seconds_per_update, train_pairs
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
-from plan2vec.results.rows import FIELDS, read_rows, values
+from plan2vec.results.rows import FIELDS, read_rows, select, values
 
 QUICK = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=EmbeddingConfig(num_updates=5))
 
 
 def test_the_demo_benchmark_gives_a_row_for_every_case_seed_and_metric(monkeypatch):
     monkeypatch.setattr(demo, "CASES", (("open", 8), ("c-maze", 2)))
-    answer = demo.run(3, num_seeds=2, num_rollouts=6, config=QUICK, device="cpu")
+    answer = demo.run(3, seeds=2, num_rollouts=6, config=QUICK, device="cpu")
     assert len(answer["rows"]) == 2 * 2 * len(demo.METRICS)
     assert {row["setting"]["dim"] for row in answer["rows"]} == {2, 8} and {row["seed"] for row in answer["rows"]} == {3, 4}
     assert len(answer["table"]) == 2 + 2 and all(line.count("|") == len(demo.METRICS) + 3 for line in answer["table"])
@@ -50,39 +64,65 @@ def stored(tmp_path):
 
 
 def test_a_recording_stored_twice_gives_one_map(stored):
-    rows = same_map.run(0, (stored("a.npz", 60), stored("b.npz", 60)), QUICK, "cpu")["rows"]
+    rows = same_map.run(0, (stored("a.npz", 60), stored("b.npz", 60)), 1, QUICK, "cpu")["rows"]
     assert {row["metric"]: row["value"] for row in rows} == pytest.approx({"map_agreement": 1, "graph_agreement": 1})
 
 
 def test_maps_of_different_lengths_are_not_compared(stored):
     with pytest.raises(ValueError, match=r"a\.npz has 60 frames and .*b\.npz 50"):
-        same_map.run(0, (stored("a.npz", 60), stored("b.npz", 50)), QUICK, "cpu")
+        same_map.run(0, (stored("a.npz", 60), stored("b.npz", 50)), 1, QUICK, "cpu")
     with pytest.raises(ValueError, match="two recordings of the same frames, but got 0"):
         run_benchmark(Request("same-map"))
     with pytest.raises(ValueError, match="came with `bench demo`"):
-        run_benchmark(Request("demo"), (stored("a.npz", 20),))
+        run_benchmark(Request("demo", paths=(stored("a.npz", 20),)))
 
 
 def test_exact_distance_walks_best_among_the_methods_of_the_recordings_benchmark(stored, monkeypatch):
-    monkeypatch.setattr(recordings, "VAEConfig", partial(recordings.VAEConfig, num_updates=3, batch_size=8))
-    rows = recordings.run(0, (stored("line.npz", 60),), replace(QUICK, radius=1e-3), "cpu", recordings.Rule(success_radius=1.5))["rows"]
+    monkeypatch.setattr(recording_scores, "VAEConfig", partial(recording_scores.VAEConfig, num_updates=3, batch_size=8))
+    rule, config = recording_scores.Rule(success_radius=1.5), replace(QUICK, radius=1e-3)
+    rows = recording_scores.run(0, (stored("line.npz", 60),), 1, config, "cpu", rule)["rows"]
     success = {row["method"]: row["value"] for row in rows if row["metric"] == "success"}
     assert set(success) == {"plan2vec", "SPTM", "pixels", "VAE", "exact graph distance"}
     assert success["exact graph distance"] == 1 > success["pixels"]
 
 
+@pytest.mark.parametrize("name", ["recordings", "same-map"])
+def test_every_seed_of_a_benchmark_of_recordings_is_a_fit_of_its_own(name, stored, monkeypatch):
+    module, fitted = {"recordings": recording_scores, "same-map": same_map}[name], []
+
+    def fit(recordings, config, device):
+        fitted.append(plan2vec.fit(recordings, replace(QUICK, seed=config.seed), device=device))
+        return fitted[-1]
+
+    monkeypatch.setattr(module, "fit", fit)
+    monkeypatch.setattr(recording_scores, "VAEConfig", partial(recording_scores.VAEConfig, num_updates=3, batch_size=8))
+    paths = (stored("a.npz", 40), stored("b.npz", 40))[: 2 if name == "same-map" else 1]
+    rows = run_benchmark(Request(name, seed=3, seeds=2, paths=paths, device="cpu"))["rows"]
+    assert {row["seed"] for row in rows} == {3, 4} and [model.config.seed for model in fitted] == sorted([3, 4] * len(paths))
+    assert not np.allclose(fitted[0].vectors, fitted[-1].vectors)
+    assert len(select(rows, seed=3)) == len(select(rows, seed=4)) > 0
+
+
+def test_every_seed_of_a_benchmark_of_speed_is_a_fit_of_its_own(tmp_path, monkeypatch):
+    fitted = []
+    monkeypatch.setattr(fit_speed, "fit", lambda *args, **options: fitted.append(plan2vec.fit(*args, **options)) or fitted[-1])
+    rows = run_benchmark(Request("fit", seed=1, seeds=2, sizes=(200, 0), smoke=True, device="cpu", out=tmp_path))["rows"]
+    assert [model.config.seed for model in fitted] == [1, 2] and {row["seed"] for row in rows} == {1, 2}
+    assert not np.allclose(fitted[0].vectors, fitted[1].vectors)
+
+
 def test_a_ring_is_told_from_a_line():
     phase = np.arange(40) / 40
     ring = np.stack((np.cos(2 * np.pi * phase), np.sin(2 * np.pi * phase)), axis=1)
-    assert recordings.circular_correlation(recordings.angles(ring), 2 * np.pi * phase) == pytest.approx(1)
+    assert recording_scores.circular_correlation(recording_scores.angles(ring), 2 * np.pi * phase) == pytest.approx(1)
     line = np.stack((phase, 1e-3 * np.sin(40 * phase)), axis=1)
-    assert recordings.circular_correlation(recordings.angles(line), 2 * np.pi * phase) < 0.8
-    assert recordings.lap_gap(np.array([0.1, 0.9]), np.array([0.3, 0.1])).tolist() == pytest.approx([0.2, 0.2])
+    assert recording_scores.circular_correlation(recording_scores.angles(line), 2 * np.pi * phase) < 0.8
+    assert recording_scores.lap_gap(np.array([0.1, 0.9]), np.array([0.3, 0.1])).tolist() == pytest.approx([0.2, 0.2])
 
 
 @pytest.mark.parametrize("name", [name for name in SPEED if name != "peers"])
 def test_a_benchmark_of_speed_gives_rows_a_table_and_a_figure(name, tmp_path):
-    answer = run_speed(Request(name, seed=2, device="cpu", smoke=True, out=tmp_path))
+    answer = run_benchmark(Request(name, seed=2, device="cpu", smoke=True, out=tmp_path))
     rows = answer["rows"]
     assert rows and rows == read_rows(tmp_path / f"bench-{name}.jsonl") and all(tuple(row) == FIELDS for row in rows)
     assert {(row["experiment"], row["seed"]) for row in rows} == {(name, 2)} and all("CPU cores" in row["device"] for row in rows)
@@ -92,8 +132,8 @@ def test_a_benchmark_of_speed_gives_rows_a_table_and_a_figure(name, tmp_path):
 
 
 def test_peers_are_compared_by_success_and_what_is_not_installed_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("plan2vec.bench.peers.PEERS", {"UMAP": ("no_such_package", None), "VAE": SPEED["peers"].PEERS["VAE"]})
-    answer = run_speed(Request("peers", device="cpu", smoke=True, out=tmp_path))
+    monkeypatch.setattr(peers, "PEERS", {"UMAP": ("no_such_package", None), "VAE": peers.PEERS["VAE"]})
+    answer = run_benchmark(Request("peers", device="cpu", smoke=True, out=tmp_path))
     success = {row["method"]: row["value"] for row in answer["rows"] if row["metric"] == "success"}
     assert set(success) == {"plan2vec", "VAE"} and all(0 <= value <= 1 for value in success.values())
     missing = [row for row in answer["rows"] if row["method"] == "UMAP"]
@@ -115,8 +155,8 @@ def test_all_searches_of_the_peers_benchmark_find_paths_and_the_exact_ones_the_s
 
 def test_training_pair_by_pair_says_when_the_wanted_error_was_reached():
     sequences = simulate("open", 10)
-    graph = joined(sequences.position / 0.03)
-    easy, hard = (train_pairs(Options(smoke=True), sequences.frames, graph, "mlp", 2, wanted, 0.1) for wanted in (2.0, 0.0))
+    graph, config = joined(sequences.position / 0.03), Config(encoder="mlp", dim=2)
+    easy, hard = (train_pairs(Options(smoke=True), sequences.frames, graph, config, wanted, 0.1) for wanted in (2.0, 0.0))
     assert easy.reached and not hard.reached and easy.seconds < hard.seconds and 0 < hard.error < 1
     assert hard.ms_per_update * hard.num_updates == pytest.approx(1e3 * hard.seconds)
 
@@ -124,7 +164,7 @@ def test_training_pair_by_pair_says_when_the_wanted_error_was_reached():
 def test_time_an_update_leaves_out_what_happens_once(monkeypatch):
     now = iter([0.0, 7.0, 10.0, 20.0])  # 5 s once, 0.2 s an update, for 10 and then 25 updates
     monkeypatch.setattr(measuring.time, "perf_counter", lambda: next(now))
-    assert seconds_per_update(Options().device, lambda num_updates: None, 10, 25) == pytest.approx(0.2)
+    assert seconds_per_update(Options().device, lambda num_updates: num_updates, 10, 25) == pytest.approx(0.2)
 
 
 def test_the_fitted_exponent_is_the_power_of_growth():
@@ -162,16 +202,29 @@ def test_options_of_one_kind_of_benchmark_are_refused_by_the_other(tmp_path):
         run_benchmark(Request("all", sizes=(10,), out=tmp_path))
 
 
+def test_a_benchmark_that_does_not_exist_is_answered_by_those_that_do():
+    with pytest.raises(ValueError, match="'speed'") as caught:
+        run_benchmark(Request("speed"))
+    assert all(name in str(caught.value) for name in (*ANSWERS, *SPEED, "all"))
+
+
+def test_no_file_of_the_benchmarks_is_named_as_one_of_another_package():
+    package = Path(bench.__file__).parents[1]
+    others = {path.stem for path in package.glob("**/*.py") if path.parent.name != "bench"} - {"__init__"}
+    names = {path.stem for path in (package / "bench").glob("*.py")} - {"__init__"}
+    assert names & (others | {path.name for path in package.iterdir()}) == set()
+
+
 def test_the_page_on_performance_is_made_from_the_committed_rows():
-    assert (DOCS / "performance.md").read_text() == performance_page(DOCS)
+    assert (DOCS / "performance.md").read_text() == performance_page(DOCS, SPEED.values())
 
 
 def test_sizes_choose_what_is_measured(tmp_path):
-    rows = run_speed(Request("plan", device="cpu", smoke=True, sizes=(300, 600), out=tmp_path))["rows"]
+    rows = run_benchmark(Request("plan", device="cpu", smoke=True, sizes=(300, 600), out=tmp_path))["rows"]
     assert {row["setting"]["frames"] for row in rows} == {300, 600}
     assert (values(rows, metric="success", method="greedy, many") > 0.5).all()
 
 
 def test_rows_name_the_commit_that_they_are_given(tmp_path):
-    answer = run_speed(Request("shortest-distances", device="cpu", smoke=True, out=tmp_path, commit="abc1234"))
+    answer = run_benchmark(Request("shortest-distances", device="cpu", smoke=True, out=tmp_path, commit="abc1234"))
     assert {row["commit"] for row in answer["rows"]} == {"abc1234"}

@@ -134,6 +134,46 @@ def test_a_moving_camera_changes_the_picture_all_over_and_a_moving_object_does_n
     assert not camera_moves(np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32), np.zeros(50, int))
 
 
+def noisy(frames: np.ndarray, noise: float) -> np.ndarray:
+    """The frames as a camera with this noise (gray levels) records them."""
+    frames = frames + np.random.default_rng(1).normal(0, noise, frames.shape)
+    return np.clip(frames, 0, 255).round().astype(np.uint8)[..., None]
+
+
+def driving() -> np.ndarray:
+    """(100, 64, 64): past houses before an almost uniform sky and ground, whose texture is hardly above the noise."""
+    rng = np.random.default_rng(0)
+    texture = rng.normal(0, 7, (16, 70)).repeat(4, 0).repeat(4, 1)
+    height, shade = rng.integers(2, 12, 60).repeat(5), rng.integers(60, 140, 60).repeat(5)
+    row, frames = np.arange(64)[:, None], []
+    for k in range(0, 200, 2):
+        sky_and_ground = np.where(row < 32, 190, 110) + texture[:, k : k + 64]
+        frames.append(np.where((row < 32) & (row >= 32 - height[k : k + 64]), shade[k : k + 64], sky_and_ground))
+    return np.stack(frames)
+
+
+def crossing(light: float = 0.0) -> np.ndarray:
+    """(100, 64, 64): a block before a fixed camera; the light of the whole picture changes by so many levels."""
+    rng = np.random.default_rng(0)
+    frames = rng.normal(130, 40, (16, 16)).repeat(4, 0).repeat(4, 1)[None] + light * rng.normal(size=(100, 1, 1))
+    for k in range(100):
+        frames[k, 20:36, k // 3 : k // 3 + 16] = 30
+    return frames
+
+
+@pytest.mark.parametrize("num_still", [0, 100, 500])
+def test_a_camera_that_drives_moves_though_sky_and_ground_are_almost_uniform_and_it_often_stands(num_still):
+    frames = noisy(np.concatenate((driving(), driving()[-1:].repeat(num_still, 0))), 2.0)
+    changed = np.abs(frames[1:].astype(int) - frames[:-1]) > 8
+    assert changed.mean() < 0.25  # few pixels change, but in most cells of the picture some do
+    assert camera_moves(frames, np.zeros(len(frames), int))
+
+
+@pytest.mark.parametrize(("noise", "light"), [(0, 0), (2, 0), (8, 0), (2, 5), (2, 20)])
+def test_a_fixed_camera_is_fixed_whatever_its_noise_and_the_light(noise, light):
+    assert not camera_moves(noisy(crossing(light), noise), np.zeros(100, int))
+
+
 # ---------------------------------------------------------------------------------------------------- splits
 
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from plan2vec.commands.main import main
-from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration
+from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration_table
 from plan2vec.experiments.maze_scene import MazeScene, maze_scene
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
 from plan2vec.graph.build import edge_rows
+from plan2vec.results.comparisons import by_domain, by_method, compare
 from plan2vec.results.pages import PICTURES, by_number, gaps, results_page, total_seconds
 from plan2vec.results.rows import (
     FIELDS,
@@ -75,6 +76,16 @@ def test_the_interval_is_students_over_seeds():
 def test_a_cell_without_seeds_to_compare_shows_no_interval():
     assert cell(np.array([0.5]), 100) == "50.0" and cell(np.array([])) == "-"
     assert cell(np.array([0.5, 0.5]), 100) == "50.0 ± 0.0"
+
+
+def test_a_comparison_has_a_line_per_method_and_the_papers_numbers_beside_ours():
+    rows = some_rows(0.5) + some_rows(0.7, seed=1) + some_rows(0.25, method="SPTM")
+    columns = by_domain(rows, {"open": "Open"}, [("success", "success %", 100, 1)], lambda room: {"SPTM": 39.7})
+    assert compare(rows, "method", by_method(rows, ("SPTM", "plan2vec")), columns) == [
+        "| method | Open, success % | paper |", "| --- | --- | --- |", "| SPTM | 25.0 | 39.7 |", "| plan2vec | 60.0 ± 127.1 |  |", "",
+    ]
+    two_cells = compare(rows, "graph | room", {"large | Open": {"method": "SPTM"}}, columns[:1])
+    assert two_cells[1:3] == ["| --- | --- | --- |", "| large | Open | 25.0 |"]
 
 
 def test_rows_of_one_group_count_their_time_once():
@@ -194,11 +205,11 @@ def variant_rows(method, success, seconds, lookahead):
 
 
 def test_the_fastest_of_the_best_variants_is_advised():
-    four, one = list(value_iteration.METHODS)[1:]
+    four, one = list(value_iteration_table.METHODS)[1:]
     slow, poor = variant_rows(four, 0.905, 40.0, 1), variant_rows(one, 0.6, 1.0, 3)
-    advised = value_iteration.advice(variant_rows("amortized", 0.9, 10.0, 0) + slow + poor)
+    advised = value_iteration_table.advice(variant_rows("amortized", 0.9, 10.0, 0) + slow + poor)
     assert advised.startswith("Use: amortized, the fastest of the best (90.0 %") and four in advised and one not in advised
-    assert value_iteration.advice(variant_rows("amortized", 0.8, 10.0, 0) + slow).startswith(f"Use: {four}, k = 1")
+    assert value_iteration_table.advice(variant_rows("amortized", 0.8, 10.0, 0) + slow).startswith(f"Use: {four}, k = 1")
 
 
 # ---------------------------------------------------------------------------------------------------- the command

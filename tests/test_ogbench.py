@@ -5,7 +5,7 @@ import pytest
 
 from plan2vec.commands.main import main
 from plan2vec.domains import ogbench
-from plan2vec.experiments import ogbench as experiment
+from plan2vec.experiments import ogbench_mazes as experiment
 from plan2vec.readers import find_format, read
 from plan2vec.results.rows import Case, Stamp, make_rows
 

@@ -127,10 +127,10 @@ def test_figures_show_what_is_near_below_the_cut_off():
 
 
 def test_the_robots_plans_are_scored_by_the_bottle():
-    scene = robot_frames.RobotScene(robot_frames.stand_in(0), 0, SMOKE, CPU)
+    scene = robot_frames.RobotScene("made-up", robot_frames.stand_in(0), 0, SMOKE, CPU)
     starts, goals = scene.tasks
     assert (scene.everything.sequence[starts] == scene.everything.sequence[goals]).all() and scene.held_out[starts].all()
-    assert not (scene.fitted.frames[:, None] == scene.everything.frames[starts][None, :1]).all(axis=(2, 3, 4)).any()
+    assert not (scene.recordings.frames[:, None] == scene.everything.frames[starts][None, :1]).all(axis=(2, 3, 4)).any()
     still = np.zeros((1, len(starts)), int)
     found = robot_frames.scores(scene, still[0], still[0], still)
     away = np.linalg.norm(scene.everything.position[scene.kept][0] - scene.everything.position[goals], axis=1).mean()

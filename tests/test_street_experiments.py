@@ -1,5 +1,8 @@
 """The streets' experiments: what their tables measure, on tiny worlds with a known answer."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +12,7 @@ from plan2vec.domains.streets import generate_city
 from plan2vec.embedding.heads import make_head
 from plan2vec.embedding.losses import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
-from plan2vec.experiments.free_vectors import fit_free
-from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, StreetTruth, street_config, street_scenes
+from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, street_config, street_scenes
 from plan2vec.results.settings import SMOKE, Settings
 
 CPU = torch.device("cpu")
@@ -24,9 +26,12 @@ def scene() -> StreetScene:
 
 def true_site(scene: StreetScene) -> StreetSite:
     """The street network itself as a graph."""
-    hops = csr_array((scene.truth.hops == 1).astype(np.float32))
+    hops = csr_array((scene.hops == 1).astype(np.float32))
     view = np.arange(scene.streets.num_views)
-    return StreetSite(np.zeros((len(view), 8, 8, 1), np.uint8), view, hops, np.zeros(hops.nnz, bool), scene.truth, 1.0, 0.0, 0, 500)
+    many = copy(scene)
+    many.size = replace(SMOKE, episodes=500)
+    frames, closure = np.zeros((len(view), 8, 8, 1), np.uint8), np.zeros(hops.nnz, bool)
+    return StreetSite(scene=many, frames=frames, graph=hops, view=view, closure=closure)
 
 
 def test_a_node_of_clean_recordings_is_a_view(scene):
@@ -46,30 +51,30 @@ def test_recorded_steps_alone_join_views_and_weigh_their_length(scene):
 
 
 def test_noisy_visits_are_nodes_of_their_own(scene):
-    site = table2.visits_site(scene, scene.noisy, scene.visited)
+    site = scene.visits_site(scene.noisy, scene.visited)
     assert len(site.view) == scene.noisy.num_frames
 
 
 def test_exact_distance_on_the_true_network_always_arrives_and_random_scores_do_not(scene):
     site, rng = true_site(scene), np.random.default_rng(0)
     for rule in RULES.values():
-        assert site.success(site.exact_distance(CPU), rule) > 0.99
+        assert site.success(site.exact_distance(), rule) > 0.99
         assert site.success(lambda nodes, goals: rng.random(len(nodes)), rule) < 0.8
 
 
 def test_a_goal_without_a_path_is_a_failure(scene):
     site = true_site(scene)
     cut = csr_array((len(site.view),) * 2, dtype=np.float32)
-    apart = StreetSite(site.frames, site.view, cut, np.zeros(0, bool), site.truth, 1.0, 0.0, 0, 500)
+    apart = replace(site, graph=cut, closure=np.zeros(0, bool))
     starts, goals = apart.tasks(RULES["success"])
-    near = np.linalg.norm(apart.position[starts] - apart.position[goals], axis=1) < RULES["success"].radius
-    assert apart.success(site.exact_distance(CPU), RULES["success"]) == pytest.approx(near.mean())
+    near = np.linalg.norm(apart.position[starts] - apart.position[goals], axis=1) < RULES["success"].walk.radius
+    assert apart.success(site.exact_distance(), RULES["success"]) == pytest.approx(near.mean())
 
 
 def test_goals_lie_within_the_reach_of_the_rule(scene):
     site, rule = true_site(scene), RULES["success_near"]
     starts, goals = site.tasks(rule)
-    hops = scene.truth.hops[site.view[starts], site.view[goals]]
+    hops = scene.hops[site.view[starts], site.view[goals]]
     assert len(hops) == 500 and hops.min() >= 1 and hops.max() <= 15
 
 
@@ -77,14 +82,14 @@ def test_the_graphs_numbers_count_false_closures_and_missed_links(scene):
     site = true_site(scene)
     assert site.numbers["missed_link_share"] == 0 and site.numbers["num_closures"] == 0 and site.numbers["degree"] < 3
     matrix = site.graph.toarray()
-    far = np.unravel_index(scene.truth.metres.argmax(), matrix.shape)
+    far = np.unravel_index(scene.metres.argmax(), matrix.shape)
     matrix[far] = matrix[far[::-1]] = 1
     one, other = scene.streets.links[0]
     matrix[one, other] = matrix[other, one] = 0
     graph = csr_array(matrix)
     row = np.repeat(np.arange(len(matrix)), np.diff(graph.indptr))
     closure = ((row == far[0]) & (graph.indices == far[1])) | ((row == far[1]) & (graph.indices == far[0]))
-    numbers = StreetSite(site.frames, site.view, graph, closure, site.truth, 1.0, 0.0, 0, 500).numbers
+    numbers = replace(site, graph=graph, closure=closure).numbers
     assert numbers["num_false"] == numbers["num_closures"] == 1 and numbers["false_edge_share"] == 1
     assert numbers["missed_link_share"] == pytest.approx(2 / len(scene.streets.links))
 
@@ -109,7 +114,7 @@ def test_the_l1_heuristic_is_exact_on_a_turned_grid_of_straight_streets():
     city = generate_city("street-tiny", seed=0)
     scene = StreetScene("street-tiny", 0, SMOKE, CPU, None)
     site = true_site(scene)
-    distance = street_cost.block_distance(site, scene)
+    distance = street_cost.block_distance(site)
     first, second = city.links.T
     straight = city.link_lengths / np.median(city.link_lengths)
     estimate = distance(first, second)
@@ -125,18 +130,17 @@ def test_every_size_has_settings_and_the_paper_has_them_too():
 
 def test_one_step_of_the_papers_scaling_is_what_its_degrees_make_of_it(scene):
     large = StreetScene("street-large", 0, Settings().size, CPU, None)
-    assert table2.paper_config(large).embedding.target_scale == pytest.approx(1 / 0.48)
-    assert table2.paper_config(large).norm_order == 2 and table2.paper_config(large).encoder == "resnet18"
+    config, teaching = table2.paper_way(large)
+    assert teaching.unit == pytest.approx(1 / 0.48) and config.norm_order == 2 and config.encoder == "resnet18"
 
 
 def test_a_smoke_run_takes_the_smallest_part_of_the_city():
     assert [scene.domain for scene in street_scenes(Settings(size=SMOKE))] == ["street-tiny"]
 
 
-def test_the_truth_knows_ways_along_the_streets():
-    truth = StreetTruth(generate_city("street-tiny", seed=0))
-    straight = np.linalg.norm(truth.streets.xy[:, None] - truth.streets.xy, axis=-1)
-    assert (truth.metres >= straight - 1e-3).all() and truth.hops.max() > 15
+def test_the_truth_knows_ways_along_the_streets(scene):
+    straight = np.linalg.norm(scene.streets.xy[:, None] - scene.streets.xy, axis=-1)
+    assert (scene.metres >= straight - 1e-3).all() and scene.hops.max() > 15
 
 
 def test_points_fitted_to_known_distances_put_unknown_ones_right_where_no_start_folds():
@@ -155,6 +159,6 @@ def test_free_vectors_end_nearer_to_the_path_lengths_than_classical_scaling(loss
     head = make_head("squared", 2.0, 4)
     began, ended = (
         distance_loss(head.pairwise(vectors, vectors), torch.from_numpy(lengths), loss, 4.0).item()
-        for vectors in (fit_free(lengths, head, loss, num_updates) for num_updates in (0, 200))
+        for vectors in (table2.fit_free(lengths, head, loss, num_updates) for num_updates in (0, 200))
     )
     assert ended < 0.8 * began

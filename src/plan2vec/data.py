@@ -1,4 +1,4 @@
-"""Recordings in memory: frames laid end to end, and which sequence each belongs to.
+"""Recordings in memory, as all stages read them: frames laid end to end, and which sequence each belongs to.
 
     frame number   0 1 2 3 4 | 5 6 7 | 8 9 10 11
     sequence       0 0 0 0 0 | 1 1 1 | 2 2 2  2
@@ -21,18 +21,18 @@ from plan2vec.config import ReadOptions
 
 CHUNK_BYTES = 1 << 24  # of frames looked at together, so that memory stays bounded however many there are
 PARTS_OF_CHUNK = 16  # that threads share
-# a frame that differs from another by less than this share of the median step's change shows the same
-STILL_SHARE = 0.1
-VISIBLE_CHANGE = 8  # gray levels of 255 by which a pixel must change to count, above a camera's noise
-MOVING_SHARE = 0.25  # share of the pixels that a median step changes beyond which the camera itself moves
+STILL_SHARE = 0.1  # of the median step's change: two frames that differ by less show the same
+BLOCKS, CELLS = 16, 8  # per side of a picture: means over blocks are compared, and cells of 2 x 2 blocks counted
+VISIBLE_CHANGE = 4.0, 8.0  # gray levels: the least change of a block that counts lies in this range, by the noise
+QUIET_SHARE, NUM_DEVIATIONS = 0.1, 4  # the noise: this many deviations of a block's mean in the quietest blocks
+MOVING_SHARE = 0.45  # of the cells: if the median step that moved anything changes more, the camera itself moves
 
 
 @dataclass(frozen=True)
 class SuccessRule:
     """When a plan that hops between frames counts as a success. Domains state theirs; evaluation reads it."""
 
-    # true distance to the goal that counts as arrived (units of position); None: three median steps
-    radius: float | None = None
+    radius: float | None = None  # true distance to the goal that counts as arrived; None: three median steps
     max_hops: int | None = None  # hops allowed; None: hops_factor x the hops of the shortest path + 10
     epsilon: float = 0.0  # probability of a random hop instead of the greedy one
     episodes: int = 2000  # random (start, goal) pairs
@@ -52,10 +52,8 @@ class Sequences:
     time: np.ndarray | None = None  # (n,) seconds
     domain: str | None = None  # the simulator the frames come from, which knows true distances and the success rule
     source: str = "memory"  # where the frames were read from, for messages
-    # how they were read; an image from outside is prepared the same way
-    options: ReadOptions = field(default_factory=ReadOptions)
-    # (width, height) of the pictures before they were cropped and squashed, if known
-    source_size: tuple[int, int] | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)  # how they were read; other images are prepared likewise
+    source_size: tuple[int, int] | None = None  # (width, height) before pictures were cropped and squashed, if known
 
     def __post_init__(self) -> None:
         _check(self)
@@ -76,7 +74,7 @@ class Sequences:
 
     @cached_property
     def camera_moves(self) -> bool:
-        """Whether the camera itself moves, by the pixels that recorded steps change."""
+        """Whether the camera itself moves, by the parts of the picture that recorded steps change."""
         return camera_moves(self.frames, self.sequence)
 
     def without_truth(self) -> "Sequences":
@@ -122,16 +120,13 @@ def frames_left(sequence: np.ndarray) -> np.ndarray:
 
 
 def chunks(frames: np.ndarray, num: int) -> Iterator[slice]:
-    """Slices of range(num), each of as many frames as fit into CHUNK_BYTES; pages of a memory map are let go after
-    each.
-    """
+    """Slices of range(num), each of as many frames as CHUNK_BYTES hold; a memory map's pages are freed after each."""
     size = max(1, CHUNK_BYTES // max(1, frames[:1].nbytes))
+    is_mapped = isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap)
     for first in range(0, num, size):
         yield slice(first, min(first + size, num))
-        if isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(
-            frames.base, mmap.mmap
-        ) and hasattr(mmap, "MADV_DONTNEED"):
-            frames.base.madvise(mmap.MADV_DONTNEED)
+        if is_mapped and hasattr(mmap, "MADV_DONTNEED"):
+            frames.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
 
 
 def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -144,30 +139,25 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
 
 
 def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Of all frames, or of those with these numbers: (m,) the ones that differ from all before, and (n,) which of them,
-    0 to m - 1, each equals."""
+    """(m,) frames (all, or of `numbers`) that differ from all before, and (n,) which of these each equals."""
     numbers = np.arange(len(frames)) if numbers is None else numbers
     _, code, count = np.unique(_weighted_sums(frames)[numbers], return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(count[code] > 1)  # frames of different sums differ
     known: dict[bytes, int] = {}
     same = np.arange(len(numbers))
     for part in chunks(frames, len(doubtful)):
-        for place in doubtful[part].tolist():
-            digest = blake2b(np.ascontiguousarray(frames[numbers[place]]).tobytes(), digest_size=16).digest()
-            same[place] = known.setdefault(digest, place)
+        for i in doubtful[part].tolist():
+            digest = blake2b(np.ascontiguousarray(frames[numbers[i]]).tobytes(), digest_size=16).digest()
+            same[i] = known.setdefault(digest, i)
     is_new = same == np.arange(len(numbers))
     return numbers[is_new], (np.cumsum(is_new) - 1)[same]
 
 
 def _weighted_sums(frames: np.ndarray) -> np.ndarray:
-    """(n,) uint64: a sum over the bytes of each frame, eight or fewer at a time, with random weights; frames are read
-    in order.
-    """
+    """(n,) uint64: a sum over the bytes of each frame, eight or fewer at a time, with random weights."""
     num_bytes = frames[:1].nbytes
-    word = next(
-        kind for kind in (np.uint64, np.uint32, np.uint16, np.uint8) if num_bytes % np.dtype(kind).itemsize == 0
-    )
-    weights = np.random.default_rng(0).integers(2**64, size=num_bytes // np.dtype(word).itemsize, dtype=np.uint64)
+    word = next(kind for kind in (np.uint64, np.uint32, np.uint16, np.uint8) if num_bytes % kind().itemsize == 0)
+    weights = np.random.default_rng(0).integers(2**64, size=num_bytes // word().itemsize, dtype=np.uint64)
     sums = np.empty(len(frames), np.uint64)
     for part in chunks(frames, len(frames)):
         words: np.ndarray = np.ascontiguousarray(frames[part]).reshape(part.stop - part.start, -1).view(word)
@@ -176,19 +166,17 @@ def _weighted_sums(frames: np.ndarray) -> np.ndarray:
 
 
 def find_still(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
-    """(n,) number of the first frame of the stretch in which nothing moves that a frame belongs to; its own where it
-    moved.
+    """(n,) number of the frame since which nothing has moved; a frame's own number where it moved.
 
-    A parked robot's frames differ by the camera's noise. Images are still as long as they differ from the *first* of
-    the stretch (so that slow motion ends it) by less than a tenth of what the median recorded step changes; vectors
-    where equal.
+    A parked robot's frames differ by the camera's noise. So images are still as long as they differ from that *first*
+    frame by less than a tenth of what the median step changes: slow motion ends a pause. Vectors are still where equal.
     """
     start = transitions(sequence)
     change = _change_ahead(frames)[start]
     moved = change[change > 0]
     limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
     first = np.arange(len(sequence))
-    for number in start[change <= limit] + 1:  # in order, so the stretch of the frame before is known
+    for number in start[change <= limit] + 1:  # in order, so the answer of the frame before is known
         head = first[number - 1]
         if head == number - 1 or _mean_change(frames[head : head + 1], frames[number : number + 1])[0] <= limit:
             first[number] = head
@@ -196,9 +184,7 @@ def find_still(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
 
 
 def _change_ahead(frames: np.ndarray) -> np.ndarray:
-    """(n - 1,) mean absolute difference of each frame and the next. Frames are read in order, in as many threads as
-    there are cores.
-    """
+    """(n - 1,) mean absolute difference of each frame and the next; read in order, by as many threads as cores."""
     change = np.empty(len(frames) - 1, np.float32)
 
     def compare(part: slice) -> None:
@@ -215,32 +201,54 @@ def _change_ahead(frames: np.ndarray) -> np.ndarray:
 def _mean_change(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) mean absolute difference of frame pairs."""
     if first.dtype == np.uint8:
-        change = (
-            np.maximum(first, second) - np.minimum(first, second)
-        ).reshape(len(first), np.prod(first.shape[1:], dtype=int))
+        change = np.maximum(first, second) - np.minimum(first, second)
+        change = change.reshape(len(first), np.prod(first.shape[1:], dtype=int))
         return change.sum(axis=1, dtype=np.uint32).astype(np.float32) / np.float32(change.shape[1])
     return np.abs(first - second).mean(axis=tuple(range(1, first.ndim)))
 
 
 def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
-    """Whether most recorded steps change the picture all over, as a moving camera does and an object in front of a
-    fixed one does not.
+    """Whether the steps that move anything change the picture all over, as an object before a fixed camera does not.
+
+    Counted are cells of the picture, not pixels: a road and a sky have few edges, but some in most cells. A change of
+    the light, the same everywhere, does not count, nor does noise. Steps that change no cell stand still.
     """
     if frames.dtype != np.uint8:
         return False
     start = transitions(sequence)
     start = start[:: max(1, len(start) // 1000)]
-    change = np.abs(frames[start].astype(np.int16) - frames[start + 1]) > VISIBLE_CHANGE
-    return bool(np.median(change.reshape(len(start), -1).mean(axis=1)) > MOVING_SHARE)
+    measured = [_block_changes(frames[start[part]], frames[start[part] + 1]) for part in chunks(frames, len(start))]
+    change, noise = (np.concatenate(parts) for parts in zip(*measured, strict=True))
+    is_changed = _pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)
+    share = is_changed.mean(axis=(1, 2))
+    return bool(share.any() and np.median(share[share > 0]) > MOVING_SHARE)
 
 
-def split_sequences(
-    sequence: np.ndarray, share: float, rng: np.random.Generator, gap: int = 10
-) -> tuple[np.ndarray, np.ndarray]:
+def _block_changes(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m, blocks, blocks) change of the mean of each block beside the change of the light; (m,) its noise."""
+    change = (second.astype(np.float32) - first).mean(axis=-1)
+    num_pixels = _pooled(np.ones_like(change[:1]), BLOCKS, np.add)
+    mean, square = _pooled(change, BLOCKS, np.add) / num_pixels, _pooled(change**2, BLOCKS, np.add) / num_pixels
+    deviation = np.sqrt(np.maximum(0, square - mean**2) / num_pixels)  # of the mean, where noise is all there is
+    noise = NUM_DEVIATIONS * np.quantile(deviation, QUIET_SHARE, axis=(1, 2))
+    return np.abs(mean - np.median(mean, axis=(1, 2), keepdims=True)), noise
+
+
+def _pooled(images: np.ndarray, num: int, combine: np.ufunc) -> np.ndarray:
+    """(m, height, width) -> (m, num, num) or fewer: parts of at least 2 x 2 pixels combined."""
+    for axis in (1, 2):
+        size = images.shape[axis]
+        parts = max(1, min(num, size // 2))
+        images = combine.reduceat(images, np.arange(parts) * size // parts, axis)
+    return images
+
+
+def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator,
+                    gap: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """(n,) bool masks (kept, held out): whole sequences, about `share` of the frames.
 
-    One long sequence is split into contiguous blocks instead; `gap` frames beside every held-out block belong to
-    neither mask, so that no held-out frame has an almost equal neighbour in training.
+    One long sequence is split into contiguous blocks instead. `gap` frames beside every held-out block belong to
+    neither mask: no held-out frame has an almost equal neighbour in training.
     """
     labels, sizes = np.unique(sequence, return_counts=True)
     held_out = np.zeros(len(sequence), bool)
@@ -261,16 +269,13 @@ def training_frames(sequence: np.ndarray, holdout: float, rng: np.random.Generat
     """(n,) bool: frames that may be trained on; the rest is held out."""
     kept, held_out = split_sequences(sequence, holdout, rng)
     if holdout > 0 and not held_out.any():
-        raise ValueError(
-            f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; record more or drop it"
-        )
+        raise ValueError(f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; "
+                         "record more or drop it")
     return kept
 
 
 def _draw_sequences(sizes: np.ndarray, share: float, rng: np.random.Generator) -> list[int]:
-    """Sequences in random order, each taken if it brings their frames nearer to the share; at least the smallest, never
-    the largest.
-    """
+    """Sequences in random order, each taken if it brings the sum nearer to the share; never none, never the largest."""
     if share <= 0:
         return []
     taken: list[int] = []
@@ -289,9 +294,8 @@ def _arrange(frames: np.ndarray) -> np.ndarray:
             return np.ascontiguousarray(frames, dtype=np.float32)
     if frames.dtype != np.uint8 or frames.ndim not in (3, 4):
         raise ValueError(
-            f"frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or float observations (n, d), "
-            f"but came as {frames.dtype} {frames.shape}; convert them, e.g. (255 * frames).astype('uint8')"
-        )
+            "frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or float observations (n, d), "
+            f"but came as {frames.dtype} {frames.shape}; convert them, e.g. (255 * frames).astype('uint8')")
     if frames.ndim == 3:
         return frames[..., None]
     if frames.shape[1] < frames.shape[3]:  # the smaller axis is the channels
@@ -300,68 +304,53 @@ def _arrange(frames: np.ndarray) -> np.ndarray:
 
 
 def _check(sequences: Sequences) -> None:
-    n = len(sequences.frames)
+    frames, source, n = sequences.frames, sequences.source, len(sequences.frames)
     if n < 2:
-        raise ValueError(f"{sequences.source}: a recording needs at least 2 frames, but has {n}")
-    if min(sequences.frames.shape) < 1:
-        raise ValueError(f"{sequences.source}: frames have an empty axis: shape {sequences.frames.shape}")
-    _check_lengths(sequences, n)
-    _check_labels(sequences.sequence, sequences.source)
-    _check_values(sequences)
-
-
-def _check_lengths(sequences: Sequences, n: int) -> None:
+        raise ValueError(f"{source}: a recording needs at least 2 frames, but has {n}")
+    if min(frames.shape) < 1:
+        raise ValueError(f"{source}: frames have an empty axis: shape {frames.shape}")
     for name in ("sequence", "position", "action", "step_length", "time"):
         value = getattr(sequences, name)
         if value is None:
             continue
         if np.ndim(value) < 1 or len(value) != n:
             num_entries = len(value) if np.ndim(value) else 0
-            raise ValueError(f"{sequences.source}: {name} has {num_entries} entries for {n} frames; give one a frame")
+            raise ValueError(f"{source}: {name} has {num_entries} entries for {n} frames; give one a frame")
         expected, words = (2, f"({n}, k)") if name in ("position", "action") else (1, f"({n},)")
         if np.ndim(value) != expected:
-            raise ValueError(f"{sequences.source}: {name} must have shape {words}, but has shape {np.shape(value)}")
-
-
-def _check_labels(sequence: np.ndarray, source: str) -> None:
-    starts = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
-    if len(np.unique(sequence[starts])) != len(starts):
-        raise ValueError(
-            f"{source}: frames of one sequence must be contiguous, but a label of `sequence` comes back after another one; sort by sequence"
-        )
-    if not len(transitions(sequence)):
-        raise ValueError(
-            f"{source}: every sequence has length 1, so no step was recorded; frames of one recording must share one label in `sequence`"
-        )
+            raise ValueError(f"{source}: {name} must have shape {words}, but has shape {np.shape(value)}")
+    labels = sequences.sequence[np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))]
+    if len(np.unique(labels)) != len(labels):
+        raise ValueError(f"{source}: frames of one sequence must be contiguous, but a label of `sequence` comes back "
+                         "after another one; sort by sequence")
+    if not len(transitions(sequences.sequence)):
+        raise ValueError(f"{source}: every sequence has length 1, so no step was recorded; frames of one recording "
+                         "must share one label in `sequence`")
+    _check_values(sequences)
+    if all((frames[part] == frames[0]).all() for part in chunks(frames, n)):
+        raise ValueError(f"{source}: all {n} frames are equal, so there is nothing to learn; check the recording")
 
 
 def _check_values(sequences: Sequences) -> None:
-    frames, source = sequences.frames, sequences.source
+    frames, source, position = sequences.frames, sequences.source, sequences.position
     row = _first_not_finite(frames) if frames.dtype.kind == "f" else None
     if row is not None:
-        raise ValueError(
-            f"{source}: observations must be finite, but frame {row} has NaN or infinity; remove or repair it"
-        )
-    if sequences.position is not None and not np.isfinite(sequences.position).all():
-        row = int(np.flatnonzero(~np.isfinite(sequences.position).all(axis=1))[0])
-        raise ValueError(
-            f"{source}: position must be finite, but frame {row} has NaN or infinity; repair it or leave position out"
-        )
+        raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; "
+                         "remove or repair it")
+    row = _first_not_finite(position) if position is not None else None
+    if row is not None:
+        raise ValueError(f"{source}: position must be finite, but frame {row} has NaN or infinity; "
+                         "repair it or leave position out")
     if sequences.step_length is not None:
         length = np.asarray(sequences.step_length)[transitions(sequences.sequence)]
         if not np.isfinite(length).all() or (length < 0).any() or not np.median(length) > 0:
-            raise ValueError(
-                f"{source}: step_length must be finite, never negative and mostly above 0 (NaN only at a sequence's last frame); repair it"
-            )
-    if all((frames[part] == frames[0]).all() for part in chunks(frames, len(frames))):
-        raise ValueError(
-            f"{source}: all {len(frames)} frames are equal, so there is nothing to learn; check the recording"
-        )
+            raise ValueError(f"{source}: step_length must be finite, never negative and mostly above 0 "
+                             "(NaN only at a sequence's last frame); repair it")
 
 
-def _first_not_finite(frames: np.ndarray) -> int | None:
-    for part in chunks(frames, len(frames)):
-        finite = np.isfinite(frames[part]).all(axis=1)
+def _first_not_finite(rows: np.ndarray) -> int | None:
+    for part in chunks(rows, len(rows)):
+        finite = np.isfinite(rows[part]).all(axis=1)
         if not finite.all():
             return part.start + int(np.argmin(finite))
     return None

@@ -1,32 +1,31 @@
-"""The scorecard: how good the graph, the map and the plans are. Ground truth enters the program here and nowhere
-before.
-"""
+"""The scorecard of a fitted model: how good graph, map and plans are. Ground truth enters here and nowhere before."""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames, transitions
 from plan2vec.domains import find_domain
 from plan2vec.graph.build import closure_entries, edge_rows, places
-from plan2vec.graph.join import join_frames
-from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
-from plan2vec.model import Model
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
-from plan2vec.search.gpu_graph import DeviceGraph
-from plan2vec.search.gpu_search import DeviceSearch
 from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
 from plan2vec.version import __version__
 
-CPU = torch.device("cpu")
+if TYPE_CHECKING:
+    import torch
+
+    from plan2vec.model import Model
+
 NUM_GOALS = 64  # goals of the episodes that need exact distances
 NUM_COST_PLANS = 16  # plans whose cost is counted
 EDGES_AT_ONCE = 2**18  # closures whose true distances are looked at together
@@ -44,8 +43,7 @@ class Truth:
 
     position: np.ndarray  # (n, k)
     distance: Callable[[np.ndarray, np.ndarray], np.ndarray]  # true distance between positions (m, k), (m, k) -> (m,)
-    # the same, walls ignored: of steps, and of arriving
-    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] = straight_line
+    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] = straight_line  # walls ignored: of steps and of arriving
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return self.distance(self.position[first], self.position[second])
@@ -63,41 +61,43 @@ class Episodes:
 
 def scorecard(
     graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int, truth: Truth | None = None,
-    rule: SuccessRule = SuccessRule(), false_beyond: float | None = None, min_gap: int = 0, device: torch.device = CPU,
-    costs: bool = True
+    rule: SuccessRule = SuccessRule(), false_beyond: float | None = None, min_gap: int = 0,
+    device: torch.device | None = None, costs: bool = True
 ) -> dict[str, object]:
-    """The numbers that follow from graph, map and truth; names and units as the documentation lists them. Without
-    `costs` no plan is made one by one to count what it touches, which in a large graph takes long."""
+    """The numbers that follow from graph, map and truth; names and units as the documentation lists them.
+
+    Without `costs` no plan is made one by one to count what it touches, which takes long in a large graph.
+    """
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
     card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0], device)
-    card |= plan_numbers(graph, distance, episodes, rule, rng) | (
-        cost_numbers(graph, distance, episodes) if costs else {}
-    )
-    if truth is not None:
-        card |= truth_numbers(graph, sequence, distance, truth, episodes, rule, rng)
-        card |= closure_numbers(graph, sequence, truth, false_beyond, min_gap)
-    else:
-        card["loop_closures"] = int(np.count_nonzero(counted_closures(graph, sequence, min_gap)))
-    return card
+    card |= plan_numbers(graph, distance, episodes, rule, rng)
+    card |= cost_numbers(graph, distance, episodes) if costs else {}
+    if truth is None:
+        return card | {"loop_closures": int(np.count_nonzero(counted_closures(graph, sequence, min_gap)))}
+    card |= truth_numbers(graph, sequence, distance, truth, episodes, rule, rng)
+    return card | closure_numbers(graph, sequence, truth, false_beyond, min_gap)
 
 
 def graph_numbers(graph: csr_array) -> dict[str, object]:
     num_parts, part = connected_parts(graph)
+    both_ways = (graph != graph.T).nnz == 0
     return {
         "num_frames": graph.shape[0],
-        "num_edges": int(np.count_nonzero(graph.indices > edge_rows(graph))) if is_symmetric(graph) else graph.nnz,
+        "num_edges": int(np.count_nonzero(graph.indices > edge_rows(graph))) if both_ways else graph.nnz,
         "num_components": num_parts,
         "largest_component_share": float(np.mean(part == 0)),
     }
 
 
-def map_numbers(
-    graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int, device: torch.device = CPU
-) -> dict[str, object]:
+def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int,
+                device: torch.device | None = None) -> dict[str, object]:
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
-    if device.type == "cuda":  # not `distances_from_on`, which all processes must call: one evaluates
+    if device is not None and device.type == "cuda":  # not `distances_from_on`, which all processes must call
+        from plan2vec.search.gpu_graph import DeviceGraph
+        from plan2vec.search.gpu_search import DeviceSearch
+
         lengths = DeviceSearch(DeviceGraph.of(graph, device)).distances_from(sources).cpu().numpy()
     else:
         lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
@@ -118,41 +118,32 @@ def rank_agreement(first: np.ndarray, second: np.ndarray) -> float | None:
 
 def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator) -> Episodes:
     """Random starts and goals; goals repeat so that exact distances stay cheap."""
-    place = np.unique(places(graph, sequence))  # standing still is no task of its own
-    num_goals = min(NUM_GOALS, num, len(place))
-    drawn = rng.choice(place, num_goals, replace=False)
+    frames = np.unique(places(graph, sequence))  # standing still is no task of its own
+    num_goals = min(NUM_GOALS, num, len(frames))
+    drawn = rng.choice(frames, num_goals, replace=False)
     backward = graph.T.tocsr()
     length, onward = distances_from(backward, drawn, choose_workers(graph, num_goals), predecessors=True)
     goal = np.arange(num) % num_goals
-    starts = rng.choice(place, num)
-    hops = np.where(np.isfinite(length[goal, starts]), count_hops(onward, goal, starts), np.inf)
-    return Episodes(starts, drawn[goal], length[goal, starts], hops.astype(np.float32))
-
-
-def count_hops(onward: np.ndarray, goal: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(m,) hops from each start on the way that row `goal` of onward (k, n) tells: the next node, negative at the way's
-    end.
-    """
-    hops, walking, node = np.zeros(len(starts), np.int64), np.arange(len(starts)), starts
-    while len(walking):
+    starts = rng.choice(frames, num)
+    hops, walking, node = np.zeros(num, np.int64), np.arange(num), starts
+    while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
         node = onward[goal[walking], node]
         walking, node = walking[node >= 0], node[node >= 0]
         hops[walking] += 1
-    return hops
+    hops = np.where(np.isfinite(length[goal, starts]), hops, np.inf)
+    return Episodes(starts, drawn[goal], length[goal, starts], hops.astype(np.float32))
 
 
 def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
     """(m,) hops a walker may take: the rule's, or its factor x the shortest + 10 (0 where no path exists)."""
     if rule.max_hops is not None:
         return np.full(len(episodes.starts), rule.max_hops)
-    return np.where(
-        np.isfinite(episodes.hops), rule.hops_factor * np.nan_to_num(episodes.hops, posinf=0) + 10, 0
-    ).astype(np.int64)
+    allowed = rule.hops_factor * np.nan_to_num(episodes.hops, posinf=0) + 10
+    return np.where(np.isfinite(episodes.hops), allowed, 0).astype(np.int64)
 
 
-def plan_numbers(
-    graph: csr_array, distance: Distance, episodes: Episodes, rule: SuccessRule, rng: np.random.Generator
-) -> dict[str, object]:
+def plan_numbers(graph: csr_array, distance: Distance, episodes: Episodes, rule: SuccessRule,
+                 rng: np.random.Generator) -> dict[str, object]:
     """Greedy walks to the goal's neighbourhood, no memory."""
     rule = replace(rule, max_hops=None, epsilon=0.0, memory=False)
     walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), 0.0, False,
@@ -162,16 +153,24 @@ def plan_numbers(
 
 
 def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, object]:
-    """Of a few plans: path_ratio over those that arrive; costs a hop of the shortest path."""
-    plans = cost_plans(graph, distance, episodes)
+    """Of the first episodes with a path of some length: path_ratio of greedy plans that arrive; costs per hop.
+
+    A cost per hop is nodes over hops of the *shortest* path, failures included.
+    """
+    chosen = np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
+    starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen].sum()
+    lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
+    tasks = zip(starts.tolist(), goals.tolist(), lengths, strict=True)
+    plans = {"dijkstra": [dijkstra_cost(graph, *task) for task in tasks]}
+    plans |= {method: make_plans(graph, distance, starts, goals, method) for method in ("astar", "greedy")}
+    pairs = zip(plans["greedy"], episodes.length[chosen], strict=True)
+    ratios = [plan.length / shortest for plan, shortest in pairs if plan.length is not None and shortest > 0]
+    touched = {method: np.sum([plan.num_touched for plan in some]) for method, some in plans.items()}
+    expanded = {method: np.sum([plan.num_expanded for plan in some]) for method, some in plans.items()}
     return {
-        "path_ratio": path_ratio(plans["greedy"], episodes),
-        "touched_per_step": {
-            method: cost_per_hop([p.num_touched for p in some], episodes) for method, some in plans.items()
-        },
-        "expanded_per_step": {
-            method: cost_per_hop([p.num_expanded for p in some], episodes) for method, some in plans.items()
-        }
+        "path_ratio": float(np.mean(ratios)) if ratios else None,
+        "touched_per_step": {method: float(num / hops) if hops else None for method, num in touched.items()},
+        "expanded_per_step": {method: float(num / hops) if hops else None for method, num in expanded.items()},
     }
 
 
@@ -183,27 +182,8 @@ def is_neighbor(graph: csr_array, nodes: np.ndarray, goals: np.ndarray) -> np.nd
     return hit | (nodes == goals)
 
 
-def costed(episodes: Episodes) -> np.ndarray:
-    """The first few episodes that have a path of some length: their plans are made one by one and counted."""
-    return np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
-
-
-def cost_plans(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, list[Plan]]:
-    chosen = costed(episodes)
-    starts, goals = episodes.starts[chosen], episodes.goals[chosen]
-    lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
-    return {
-        "dijkstra": [
-            dijkstra_cost(graph, *task) for task in zip(starts.tolist(), goals.tolist(), lengths, strict=True)
-        ], "astar": make_plans(graph, distance, starts, goals, "astar"),
-        "greedy": make_plans(graph, distance, starts, goals, "greedy")
-    }
-
-
 def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | None = None) -> Plan:
-    """What Dijkstra would expand and touch, from all distances `length` (n,) at once (in pure Python the search itself
-    takes seconds).
-    """
+    """What Dijkstra would expand and touch, from all distances (n,): in pure Python the search itself takes seconds."""
     length = distances_from(graph, np.array([start]))[0] if length is None else length
     expanded = length < length[goal]
     is_touched = np.zeros(graph.shape[0], bool)
@@ -211,41 +191,16 @@ def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | 
     return Plan(start, goal, "dijkstra", None, float(length[goal]), int(expanded.sum()), int(is_touched.sum()))
 
 
-def cost_per_hop(counts: list[int], episodes: Episodes) -> float | None:
-    """Nodes over hops of the *shortest* path, failures included."""
-    hops = episodes.hops[costed(episodes)]
-    return float(np.sum(counts) / hops.sum()) if len(hops) else None
-
-
-def path_ratio(plans: list[Plan], episodes: Episodes) -> float | None:
-    """Mean length of greedy plans over the shortest, where greedy arrives."""
-    shortest = episodes.length[costed(episodes)]
-    ratios = [
-        plan.length / exact for plan,
-        exact in zip(plans, shortest, strict=True) if plan.length is not None and exact > 0
-    ]
-    return float(np.mean(ratios)) if ratios else None
-
-
-def truth_numbers(
-    graph: csr_array,
-    sequence: np.ndarray,
-    distance: Distance,
-    truth: Truth,
-    episodes: Episodes,
-    rule: SuccessRule,
-    rng: np.random.Generator,
-) -> dict[str, object]:
+def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: Truth, episodes: Episodes,
+                  rule: SuccessRule, rng: np.random.Generator) -> dict[str, object]:
     """Success by the domain's rule, and the rank agreement of D with true distance."""
     if rule.max_hops is not None:  # no exact distances needed, so starts and goals can all differ
         starts, goals = rng.integers(graph.shape[0], size=(2, rule.episodes))
         episodes = Episodes(starts, goals, np.empty(0), np.empty(0))
     radius = rule.radius if rule.radius is not None else 3 * float(np.median(true_steps(sequence, truth)))
     arrived = lambda nodes, goals: truth.straight(truth.position[nodes], truth.position[goals]) < radius  # noqa: E731
-    walks = walk_many(
-        graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon, rule.memory,
-        arrived, rng
-    )
+    walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
+                      rule.memory, arrived, rng)
     first, second = rng.integers(graph.shape[0], size=(2, 20_000))
     return {
         "success": float(walks.arrived.mean()),
@@ -254,9 +209,8 @@ def truth_numbers(
     }
 
 
-def closure_numbers(
-    graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None, min_gap: int
-) -> dict[str, object]:
+def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None,
+                    min_gap: int) -> dict[str, object]:
     """Loop closures, and the share whose ends are truly farther apart than `false_beyond`."""
     counted = counted_closures(graph, sequence, min_gap)
     if false_beyond is None:
@@ -264,11 +218,8 @@ def closure_numbers(
     first, second = edge_rows(graph)[counted], graph.indices[counted]
     parts = (slice(begin, begin + EDGES_AT_ONCE) for begin in range(0, len(first), EDGES_AT_ONCE))
     num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond)) for part in parts)
-    return {
-        "false_edge_share": num_false / max(1, len(first)),
-        "loop_closures": len(first),
-        "false_beyond": false_beyond,
-    }
+    return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
+            "false_beyond": false_beyond}
 
 
 def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np.ndarray:
@@ -285,37 +236,29 @@ def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
     return steps[steps > MIN_TRUE_STEP] if (steps > MIN_TRUE_STEP).any() else np.ones(1)
 
 
-def is_symmetric(graph: csr_array) -> bool:
-    return (graph != graph.T).nnz == 0
+def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0,
+             costs: bool = True) -> dict[str, object]:
+    """The scorecard of a fitted model; held-out sequences have theirs, on a graph of their own, under "holdout"."""
+    from plan2vec.graph.join import join_frames
+    from plan2vec.learning.frame_tensors import FrameTensors
 
-
-def evaluate(
-    model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0,
-    costs: bool = True
-) -> dict[str, object]:
-    """The scorecard of a fitted model; with held-out sequences also theirs, on a graph of their own, under "holdout".
-    """
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
     kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
-    card = _score_frames(
-        model, model.graph, kept, rule, false_beyond, min_gap, costs
-    ) | {"local_accuracy": model.local_accuracy}
+    card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
+    card["local_accuracy"] = model.local_accuracy
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))[1]
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
-            graph = join_frames(
-                recorded, model.local_metric, config, FrameTensors(recorded.frames, model.device), held_out
-            ).graph
+            images = FrameTensors(recorded.frames, model.device)
+            graph = join_frames(recorded, model.local_metric, config, images, held_out).graph
             card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap, costs)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
-    return card | {
-        "radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)},
-        "device": str(model.device), "seed": config.seed, "version": __version__
-    }
+    return card | {"radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)},
+                   "device": str(model.device), "seed": config.seed, "version": __version__}
 
 
 def default_rule(sequences: Sequences) -> SuccessRule:
@@ -335,17 +278,14 @@ def truth_of(sequences: Sequences) -> Truth | None:
     return Truth(sequences.position, domain.geodesic or straight, straight)
 
 
-def _score_frames(
-    model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None, min_gap: int,
-    costs: bool
-) -> dict[str, object]:
+def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None,
+                  min_gap: int, costs: bool) -> dict[str, object]:
     """The scorecard of the chosen frames (n,) bool alone."""
     numbers = np.flatnonzero(chosen)
     truth = truth_of(model.sequences)
     if truth is not None:
         truth = replace(truth, position=truth.position[numbers])
-    return scorecard(
-        graph if chosen.all() else graph[numbers][:, numbers], model.sequences.sequence[numbers],
-        lambda first, second: model.distance_between(numbers[first], numbers[second]),
-        model.config.seed, truth, rule, false_beyond, min_gap, model.device, costs,
-    )
+    distance = lambda first, second: model.distance_between(numbers[first], numbers[second])  # noqa: E731
+    graph = graph if chosen.all() else graph[numbers][:, numbers]
+    return scorecard(graph, model.sequences.sequence[numbers], distance, model.config.seed, truth, rule, false_beyond,
+                     min_gap, model.device, costs)

@@ -143,7 +143,7 @@ def siamese_step(
     metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
 ) -> Step:
     """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. d(x, x) is 0 anyway."""
-    times, change = spaced_times(pairs), augmentation_of(config)
+    times, change, at_once = spaced_times(pairs), augmentation_of(config), images.at_once_in_training(metric)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(*stream, update)
@@ -155,9 +155,8 @@ def siamese_step(
 
     def loss(gap: Array, drawn: Array, *changes: Array) -> Tensor:
         numbers, time = on_device(drawn, images.device)
-        vectors = in_shares(
-            len(numbers), lambda part: metric.embed(augment(images(numbers[part]), change, changes, part))
-        )
+        embed = lambda part: metric.embed(augment(images(numbers[part]), change, changes, part))  # noqa: E731
+        vectors = in_shares(len(numbers), embed, at_once)
         num = len(gap)
         first, second = vectors.split(num)
         near = safe_norm(first - second)
@@ -229,7 +228,8 @@ def accuracy(
 def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) local distances of frame pairs, in steps, never negative."""
     metric.eval()
-    parts = np.array_split(np.arange(len(first)), max(1, len(first) // 2048))
+    size = min(2048, images.at_once)
+    parts = np.array_split(np.arange(len(first)), max(1, len(first) // size))
     distance = concatenated(
         parts, lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy()
     )

@@ -1,4 +1,8 @@
-"""Stage 5: plans between frames. Greedy and lookahead walk the metric map, A* searches with it, Dijkstra without it."""
+"""Stage 5: plans between frames. Greedy and lookahead walk by the map's distance D; A* searches by it.
+
+`make_plans` answers a user: it knows every method and tells why there is no path. `walk_many` scores and teaches: only
+the greedy walk, with random hops and a rule for having arrived.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,46 +33,40 @@ class Plan:
     num_expanded: int  # times the neighbours of a frame were asked for
     num_touched: int  # distinct frames returned by these queries
     reason: str = ""  # why there is no path
-    # the frames that num_touched counts, for pictures
-    touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # what num_touched counts
 
     @property
     def hops(self) -> int | None:
         return None if self.nodes is None else len(self.nodes) - 1
 
 
-def make_plan(
-    graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3, memory: bool = False,
-    heuristic_weight: float = 1.0,
-) -> Plan:
-    """Plan from frame to frame by one of METHODS; `memory` keeps greedy and lookahead from choosing a frame twice.
-
-    `heuristic_weight` above 1 makes A* trust D more than the steps so far: fewer nodes touched, plans at most so much
-    longer.
-    """
-    return make_plans(
-        graph, distance, np.array([start]), np.array([goal]), method, lookahead, memory, heuristic_weight
-    )[0]
+def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3,
+              memory: bool = False, heuristic_weight: float = 1.0) -> Plan:
+    """One of `make_plans`."""
+    tasks = np.array([start]), np.array([goal])
+    return make_plans(graph, distance, *tasks, method, lookahead, memory, heuristic_weight)[0]
 
 
 def make_plans(
     graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, lookahead: int = 3,
     memory: bool = False, heuristic_weight: float = 1.0
 ) -> list[Plan]:
-    """Many plans at once, from each start to the goal beside it: the same as one at a time, many times faster."""
+    """Plans from each start to the goal beside it by one of METHODS: as one at a time, many times faster.
+
+    `memory` keeps greedy and lookahead from choosing a frame twice. `heuristic_weight` above 1 makes A* trust D more
+    than the steps so far: fewer nodes touched, plans at most so much longer.
+    """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
     starts, goals = checked_nodes(graph, starts), checked_nodes(graph, goals)
     tasks = list(zip(starts.tolist(), goals.tolist(), strict=True))
     if method in ("greedy", "lookahead"):
         depth = lookahead if method == "lookahead" else 1
-        # balls grow as a room's area does
-        at_once = max(1, min(WALKS_AT_ONCE // max(1, depth) ** 2, NODES_AT_ONCE // graph.shape[0]))
+        num_near = max(1, depth) ** 2  # balls grow as a room's area does
+        at_once = max(1, min(WALKS_AT_ONCE // num_near, NODES_AT_ONCE // graph.shape[0]))
         parts = [slice(first, first + at_once) for first in range(0, len(starts), at_once)]
-        return [
-            plan for part in parts
-            for plan in _walk_all(graph, distance, starts[part], goals[part], method, depth, memory)
-        ]
+        walked = [_walk_all(graph, distance, starts[part], goals[part], method, depth, memory) for part in parts]
+        return [plan for plans in walked for plan in plans]
     if method == "dijkstra":
         paths = [best_first(graph, start, goal) for start, goal in tasks]
     else:
@@ -78,10 +76,9 @@ def make_plans(
 
 def plan_of(path: Path, start: int, goal: int, method: str) -> Plan:
     """A search's path as an answer of the planner."""
-    if path.nodes is None:
-        reason = "no path leads from start to goal on the graph"
-        return Plan(start, goal, method, None, None, path.num_expanded, path.num_touched, reason, path.touched)
-    return Plan(start, goal, method, path.nodes, path.length, path.num_expanded, path.num_touched, "", path.touched)
+    is_none = path.nodes is None
+    return Plan(start, goal, method, path.nodes, None if is_none else path.length, path.num_expanded, path.num_touched,
+                "no path leads from start to goal on the graph" if is_none else "", path.touched)
 
 
 def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
@@ -89,17 +86,13 @@ def hop_lengths(graph: csr_array, nodes: list[int]) -> list[float]:
     return edge_lengths(graph, np.array(nodes[:-1], np.int64), np.array(nodes[1:], np.int64)).tolist()
 
 
-def _walk_all(
-    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, depth: int, memory: bool
-) -> list[Plan]:
-    """Again and again to the frame of the `depth`-hop ball that D puts nearest to the goal (the paper's k-step
-    plan-ahead).
-    """
+def _walk_all(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, depth: int,
+              memory: bool) -> list[Plan]:
+    """Again and again to the frame of the `depth`-hop ball that D puts nearest the goal: k-step plan-ahead."""
     everyone, here = np.arange(len(starts)), starts.copy()
     visited, touched = (np.zeros((len(starts), graph.shape[0]), bool) for _ in range(2))
     visited[everyone, starts] = True
-    # (walks, the frame each enters), hop after hop; why a walk ended
-    trace, reasons = [(everyone, starts)], [""] * len(starts)
+    trace, reasons = [(everyone, starts)], [""] * len(starts)  # (walks, frames entered) per hop; why a walk ended
     num_expanded = np.zeros(len(starts), np.int64)
     going = everyone[starts != goals]
     while len(going):
@@ -108,31 +101,27 @@ def _walk_all(
         returned = ~is_start | around.start_touched[around.owner]
         touched[walk[returned], around.nodes[returned]] = True
         num_expanded[going] += around.num_expanded
-        place = _nearest(
-            around, goals[going], distance, ~is_start & ~visited[walk, around.nodes] if memory else ~is_start
-        )
-        for which in going[place < 0].tolist():
+        allowed = ~is_start & ~visited[walk, around.nodes] if memory else ~is_start
+        chosen = _nearest(around, goals[going], distance, allowed)
+        for which in going[chosen < 0].tolist():
             reasons[which] = f"stuck at frame {here[which]}: every neighbour was visited"
-        going, place = going[place >= 0], place[place >= 0]
-        circling = visited[going, around.nodes[place]]  # without memory these walks would go round forever
-        for which, frame in zip(going[circling].tolist(), around.nodes[place[circling]].tolist(), strict=True):
+        going, chosen = going[chosen >= 0], chosen[chosen >= 0]
+        circling = visited[going, around.nodes[chosen]]  # without memory these walks would go round forever
+        for which, frame in zip(going[circling].tolist(), around.nodes[chosen[circling]].tolist(), strict=True):
             reasons[which] = f"{method} goes in a circle at frame {frame}"
-        going, place = going[~circling], place[~circling]
-        passed = [(going[which], frames) for which, frames in around.hops_to(place)]
-        for which, frames in passed if memory else passed[-1:]:  # without memory frames passed on the way chose nothing yet
+        going, chosen = going[~circling], chosen[~circling]
+        passed = [(going[which], frames) for which, frames in around.hops_to(chosen)]
+        for which, frames in passed if memory else passed[-1:]:  # without memory only the chosen frame counts
             visited[which, frames] = True
         trace += passed
-        here[going] = around.nodes[place]
+        here[going] = around.nodes[chosen]
         going = going[here[going] != goals[going]]
-    answers = [frozenset(np.flatnonzero(row).tolist()) for row in touched]
     plans = []
     for which, (nodes, length) in enumerate(_paths(graph, trace)):
-        task, cost = (int(starts[which]), int(goals[which]), method), (int(num_expanded[which]), len(answers[which]))
-        if reasons[which]:
-            reason = f"{reasons[which]}; try lookahead, astar or dijkstra"
-            plans.append(Plan(*task, None, None, *cost, reason, answers[which]))
-        else:
-            plans.append(Plan(*task, nodes, length, *cost, "", answers[which]))
+        answers = frozenset(np.flatnonzero(touched[which]).tolist())
+        reason = f"{reasons[which]}; try lookahead, astar or dijkstra" if reasons[which] else ""
+        plans.append(Plan(int(starts[which]), int(goals[which]), method, None if reason else nodes,
+                          None if reason else length, int(num_expanded[which]), len(answers), reason, answers))
     return plans
 
 
@@ -148,20 +137,23 @@ def _paths(graph: csr_array, trace: list[tuple[np.ndarray, np.ndarray]]) -> list
 
 
 def _nearest(around: Balls, goals: np.ndarray, distance: Distance, allowed: np.ndarray) -> np.ndarray:
-    """(m,) the place of each ball's allowed frame that D puts nearest to the goal, the goal itself before all; -1 where
-    none is allowed.
-    """
-    places = np.flatnonzero(allowed)
-    owner, nodes = around.owner[places], around.nodes[places]
+    """(m,) index of each ball's allowed frame that D puts nearest the goal, the goal itself first; -1: none."""
+    index = np.flatnonzero(allowed)
+    owner, nodes = around.owner[index], around.nodes[index]
     score = distance(nodes, goals[owner]).astype(np.float64)
     score[nodes == goals[owner]] = -1.0
-    best = np.full(len(goals), -1)
-    if len(places):
-        is_first = np.ones(len(owner), bool)
-        is_first[1:] = owner[1:] != owner[:-1]
+    best = _least_of_each(owner, score, len(goals))
+    return np.where(best >= 0, index[best], -1) if len(index) else best
+
+
+def _least_of_each(owner: np.ndarray, score: np.ndarray, num: int) -> np.ndarray:
+    """(num,) index of each owner's first least score; -1 where it has none. `owner` is ascending."""
+    best = np.full(num, -1)
+    if len(owner):
+        is_first = np.diff(owner, prepend=-1) != 0
         least = np.minimum.reduceat(score, np.flatnonzero(is_first))
-        winners = places[score == least[np.cumsum(is_first) - 1]][::-1]
-        best[around.owner[winners]] = winners  # reversed, so that the first of equals stays
+        winners = np.flatnonzero(score == least[np.cumsum(is_first) - 1])[::-1]
+        best[owner[winners]] = winners  # reversed, so that the first of equals stays
     return best
 
 
@@ -177,8 +169,7 @@ def walk_many(
     graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray, epsilon: float,
     memory: bool, has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray], rng: np.random.Generator
 ) -> Walks:
-    """Greedy 1-step walks, all at once: hop to the neighbour with the least D to the goal, with probability epsilon to
-    a random one.
+    """Greedy walks, all at once: hop to the neighbour of least D to the goal, with probability epsilon to a random one.
 
     has_arrived(nodes, goals) is asked before the first hop and after each.
     """
@@ -189,9 +180,7 @@ def walk_many(
     for hop in range(1, len(trace)):
         if not len(walking):
             break
-        here = trace[hop - 1, walking]
-        allowed = _unvisited(graph, trace[:hop, walking]) if memory else None
-        following = _next_nodes(graph, distance, here, goals[walking], epsilon, allowed, rng)
+        following = _next_nodes(graph, distance, trace[:hop, walking], goals[walking], epsilon, memory, rng)
         trace[hop, walking] = following
         walking = walking[following >= 0]
         arrived[walking] = has_arrived(trace[hop, walking], goals[walking])
@@ -199,29 +188,18 @@ def walk_many(
     return Walks(trace, arrived)
 
 
-def _next_nodes(
-    graph: csr_array, distance: Distance, here: np.ndarray, goals: np.ndarray, epsilon: float,
-    allowed: np.ndarray | None, rng: np.random.Generator
-) -> np.ndarray:
-    """(m,) the greedy (or random) neighbour of each node; -1 where there is none."""
+def _next_nodes(graph: csr_array, distance: Distance, trace: np.ndarray, goals: np.ndarray, epsilon: float,
+                memory: bool, rng: np.random.Generator) -> np.ndarray:
+    """(m,) the greedy (or random) neighbour of the last node of each walk's trace (hops, m); -1 where there is none."""
+    here = trace[-1]
     owner, neighbor = neighbor_lists(graph, here)
     score = distance(neighbor, goals[owner]).astype(np.float64)
     score[neighbor == goals[owner]] = -1.0  # the goal itself is recognized
     random = rng.random(len(here)) < epsilon
     score[random[owner]] = rng.random(np.count_nonzero(random[owner]))
-    if allowed is not None:
-        score[~allowed] = np.inf
-    least = np.full(len(here), np.inf)
-    np.minimum.at(least, owner, score)
-    best = np.flatnonzero((score == least[owner]) & (score < np.inf))[::-1]
-    following = np.full(len(here), -1)
-    following[owner[best]] = neighbor[best]  # reversed, so that the first of equals stays
-    return following
-
-
-def _unvisited(graph: csr_array, trace: np.ndarray) -> np.ndarray:
-    """(number of neighbours,) bool: the neighbour does not stand in its walk's trace (hops, m)."""
-    owner, neighbor = neighbor_lists(graph, trace[-1])
-    n = graph.shape[0]
-    visited = (trace + np.arange(trace.shape[1]) * n).ravel()
-    return ~np.isin(owner * n + neighbor, visited)
+    if memory:
+        n = graph.shape[0]
+        score[np.isin(owner * n + neighbor, trace + np.arange(len(here)) * n)] = np.inf
+    best = _least_of_each(owner, score, len(here))
+    best[best >= 0] = np.where(score[best[best >= 0]] < np.inf, best[best >= 0], -1)
+    return np.where(best >= 0, neighbor[best], -1) if len(neighbor) else best

@@ -171,7 +171,7 @@ def write_minari(dataset: Path, out: Path, labels: Labels) -> None:
     folder = folder.parent if folder.name == "data" else folder
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
-        shutil.copytree(folder, temporary)
+        shutil.copytree(folder, temporary, symlinks=True)
         with import_h5py().File(minari.data_file(temporary), "r+") as file:
             first = 0
             for group in episode_groups(file):

@@ -1,10 +1,10 @@
-"""What the metric map is compared with: one file a baseline, each a `train_` or `fit_` function that gives a `Judge`.
+"""What the metric map is compared with: one file per baseline, which gives a `Scorer`; `registry.py` lists them.
 
-A judge is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the
-map does, so every baseline walks the same graph by the same planner. Features of the frames are computed once.
+A scorer is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the
+map does. So every baseline walks the same graph by the same planner. Features of the frames are computed once.
 
-    judge = train_contrastive(frames, sequence, "small", 8, ContrastiveConfig(), seed=0, device=device)
-    distance = judge.on(graph_frames)            # planner.Distance: (m,) frame numbers, (m,) goal numbers -> (m,)
+    scorer = train_contrastive(frames, sequence, "small", 8, ContrastiveConfig(), seed=0, device=device)
+    distance = scorer.on(graph_frames)           # planner.Distance: (m,) frame numbers, (m,) goal numbers -> (m,)
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from plan2vec.planner import Distance
 NUMBERS_AT_ONCE = 2**24  # features gathered for a block of pairs: 64 MB of float32
 
 
-class Judge(Protocol):
-    """Something that says how far a frame is from a goal."""
+class Scorer(Protocol):
+    """Gives a distance between frames."""
 
     def on(self, frames: np.ndarray) -> Distance:
         """D between numbers of *these* frames."""
@@ -31,7 +31,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
-class VectorJudge:
+class VectorScorer:
     """D = l2 distance between the vectors that a network gives to frames."""
 
     encoder: nn.Module
@@ -46,12 +46,8 @@ def l2_distance(vectors: Tensor) -> Distance:
     return pair_distance(vectors, vectors, LpHead(vectors.shape[1]))
 
 
-def pair_distance(
-    frame_features: Tensor, goal_features: Tensor, between: Callable[[Tensor, Tensor], Tensor]
-) -> Distance:
-    """D from features [n, f] of every frame, as frame and as goal; `between` maps [m, f], [m, f] to [m], a block of
-    pairs at a time.
-    """
+def pair_distance(frame_features: Tensor, goal_features: Tensor, between: Callable[..., Tensor]) -> Distance:
+    """D from features [n, f] of every frame, as frame and as goal; `between` maps two [m, f] to [m], block by block."""
     size = max(1, NUMBERS_AT_ONCE // frame_features.shape[1])
 
     @torch.no_grad()

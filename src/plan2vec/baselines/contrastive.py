@@ -1,10 +1,8 @@
-"""Time-contrastive embedding: frames that follow each other are pulled together, all others of the batch pushed apart
-(InfoNCE).
+"""Time-contrastive embedding (InfoNCE): pulls successive frames together, pushes all others of the batch apart.
 
-The strongest simple competitor: no graph, no search. The similarity is -|z - z'|^2 / temperature, so that l2 between
-vectors is what was trained. Its optimum is the log-density of where the recording goes next, which for a random walk is
-the squared distance over what a sequence covers; beyond the reach of the sequences nothing but the network's smoothness
-orders the frames.
+The strongest simple competitor: no graph, no search. The similarity is -|z - z'|^2 / temperature, so l2 between vectors
+is what was trained. Its optimum is the log-density of where the recording goes next. For a random walk that is the
+squared distance within a sequence's reach; beyond it, only the network's smoothness orders the frames.
 """
 
 from dataclasses import dataclass
@@ -14,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plan2vec.baselines import Judge, VectorJudge
+from plan2vec.baselines import Scorer, VectorScorer
 from plan2vec.data import transitions
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
 
 
@@ -28,7 +26,7 @@ class ContrastiveConfig:
     """How the embedding is learned."""
 
     num_updates: int = 800  # gradient updates; far more of them tell recordings apart instead of places
-    batch_size: int = 512  # positive pairs an update; every other frame of the batch is a negative
+    batch_size: int = 512  # positive pairs per update; every other frame of the batch is a negative
     learning_rate: float = 1e-3  # Adam, at its highest
     mean_gap: float = 4.0  # steps to a positive on average: geometric, cut off at the sequence's end
     temperature: float = 1.0  # squared distance at which a similarity falls by a factor e
@@ -37,19 +35,20 @@ class ContrastiveConfig:
 def train_contrastive(
     frames: np.ndarray, sequence: np.ndarray, encoder: str, dim: int, config: ContrastiveConfig, seed: int,
     device: torch.device, journal: Journal = Journal()
-) -> Judge:
+) -> Scorer:
     torch.manual_seed(seed)
     network = make_encoder(encoder, frames, dim).to(device)
     images, futures = FrameTensors(frames, device), Futures(sequence)
 
     def draw(update: int) -> tuple[Array, ...]:
-        return (np.concatenate(futures.draw(config.batch_size, config.mean_gap, rng_at(seed, 30, update))),)
+        rng = rng_at(seed, Stream.CONTRASTIVE, update)
+        return (np.concatenate(futures.draw(config.batch_size, config.mean_gap, rng)),)
 
     def loss(numbers: Array) -> Tensor:
         return info_nce(network(images(numbers)), config.temperature)
 
     train(network, Step(draw, loss, images), config.num_updates, config.learning_rate, "contrastive", journal)
-    return VectorJudge(network, device)
+    return VectorScorer(network, device)
 
 
 class Futures:
@@ -58,13 +57,10 @@ class Futures:
     def __init__(self, sequence: np.ndarray):
         self.starts = transitions(sequence)  # frames that have a later one
         ends = np.flatnonzero(np.diff(sequence, append=sequence[-1] - 1))
-        # frames that follow in the sequence, at least 1
-        self.num_left = ends[np.searchsorted(ends, self.starts)] - self.starts
+        self.num_left = ends[np.searchsorted(ends, self.starts)] - self.starts  # frames that follow, at least 1
 
     def draw(self, num: int, mean_gap: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """(num,), (num,): frames and a later one of the same sequence, by gaps of geometric chance among those that
-        exist.
-        """
+        """(num,), (num,): frames, and a later one of the same sequence each; gaps have geometric chance."""
         place = rng.integers(len(self.starts), size=num)
         stay = 1 - 1 / mean_gap
         covered = 1 - stay ** self.num_left[place]  # chance that an uncut gap ends inside the sequence
@@ -74,8 +70,7 @@ class Futures:
 
 
 def info_nce(vectors: Tensor, temperature: float) -> Tensor:
-    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find the other among all.
-    """
+    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find its own."""
     a, b = vectors.chunk(2)
     scores = -torch.cdist(a, b).square() / temperature  # [b, b]
     same = torch.arange(len(a), device=scores.device)

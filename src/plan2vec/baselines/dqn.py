@@ -1,15 +1,12 @@
 """Offline fitted Q with hindsight goals (DQN + HER) on the recorded actions: D(n, g) = -max_a Q(n, g, a).
 
-Costs are positive here: C = -Q is the discounted number of steps until the goal, 1 a step. Goals are later frames of
+Costs are positive here: C = -Q is the discounted number of steps until the goal, 1 per step. Goals are later frames of
 the same sequence (hindsight) and random frames. What keeps it sane without an environment to correct it:
 
-- The target network takes the value of the action that the online network likes (double Q), and follows slowly
-(Polyak).
-- The recorded way to a hindsight goal is a way: its length bounds the target from above. 1 / (1 - discount) bounds
-every target.
-- A random goal is hit exactly by no recorded step, so its cost would grow for ever. C(g, g, a) = 0 is trained too: it
-ties costs
-  to the goal's surroundings.
+- The target network takes the value of the action that the online network likes (double Q), and follows it slowly.
+- A recorded way to a hindsight goal bounds the target from above by its length; 1 / (1 - discount) bounds every target.
+- No recorded step hits a random goal exactly, so its cost would grow for ever. C(g, g, a) = 0 is trained too: it ties
+  costs to the goal's surroundings.
 
 Frame and goal meet late, in a small network on the sum of their features, so D over many pairs is cheap, and an update
 can set every transition of its batch against every random goal.
@@ -29,7 +26,7 @@ from plan2vec.baselines.contrastive import Futures
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, frozen_copy, move_towards, train
 from plan2vec.planner import Distance
 
@@ -40,7 +37,7 @@ class DQNConfig:
 
     encoder: str = "small"  # of images; vectors get an MLP
     num_updates: int = 6000  # gradient updates
-    batch_size: int = 256  # recorded transitions an update, each with a hindsight goal
+    batch_size: int = 256  # recorded transitions per update, each with a hindsight goal
     goals_per_update: int = 64  # random goals, each set against every transition of the batch
     learning_rate: float = 1e-3  # Adam, at its highest
     discount: float = 0.98  # of a step
@@ -57,10 +54,8 @@ class CostNetwork(nn.Module):
         self.num_actions = num_actions
         self.encoder = make_encoder(config.encoder, frames, config.width)
         self.roles = nn.Linear(config.width, 2 * config.width)
-        self.join = nn.Sequential(
-            nn.ReLU(), nn.Linear(config.width, config.width), nn.ReLU(), nn.Linear(config.width, num_actions),
-            nn.Softplus()
-        )
+        hidden, out = nn.Linear(config.width, config.width), nn.Linear(config.width, num_actions)
+        self.join = nn.Sequential(nn.ReLU(), hidden, nn.ReLU(), out, nn.Softplus())
         self.unit = 5.0  # steps that 1 inside the network stands for
 
     def forward(self, images: Tensor) -> Tensor:
@@ -73,7 +68,7 @@ class CostNetwork(nn.Module):
 
 
 @dataclass(frozen=True)
-class DQNJudge:
+class DQNScorer:
     """D = the cost of the best action."""
 
     network: CostNetwork
@@ -84,8 +79,7 @@ class DQNJudge:
         return pair_distance(states, goals, lambda state, goal: self.network.cost(state, goal).amin(-1))
 
     def policy(self, goals: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """For a goal (m, ...) an episode: frames (r, ...) of the episodes with the numbers (r,) -> (r,) the actions of
-        least cost.
+        """For goals (m, ...) of m episodes: frames (r, ...) of the episodes numbered (r,) -> (r,) best actions.
 
         As with plan2vec's agent, an action that just changed nothing is not repeated.
         """
@@ -110,44 +104,38 @@ class DQNJudge:
 def train_dqn(
     frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, config: DQNConfig, seed: int, device: torch.device,
     journal: Journal = Journal(),
-) -> DQNJudge:
-    """`action` (n,) or (n, 1): the number of the action that leads from a frame to the next; read where a next frame
-    exists.
-    """
+) -> DQNScorer:
+    """`action` (n,) or (n, 1): the number of the action that leads from a frame to the next, where there is a next."""
     torch.manual_seed(seed)
     futures = Futures(sequence)
     taken = np.asarray(action).reshape(len(sequence), -1)
     if taken.shape[1] != 1 or taken.dtype.kind not in "iu" or taken[futures.starts].min() < 0:
-        raise ValueError(f"DQN needs one action number a frame, 0 or more, but action has shape {np.shape(action)} and type {taken.dtype}")
+        words = f"action has shape {np.shape(action)} and type {taken.dtype}"
+        raise ValueError(f"DQN needs one action number a frame, 0 or more, but {words}")
     network = CostNetwork(frames, int(taken.max()) + 1, config).to(device)
     learner = Learner(network, FrameTensors(frames, device), futures, taken[:, 0].astype(np.int64), config, seed)
-    train(
-        learner, Step(learner.draw, learner.loss, learner.images), config.num_updates, config.learning_rate, "dqn",
-        journal
-    )
-    return DQNJudge(network, device)
+    step = Step(learner.draw, learner.loss, learner.images)
+    train(learner, step, config.num_updates, config.learning_rate, "dqn", journal)
+    return DQNScorer(network, device)
 
 
 class Learner(nn.Module):
     """The loss of every update. The target network is part of it, so that checkpoints hold it."""
 
-    def __init__(
-        self, network: CostNetwork, images: FrameTensors, futures: Futures, action: np.ndarray, config: DQNConfig,
-        seed: int
-    ):
+    def __init__(self, network: CostNetwork, images: FrameTensors, futures: Futures, action: np.ndarray,
+                 config: DQNConfig, seed: int):
         super().__init__()
         self.network, self.target = network, frozen_copy(network)
         self.images, self.futures, self.action, self.config, self.seed = images, futures, action, config, seed
 
     def draw(self, update: int) -> tuple[Array, ...]:
         """Transitions (b,), a later frame of each, goals that all share (m,), and the actions taken."""
-        config, rng = self.config, rng_at(self.seed, 32, update)
+        config, rng = self.config, rng_at(self.seed, Stream.DQN, update)
         first, later = self.futures.draw(config.batch_size, config.mean_gap, rng)
         return first, later, rng.integers(len(self.images), size=config.goals_per_update), self.action[first]
 
     def loss(self, *drawn: Array) -> Tensor:
-        """Each transition (b) against 2 + m goals: where it starts, where its sequence came later, and m random frames.
-        """
+        """Each transition (b) against 2 + m goals: where it starts, where its sequence came later, m random frames."""
         first, later, shared, action = (on_device(numbers, self.images.device) for numbers in drawn)
         move_towards(self.target, self.network, self.config.polyak)
         goals = torch.cat((first, later, shared))

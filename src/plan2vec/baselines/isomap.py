@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.baselines import Judge, l2_distance
+from plan2vec.baselines import Scorer, l2_distance
 from plan2vec.planner import Distance
 from plan2vec.search.shortest_paths import connected_parts
 
@@ -18,21 +18,20 @@ MOST_NODES = 10_000  # 0.8 GB for every n x n matrix it holds
 
 
 @dataclass(frozen=True)
-class IsomapJudge:
+class IsomapScorer:
     """D = l2 between Isomap's coordinates, in steps; inf from and to frames outside the graph's largest part."""
 
     vectors: np.ndarray  # (n, dim) float32; NaN outside the largest part
 
     def on(self, frames: np.ndarray) -> Distance:
         if len(frames) != len(self.vectors):
-            raise ValueError(
-                f"Isomap knows the {len(self.vectors)} frames of its own graph only, but came {len(frames)}; fit it on the graph of these"
-            )
+            words = f"Isomap knows the {len(self.vectors)} frames of its own graph only"
+            raise ValueError(f"{words}, but came {len(frames)}; fit it on the graph of these")
         known = l2_distance(torch.from_numpy(self.vectors))
         return lambda first, second: np.nan_to_num(known(first, second), nan=np.inf)
 
 
-def fit_isomap(graph: csr_array, dim: int) -> Judge:
+def fit_isomap(graph: csr_array, dim: int) -> Scorer:
     """Isomap of the graph's largest part; a directed graph counts as undirected."""
     try:
         from sklearn.manifold import Isomap
@@ -41,12 +40,12 @@ def fit_isomap(graph: csr_array, dim: int) -> Judge:
         raise ValueError("Isomap needs scikit-learn; install the extra: pip install 'plan2vec[sklearn]'") from None
     member = np.flatnonzero(connected_parts(graph)[1] == 0)
     if not dim < len(member) <= MOST_NODES:
-        raise ValueError(f"Isomap in {dim} dimensions takes {dim + 1} to {MOST_NODES} connected frames, but the graph joins {len(member)}")
+        raise ValueError(f"Isomap in {dim} dimensions takes {dim + 1} to {MOST_NODES} connected frames, "
+                         f"but the graph joins {len(member)}")
     part = sort_graph_by_row_values(graph[member][:, member], warn_when_not_sorted=False)
     # With `radius` at the longest edge scikit-learn's neighbour step keeps the precomputed graph as it is.
-    isomap = Isomap(
-        n_neighbors=None, radius=float(part.data.max()), n_components=dim, metric="precomputed", path_method="D"
-    )
+    longest = float(part.data.max())
+    isomap = Isomap(n_neighbors=None, radius=longest, n_components=dim, metric="precomputed", path_method="D")
     vectors = np.full((graph.shape[0], dim), np.nan, np.float32)
     vectors[member] = isomap.fit_transform(part)
-    return IsomapJudge(vectors)
+    return IsomapScorer(vectors)

@@ -6,9 +6,9 @@ A moving block overlaps its goal only within its own size, so beyond that all di
 import torch
 from torch import nn
 
-from plan2vec.baselines import Judge, VectorJudge
+from plan2vec.baselines import Scorer, VectorScorer
 
 
-def train_pixels(device: torch.device) -> Judge:
+def pixel_scorer(device: torch.device) -> Scorer:
     """Pixels in 0..1, or observations, as they are."""
-    return VectorJudge(nn.Flatten(), device)
+    return VectorScorer(nn.Flatten(), device)

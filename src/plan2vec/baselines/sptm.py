@@ -1,7 +1,6 @@
-"""SPTM: the local metric itself as distance to the goal (Savinov et al., 2018; the paper's "SPTM (1-step)"). Nothing is
-trained.
+"""SPTM: the local metric itself as distance to the goal (Savinov et al., 2018; the paper's "SPTM (1-step)").
 
-Beyond about two steps a local metric only says "far", so a greedy walker is blind until it is near the goal.
+Nothing is trained. Beyond about two steps a local metric only says "far", so a greedy walker is blind until it is near.
 """
 
 from dataclasses import dataclass
@@ -9,18 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from plan2vec.baselines import Judge, l2_distance
+from plan2vec.baselines import l2_distance
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import LocalMetric, SiameseMetric, local_vectors, pair_distances
 from plan2vec.planner import Distance
 
 
-def train_sptm(metric: LocalMetric, device: torch.device) -> Judge:
-    return MetricJudge(metric, device)
-
-
 @dataclass(frozen=True)
-class MetricJudge:
+class MetricScorer:
     """D = d, in steps. A Siamese metric has vectors; a stacked one scores every pair anew."""
 
     metric: LocalMetric

@@ -1,6 +1,6 @@
 """Variational autoencoder: the mean of a frame's code as its vector, l2 between vectors (the paper's VAE row).
 
-Images: Bernoulli likelihood a pixel (BCE) and the KL to a standard normal, both summed over a frame. Vectors: a
+Images: Bernoulli likelihood per pixel (BCE) and the KL to a standard normal, both summed over a frame. Vectors: a
 Gaussian likelihood of the standardized observation, whose variance is learned with the rest.
 """
 
@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plan2vec.baselines import VectorJudge
+from plan2vec.baselines import VectorScorer
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import Encoder, make_encoder, mlp
 from plan2vec.learning.frame_tensors import Array, FrameTensors, as_images, on_device
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
 
 
@@ -25,7 +25,7 @@ class VAEConfig:
     """How the autoencoder is learned."""
 
     num_updates: int = 2000  # gradient updates
-    batch_size: int = 256  # frames an update
+    batch_size: int = 256  # frames per update
     learning_rate: float = 1e-3  # Adam, at its highest
     beta: float = 1.0  # weight of the KL term
 
@@ -42,11 +42,9 @@ class CodeMean(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the logits of the mean
-    image.
+    """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the mean image's logits.
 
-    The mean image spares it the learning of what never changes; without it, small moving things are found late or
-    never.
+    So it need not learn what never changes. Without the mean image it finds small moving things late or never.
     """
 
     def __init__(self, dim: int, mean_image: Tensor):
@@ -54,9 +52,8 @@ class Decoder(nn.Module):
         channels, self.height, self.width = mean_image.shape
         self.background = nn.Parameter(torch.logit(mean_image, eps=1e-3))
         self.rows, self.columns = math.ceil(self.height / 16), math.ceil(self.width / 16)
-        self.start = nn.Sequential(
-            nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, 64 * self.rows * self.columns), nn.ReLU()
-        )
+        cells = 64 * self.rows * self.columns
+        self.start = nn.Sequential(nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, cells), nn.ReLU())
         layers: list[nn.Module] = []
         for wide, out in ((64, 64), (64, 32), (32, 16)):
             layers += [nn.ConvTranspose2d(wide, out, 4, stride=2, padding=1), nn.ReLU()]
@@ -94,13 +91,13 @@ class VAE(nn.Module):
 def train_vae(
     frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device,
     journal: Journal = Journal()
-) -> VectorJudge:
+) -> VectorScorer:
     torch.manual_seed(seed)
     vae = VAE(frames, encoder, dim).to(device)
     images = FrameTensors(frames, device)
 
     def draw(update: int) -> tuple[Array, ...]:
-        rng = rng_at(seed, 31, update)
+        rng = rng_at(seed, Stream.VAE, update)
         noise = rng.standard_normal((config.batch_size, dim), np.float32)
         return noise, rng.integers(len(frames), size=config.batch_size)
 
@@ -108,7 +105,7 @@ def train_vae(
         return vae.loss(images(numbers), on_device(noise, device), config.beta)
 
     train(vae, Step(draw, loss, images), config.num_updates, config.learning_rate, "vae", journal)
-    return VectorJudge(CodeMean(vae.encoder), device)
+    return VectorScorer(CodeMean(vae.encoder), device)
 
 
 def mean_image(frames: np.ndarray) -> Tensor:

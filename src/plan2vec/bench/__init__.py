@@ -1,36 +1,55 @@
-"""Benchmarks, one file each. Those of speed and scale give rows, a table and a figure (`publishing.py`); the others a
-map with their rows.
+"""Benchmarks. `SPEED` and `ANSWERS` are the one place where a benchmark is registered: what can be typed follows.
 
-NAME, TITLE            what a benchmark of speed is called
-run(options)           groups of rows
-table(rows), draw(rows)
+Those of speed and scale are a `Benchmark` each; their rows become tables, figures and docs/performance.md. Any
+other is a function that gives an answer, from the seed and the options of `plan2vec bench` that are named beside it.
 """
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import fields
 
-from plan2vec.bench import demo, explorer, ranks, recordings, resume, same_map
-from plan2vec.bench.publishing import SPEED, Request, run_speed
+from plan2vec.bench import (
+    demo,
+    explorer_speed,
+    fit_speed,
+    neighbor_search,
+    peers,
+    plan_speed,
+    ranks,
+    recording_scores,
+    resume,
+    same_map,
+    scale,
+    shortest_distances,
+    training_speed,
+)
+from plan2vec.bench.publishing import Request, run_speed
 
-BENCHMARKS: dict[str, Callable[[int], dict]] = {
-    "demo": demo.run, "resume": resume.run, "explorer": explorer.run, "ranks": ranks.run
+SPEED = {
+    benchmark.name: benchmark for benchmark in (
+        training_speed.ENCODE, training_speed.LOCAL_METRIC, neighbor_search.BENCHMARK, shortest_distances.BENCHMARK,
+        training_speed.EMBEDDING, plan_speed.BENCHMARK, fit_speed.BENCHMARK, scale.BENCHMARK, peers.BENCHMARK
+    )
 }
-OF_RECORDINGS: dict[str, Callable[[int, tuple[Path, ...]], dict]] = {
-    "recordings": recordings.run, "same-map": same_map.run
+ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
+    "demo": (demo.run, ("seeds", "device")), "resume": (resume.run, ()), "explorer": (explorer_speed.run, ()),
+    "ranks": (ranks.run, ()), "recordings": (recording_scores.run, ("paths", "seeds", "device")),
+    "same-map": (same_map.run, ("paths", "seeds", "device"))
 }
-UNUSUAL = Request("")  # of a benchmark that takes a seed alone nothing else may be asked
+OPTIONS = {name: options for name, (_, options) in ANSWERS.items()} | dict.fromkeys(
+    (*SPEED, "all"), ("seeds", "device", "smoke", "sizes", "out", "draw_only", "write_docs", "commit")
+)
 
 
-def run_benchmark(request: Request, paths: tuple[Path, ...] = ()) -> dict:
-    """The benchmark's rows; some take paths of recordings, some sizes and a device."""
-    name = request.name
-    if paths and name not in OF_RECORDINGS:
-        raise ValueError(
-            f"--paths are for `bench {' and '.join(OF_RECORDINGS)}`, but came with `bench {name}`; leave them out"
-        )
-    if name in SPEED or name == "all":
-        return run_speed(request)
-    for option in ("sizes", "smoke", "out", "draw_only", "write_docs", "device"):
-        if getattr(request, option) != getattr(UNUSUAL, option):
-            raise ValueError(f"--{option.replace('_', '-')} is for `bench {', '.join(SPEED)}`, but came with `bench {name}`; leave it out")
-    return OF_RECORDINGS[name](request.seed, paths) if name in OF_RECORDINGS else BENCHMARKS[name](request.seed)
+def run_benchmark(request: Request) -> dict:
+    """What the benchmark gives. An option that it does not take is refused."""
+    name, usual = request.name, Request(request.name, request.seed)
+    if name not in OPTIONS:
+        known = f"{', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all"
+        raise ValueError(f"the benchmarks are {known}, but {name!r} came")
+    if request.seeds is not None and request.seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, but is {request.seeds}")
+    given = {f.name: value for f in fields(Request) if (value := getattr(request, f.name)) != getattr(usual, f.name)}
+    for option in given.keys() - OPTIONS[name]:
+        known, flag = ", ".join(one for one in OPTIONS if option in OPTIONS[one]), option.replace("_", "-")
+        raise ValueError(f"--{flag} is for `bench {known}`, but came with `bench {name}`; leave it out")
+    return ANSWERS[name][0](request.seed, **given) if name in ANSWERS else run_speed(request, SPEED)

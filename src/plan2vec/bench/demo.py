@@ -5,19 +5,15 @@ Expected (success): C-Maze 1.00, Open 1.00, Table 0.99 or more, C-Maze in 2-d 0.
 anywhere
 """
 
-import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
-import torch
 
 from plan2vec.config import Config
 from plan2vec.domains.maze import simulate
 from plan2vec.evaluation import evaluate
 from plan2vec.pipeline import fit
+from plan2vec.results.rows import Case, Row, Stamp, make_rows, markdown, values
+from plan2vec.results.stamp import commit
 
 CASES = (("c-maze", 8), ("open", 8), ("table", 8), ("c-maze", 2))  # room, dimensions of the map
 METRICS = (
@@ -26,50 +22,24 @@ METRICS = (
 )
 
 
-def run(
-    seed: int, num_seeds: int = 5, num_rollouts: int = 1000, config: Config = Config(), device: str = "auto"
-) -> dict:
+def run(seed: int, seeds: int = 5, num_rollouts: int = 1000, config: Config = Config(), device: str = "auto") -> dict:
     """Rows for every case and seed from `seed` on, and a table of their means with the range over seeds."""
-    tasks = [(room, dim, number) for room, dim in CASES for number in range(seed, seed + num_seeds)]
-    rows = [row for task in tasks for row in rows_of(*task, num_rollouts, config, device)]
+    rows: list[Row] = []
+    for room, dim in CASES:
+        for number in range(seed, seed + seeds):
+            settings = replace(config, dim=dim, seed=number)
+            card: dict[str, Any] = evaluate(fit(simulate(room, num_rollouts, seed=number), settings, device=device))
+            case = Case("demo", room, {"dim": dim, "frames": card["num_frames"]}, "plan2vec", number)
+            numbers = {metric: card[metric] for metric in METRICS}
+            rows += make_rows(case, numbers, card["seconds"]["total"], Stamp(commit(), card["device"]))
     return {"table": table(rows), "rows": rows}
 
 
-def rows_of(room: str, dim: int, seed: int, num_rollouts: int, config: Config, device: str) -> Iterator[dict]:
-    settings = replace(config, dim=dim, seed=seed)
-    card: dict[str, Any] = evaluate(fit(simulate(room, num_rollouts, seed=seed), settings, device=device))
-    for metric in METRICS:
-        yield {
-            "experiment": "demo", "domain": room, "setting": {"dim": dim, "frames": card["num_frames"]},
-            "method": "plan2vec", "seed": seed, "metric": metric, "value": card[metric],
-            "seconds": card["seconds"]["total"], "commit": commit(), "device": card["device"]
-        }
-
-
-def table(rows: list[dict]) -> list[str]:
+def table(rows: list[Row]) -> list[str]:
     """Lines of a markdown table: mean (least - greatest) over seeds."""
-    lines = ["| room | map | " + " | ".join(METRICS) + " |", "|---" * (len(METRICS) + 2) + "|"]
+    lines = []
     for room, dim in CASES:
-        cells = []
-        for metric in METRICS:
-            case = (room, dim, metric)
-            values = [
-                r["value"] for r in rows
-                if (r["domain"], r["setting"]["dim"], r["metric"]) == case and r["value"] is not None
-            ]
-            cells.append(f"{np.mean(values):.4f} ({min(values):.4f} - {max(values):.4f})" if values else "-")
-        lines.append(f"| {room} | {dim}-d | " + " | ".join(cells) + " |")
-    return lines
-
-
-def commit() -> str:
-    """The commit the program stands at; "unknown" outside a checkout."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def machine_name(device: torch.device) -> str:
-    """The GPU's name, else the kind of device."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+        samples = [values(rows, domain=room, dim=dim, metric=metric) for metric in METRICS]
+        cells = [f"{one.mean():.4f} ({one.min():.4f} - {one.max():.4f})" if len(one) else "-" for one in samples]
+        lines.append([room, f"{dim}-d", *cells])
+    return markdown(["room", "map", *METRICS], lines)[:-1]

@@ -1,6 +1,4 @@
-"""What the benchmarks of speed share: what was asked for, a stopwatch that waits for the device, peak memory, rows,
-plain figures.
-"""
+"""What the benchmarks of speed share: what is asked for, a stopwatch, peak memory, rows, plain tables and figures."""
 
 import json
 import os
@@ -9,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-from plan2vec.bench.demo import commit, machine_name
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.results.drawing import LOOKS, panels
 from plan2vec.results.rows import Case, Row, Stamp, make_rows, markdown, select, values
+from plan2vec.results.stamp import commit, machine_name
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 DIGITS = 4  # of numbers in tables
@@ -30,6 +30,7 @@ WIDE = 50.0  # bars that differ by more than this factor are drawn on a logarith
 class Options:
     """What a benchmark is asked for."""
 
+    name: str = ""  # of the benchmark: its rows carry it
     seed: int = 0
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     smoke: bool = False  # tiny, in seconds, to see that it runs; no results
@@ -42,29 +43,39 @@ class Options:
     def choose_sizes(self, usual: tuple[int, ...], tiny: tuple[int, ...]) -> tuple[int, ...]:
         return self.sizes or self.choose(usual, tiny)
 
+    def config(self) -> Config:
+        """The default settings with the seed; of a smoke run brief ones."""
+        brief = EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, goals_per_round=32)
+        tiny = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=brief, seed=self.seed)
+        return self.choose(Config(seed=self.seed), tiny)
+
     @property
     def machine(self) -> str:
         """The GPU, or how many CPU cores."""
         return machine_name(self.device) if self.device.type == "cuda" else f"{os.cpu_count()} CPU cores"
 
-    def rows(
-        self, name: str, domain: str, method: str, numbers: dict[str, Any], seconds: float, **setting: Any
-    ) -> list[Row]:
-        """A row a number. The machine is part of the setting, so that rows of several machines stand side by side."""
-        case = Case(name, domain, {"machine": self.machine} | setting, method, self.seed)
+    def rows(self, domain: str, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
+        """A row per number. The machine is part of the setting, so that rows of several machines stand side by side."""
+        case = Case(self.name, domain, {"machine": self.machine} | setting, method, self.seed)
         return make_rows(case, numbers, seconds, Stamp(self.commit or commit(), self.machine))
 
 
-class Stopwatch:
-    """`seconds` of what happened inside a `with stopwatch(device) as watch:`."""
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark of speed or scale."""
 
-    seconds: float = 0.0
+    name: str
+    title: str
+    text: str | None  # three paragraphs: the claim; command, cost and what is expected; details
+    run: Callable[[Options], Iterator[list[Row]]]  # gives groups of rows as soon as they are known
+    table: Callable[[list[Row]], list[str]]
+    draw: Callable[[list[Row]], Figure]
 
 
 @contextmanager
-def stopwatch(device: torch.device) -> Iterator[Stopwatch]:
-    """Times a block; what a GPU was asked for inside counts until it is done."""
-    watch = Stopwatch()
+def stopwatch(device: torch.device) -> Iterator[SimpleNamespace]:
+    """Times a block, as `watch.seconds`; what a GPU was asked for inside counts until it is done."""
+    watch = SimpleNamespace(seconds=0.0)
     wait_for(device)
     began = time.perf_counter()
     yield watch
@@ -88,21 +99,6 @@ def best_of(repeats: int, device: torch.device, work: Callable[[], object]) -> f
     return min(times)
 
 
-def seconds_per_update(device: torch.device, train: Callable[[int], float | None], few: int, many: int) -> float:
-    """The slope of a training's time in its updates, so that what it does once does not count.
-
-    `train` takes `num_updates` and may give how many there were in all.
-    """
-    train(few)
-    times, counts = [], []
-    for num_updates in (few, many):
-        with stopwatch(device) as watch:
-            made = train(num_updates)
-        times.append(watch.seconds)
-        counts.append(made or num_updates)
-    return (times[1] - times[0]) / (counts[1] - counts[0])
-
-
 def forget_peak() -> None:
     """From here on `peak_memory` counts anew, where the system can do that."""
     if FORGET_PEAK.exists() and os.access(FORGET_PEAK, os.W_OK):
@@ -110,9 +106,7 @@ def forget_peak() -> None:
 
 
 def peak_memory() -> float | None:
-    """GB of main memory that this process held at most, pages of memory maps counted; None where the system does not
-    say.
-    """
+    """GB of main memory that this process held at most, memory maps counted; None where the system does not say."""
     lines = STATUS.read_text().splitlines() if STATUS.exists() else []
     return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
 
@@ -124,25 +118,24 @@ def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float |
     return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(np.asarray(seconds, float)), 1)[0])
 
 
-def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
-    """A line a machine, domain, method and setting; a column a metric."""
-    shown = [name for name in columns if len(values(rows, metric=name))]
+def grouped(rows: list[Row]) -> list[list[Row]]:
+    """Rows of one machine, domain, method and setting together, whatever their seed."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(json.dumps([row["domain"], row["method"], row["setting"]], sort_keys=True), []).append(row)
+    return list(groups.values())
+
+
+def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+    """A line per machine, domain, method and setting; a column per metric: the mean over seeds."""
+    shown = [name for name in columns if len(values(rows, metric=name))]
     lines = []
-    for group in groups.values():
-        setting = group[0]["setting"]
-        words = [
-            setting["machine"], group[0]["domain"], group[0]["method"],
-            *(_words(setting.get(name)) for name in settings)
-        ]
-        lines.append(words + [_cell(values(group, metric=name)) for name in shown])
+    for group in grouped(rows):
+        setting, samples = group[0]["setting"], [values(group, metric=name) for name in shown]
+        words = [setting["machine"], group[0]["domain"], group[0]["method"]]
+        numbers = [float(sample.mean()) if len(sample) else None for sample in samples]
+        lines.append(words + [_words(value) for value in (*map(setting.get, settings), *numbers)])
     return markdown(["machine", "data", "method", *settings, *(name.replace("_", " ") for name in shown)], lines)
-
-
-def _cell(sample: np.ndarray) -> str:
-    return _words(float(sample.mean())) if len(sample) else "-"
 
 
 def _words(value: Any) -> str:
@@ -152,24 +145,18 @@ def _words(value: Any) -> str:
 
 
 def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -> Figure:
-    """A panel a metric: against the size, both axes logarithmic, a line a machine and method."""
+    """A panel per metric: against the size, both axes logarithmic, a line per machine and method."""
     figure, axes = panels(len(metrics))
     cases = sorted({(row["setting"]["machine"], row["domain"], row["method"]) for row in rows})
     for ax, metric in zip(axes, metrics, strict=True):
         for look, (machine, domain, method) in enumerate(cases):
-            part = [
-                row for row in select(rows, domain=domain, method=method, metric=metric)
-                if row["setting"]["machine"] == machine
-            ]
-            points = sorted(
-                (row["setting"][size], row["value"]) for row in part if row["value"] and size in row["setting"]
-            )
+            part = select(rows, machine=machine, domain=domain, method=method, metric=metric)
+            sizes = sorted({row["setting"][size] for row in part if row["value"] and size in row["setting"]})
+            means = [values(part, **{size: one}).mean() for one in sizes]
             color, marker, dashes = LOOKS[look % len(LOOKS)]
-            if points:
-                ax.plot(
-                    *zip(*points, strict=True), dashes, color=color, marker=marker, markersize=5,
-                    label=f"{method}, {machine}"
-                )
+            if sizes:
+                label = f"{method}, {machine}"
+                ax.plot(sizes, means, dashes, color=color, marker=marker, markersize=5, label=label)
         ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
         ax.yaxis.set_major_formatter("{x:g}")
         # names some where the values span less than a power of ten
@@ -180,18 +167,19 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
 
 
 def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
-    """A bar a machine, data, method and size."""
-    figure, (ax,) = panels(1, 7.0, 0.8 + 0.35 * len(select(rows, metric=metric)))
-    part = select(rows, metric=metric)
-    names = [f"{row['method']}, {row['domain']}{_size(row)}, {row['setting']['machine']}" for row in part]
-    ax.barh(range(len(part)), [row["value"] or 0.0 for row in part], color=LOOKS[0][0])
-    shown = [row["value"] for row in part if row["value"]]
+    """A bar per machine, data, method and size."""
+    groups = grouped(select(rows, metric=metric))
+    figure, (ax,) = panels(1, 7.0, 0.8 + 0.35 * len(groups))
+    lengths = [float(np.mean([row["value"] or 0.0 for row in group])) for group in groups]
+    ax.barh(range(len(groups)), lengths, color=LOOKS[0][0])
+    shown = [length for length in lengths if length]
     if shown and max(shown) > WIDE * min(shown):
         ax.set_xscale("log")
-    ax.set_yticks(range(len(part)), names, fontsize=7)
+    ax.set_yticks(range(len(groups)), [_bar_name(**group[0]) for group in groups], fontsize=7)
     ax.set_xlabel(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
     return figure
 
 
-def _size(row: Row) -> str:
-    return f", {row['setting']['frames']:,} frames" if "frames" in row["setting"] else ""
+def _bar_name(method: str, domain: str, setting: dict[str, Any], **_: Any) -> str:
+    size = f", {setting['frames']:,} frames" if "frames" in setting else ""
+    return f"{method}, {domain}{size}, {setting['machine']}"

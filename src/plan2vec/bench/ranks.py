@@ -1,7 +1,6 @@
-"""Claim: several processes make the map that one makes, faster: the scorecard stays within 1 %, and the time ratio is
-printed.
+"""Claim: several processes make the map that one makes, faster: the scorecard stays within 1 %. Prints the time ratio.
 
-Command: plan2vec bench ranks --json     Cost: two fits of 10,000 frames on the CPU, one thread a process
+Command: plan2vec bench ranks --json     Cost: two fits of 10,000 frames on the CPU, one thread per process
 Expected: largest_difference below 0.01; time_ratio above 1 where two cores are free
 
 Numbers of the scorecard are shares of 1, so the difference is absolute. Rounding alone moves them too: Adam's steps are
@@ -17,9 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from plan2vec.bench.demo import commit
 from plan2vec.domains.maze import simulate
 from plan2vec.readers.npz import write_npz
+from plan2vec.results.rows import Case, Row, Stamp, make_rows
+from plan2vec.results.stamp import commit
 
 METRICS = (
     "success", "success_graph", "spearman_true", "spearman_graph", "embedding_error", "local_accuracy",
@@ -39,17 +39,12 @@ def run(seed: int, num_rollouts: int = 1000, num_processes: int = 2, options: tu
 
 def fit_in(num_processes: int, folder: Path, seed: int, options: tuple[str, ...]) -> dict[str, Any]:
     """The scorecard of a fit in so many processes, a thread each."""
-    torchrun = (
-        "torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes), "-m"
-    ) if num_processes > 1 else ()
-    files = (str(folder / "maze.npz"), "--out", str(folder / f"run-{num_processes}"))
+    torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes), "-m")
     command = (
-        sys.executable, "-m", *torchrun, "plan2vec", "fit", *files, "--seed", str(seed), "--device", "cpu", "--json",
-        *options
+        sys.executable, "-m", *(torchrun if num_processes > 1 else ()), "plan2vec", "fit", str(folder / "maze.npz"),
+        "--out", str(folder / f"run-{num_processes}"), "--seed", str(seed), "--device", "cpu", "--json", *options
     )
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False
-    )
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     if done.returncode != 0:
         raise ValueError(
             f"a fit in {num_processes} process(es) ended with exit code {done.returncode}; its own line stands above"
@@ -58,35 +53,24 @@ def fit_in(num_processes: int, folder: Path, seed: int, options: tuple[str, ...]
 
 
 def compare(cards: Mapping[int, dict[str, Any]], seed: int) -> dict:
-    """Rows of the scorecards and stage times by number of processes, their largest difference, and how many times
-    faster several are.
-    """
+    """Rows of scorecards and stage times by number of processes, their largest difference, how many times faster."""
     (_, one), (num_processes, several) = cards.items()
     differences = {metric: abs(one[metric] - several[metric]) for metric in METRICS if one[metric] is not None}
     summary = {"largest_difference": max(differences.values()), "time_ratio": _seconds(one) / _seconds(several)}
     ratios = {stage: one["seconds"][stage] / max(several["seconds"][stage], 1e-3) for stage in STAGES}
-    rows = [row for number, card in cards.items() for row in rows_of(number, card, card_values(card), seed)]
-    rows += rows_of(
-        num_processes, several, summary | {f"time_ratio_{stage}": ratio for stage, ratio in ratios.items()}, seed
-    )
+    rows = []
+    for number, card in cards.items():
+        stages = {f"seconds_{stage}": card["seconds"][stage] for stage in STAGES}
+        rows += rows_of(number, card, {metric: card[metric] for metric in METRICS} | stages, seed)
+    stages = {f"time_ratio_{stage}": ratio for stage, ratio in ratios.items()}
+    rows += rows_of(num_processes, several, summary | stages, seed)
     return summary | {"differences": differences, "time_ratios": ratios, "rows": rows}
 
 
-def card_values(card: dict[str, Any]) -> dict[str, Any]:
-    return {metric: card[metric] for metric in METRICS} | {
-        f"seconds_{stage}": card["seconds"][stage] for stage in STAGES
-    }
-
-
-def rows_of(num_processes: int, card: dict[str, Any], values: dict[str, Any], seed: int) -> list[dict]:
-    return [
-        {
-            "experiment": "ranks", "domain": "c-maze",
-            "setting": {"ranks": num_processes, "frames": card["num_frames"], "threads": 1}, "method": "plan2vec",
-            "seed": seed, "metric": metric, "value": value, "seconds": _seconds(card), "commit": commit(),
-            "device": card["device"]
-        } for metric, value in values.items()
-    ]
+def rows_of(num_processes: int, card: dict[str, Any], numbers: dict[str, Any], seed: int) -> list[Row]:
+    setting = {"ranks": num_processes, "frames": card["num_frames"], "threads": 1}
+    case = Case("ranks", "c-maze", setting, "plan2vec", seed)
+    return make_rows(case, numbers, _seconds(card), Stamp(commit(), card["device"]))
 
 
 def _seconds(card: dict[str, Any]) -> float:

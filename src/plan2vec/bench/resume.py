@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,35 +29,28 @@ COMMAND = (
 def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[str, ...] = COMMAND) -> dict:
     """Kill `num_kills` fits, each at a random moment of its life, start each again, and compare the products.
 
-    `command` is called with the recordings' path, --out and the run folder.
+    `command` is called with the recordings' path, --out and the run folder, --seed and the seed.
     """
-    rng = np.random.default_rng(seed)
-    rows = []
+    rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_npz(folder / "maze.npz", simulate("c-maze", num_rollouts, seed=seed))
         began = time.monotonic()
-        finish(start_fit(command, folder, "whole"))
+        finish(start_fit(command, folder, "whole", seed))
         whole_seconds = time.monotonic() - began
         wanted = product_digests(folder / "whole")
         for kill in range(num_kills):
             name, moment = f"killed-{kill}", float(rng.uniform(0, whole_seconds))
-            left = kill_after(start_fit(command, folder, name), moment, folder / name)
-            finish(start_fit(command, folder, name))
-            rows.append(
-                {
-                    "killed_after_seconds": round(moment, 2), "left": left,
-                    "equal": product_digests(folder / name) == wanted
-                }
-            )
-    return {
-        "num_kills": num_kills, "num_equal": sum(row["equal"] for row in rows),
-        "whole_seconds": round(whole_seconds, 1), "rows": rows
-    }
+            left = kill_after(start_fit(command, folder, name, seed), moment, folder / name)
+            finish(start_fit(command, folder, name, seed))
+            equal = product_digests(folder / name) == wanted
+            rows.append({"killed_after_seconds": round(moment, 2), "left": left, "equal": equal})
+    num_equal, seconds = sum(row["equal"] for row in rows), round(whole_seconds, 1)
+    return {"num_kills": num_kills, "num_equal": num_equal, "whole_seconds": seconds, "rows": rows}
 
 
-def start_fit(command: tuple[str, ...], folder: Path, name: str) -> subprocess.Popen:
-    arguments = [*command, str(folder / "maze.npz"), "--out", str(folder / name)]
+def start_fit(command: tuple[str, ...], folder: Path, name: str, seed: int) -> subprocess.Popen:
+    arguments = [*command, str(folder / "maze.npz"), "--out", str(folder / name), "--seed", str(seed)]
     return subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 

@@ -174,9 +174,10 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # a wrong name lists them
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all (of speed), or one; a wrong name lists them
     paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
-    seed: int = 0
+    seed: int = 0  # the first one
+    seeds: int | None = None  # how many, from --seed on; default 1, of `bench demo` 5
     sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own
     smoke: bool = False  # tiny, in seconds, to see that it runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/bench, a temporary one with --smoke

@@ -93,8 +93,8 @@ def run_bench(command: Bench) -> None:
     from plan2vec.commands.answers import print_answer, print_tables
 
     values = dataclasses.asdict(command)
-    paths, as_json = values.pop("paths"), values.pop("json")
-    answer = run_benchmark(Request(**values), paths)
+    as_json = values.pop("json")
+    answer = run_benchmark(Request(**values))
     if as_json or "tables" not in answer:
         print_answer(answer, as_json)
         return

@@ -19,7 +19,7 @@ from plan2vec.embedding.losses import distance_loss, slope_loss
 from plan2vec.embedding.network import Embedding, build_embedding
 from plan2vec.embedding.bootstrapped import BootstrappedRounds
 from plan2vec.embedding.targets import Rounds, Targets, mean_length
-from plan2vec.embedding.value_iteration import train_value_iteration
+from plan2vec.embedding.value_iteration import Walks, train_value_iteration
 from plan2vec.graph.build import random_neighbors
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
@@ -42,6 +42,7 @@ class Teaching:
     guided: float = 0.0
     guide: np.ndarray | None = None  # (n, dim) these vectors; None: those of classical scaling
     augmentation: Augmentation = Augmentation()
+    walks: Walks = Walks()  # of value iteration
 
 
 def train_map(
@@ -53,7 +54,9 @@ def train_map(
     embedding = build_embedding(images.frames, config).to(images.device)
     embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
     if config.variant == "value-iteration":
-        return train_value_iteration(embedding, images, graph, config.value_iteration, config.seed, journal=journal)
+        return train_value_iteration(
+            embedding, images, graph, config.value_iteration, config.seed, walks=teaching.walks, journal=journal
+        )
     teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching)
     train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "embedding", journal)
     return embedding
@@ -87,6 +90,7 @@ class Teacher(nn.Module):
         else:
             self.rounds = BootstrappedRounds(embedding, graph, images, config, seed, teaching.targets, teaching.depth)
         self.targets = torch.empty(0)  # of the current round, where the network is
+        self.at_once = images.at_once_in_training(embedding)
 
     @property
     def step(self) -> Step:
@@ -137,9 +141,8 @@ class Teacher(nn.Module):
         """[b, dim] vectors of the numbered frames; on a graph of fewer nodes than that, of each node once."""
         numbers = seen if len(seen) <= len(self.rounds.reachable) else self.all_nodes
         change = self.teaching.augmentation
-        vectors = in_shares(
-            len(numbers), lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))
-        )
+        embed = lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))  # noqa: E731
+        vectors = in_shares(len(numbers), embed, self.at_once)
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
 
     @cached_property

@@ -7,5 +7,5 @@ shows.
     table(rows)                     lines of markdown: mean and 95 % interval, the paper's number beside ours
     draw(rows, arrays)              figures by name, from the rows and from the arrays that `run` saved
 
-To add one: write its file and add it to `EXPERIMENTS` in reproduce.py.
+To add one: write its file and add it to `FILES` in reproduce.py.
 """

@@ -1,5 +1,5 @@
 """Claim: a map of 3 or more dimensions walks better than one of 2, which is for looking at; a local metric of 8 or more
-aliases nothing (the paper, Figure 10a).
+aliases nothing (Figure 10a).
 
 Command: plan2vec reproduce latent-dimension        Cost: 4 minutes on one H200
 Expected: aliasing falls with the dimension (paper, without numbers); success at 8 dimensions at least 97 %.
@@ -11,20 +11,22 @@ put within 1.5 steps, the share whose places are truly farther apart (around wal
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.baselines.sptm import train_sptm
+from plan2vec.baselines.sptm import MetricScorer
 from plan2vec.domains.maze import LONGEST_STEP
-from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
-from plan2vec.learning.random_streams import rng_at
-from plan2vec.local_metric import NEAR
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.local_metric import NEAR, TrainedMetric
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.drawing import curve, log_places, panels, room_title
-from plan2vec.results.rows import Row, cell, in_order, markdown, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.comparisons import Column, compare_each, legend_below
+from plan2vec.results.drawing import ROOM_TITLES, curve, log_places, panels, room_title
+from plan2vec.results.rows import Row, in_order
+from plan2vec.results.settings import Settings
 
 NAME, TITLE = "latent-dimension", "Success and aliasing against the dimension of the vectors"
 DOMAINS = ("open", "table", "c-maze")
@@ -35,26 +37,29 @@ DIMENSIONS = (2, 3, 8, 32)
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in maze_scenes(settings, DOMAINS):
-        for method in settings.chosen("methods", METHODS):
-            for dim in DIMENSIONS:
-                if scene.lacks(settings, NAME, {"dim": dim}, method):
-                    metrics, seconds = timed(measure, scene, method, dim)
-                    yield scene.rows(settings, NAME, {"dim": dim}, method, metrics, seconds)
+        for dim in DIMENSIONS:
+            yield from scene.measured(settings, NAME, {"dim": dim}, METHODS, partial(measure, scene, dim))
 
 
-def measure(scene: MazeScene, method: str, dim: int) -> dict[str, float | None]:
+def measure(scene: MazeScene, dim: int, method: str) -> dict[str, float | None]:
     site = scene.small
     if method == "map":
         distance = scene.train_map(site, replace(scene.config, dim=dim)).on(site.frames)
         return {"success": site.success(distance), "aliasing": aliasing(site, distance)}
+    trained = local_metric_of(scene, dim)
+    distance = MetricScorer(trained.metric, scene.device).on(site.frames)
+    return {"accuracy": trained.accuracy, "aliasing": aliasing(site, distance)}
+
+
+def local_metric_of(scene: MazeScene, dim: int) -> TrainedMetric:
+    """A local metric of so many dimensions."""
     config = replace(scene.config, local_metric=replace(scene.config.local_metric, dim=dim))
-    metric, accuracy = scene.train_metric(scene.recordings, config)
-    return {"accuracy": accuracy, "aliasing": aliasing(site, train_sptm(metric, scene.device).on(site.frames))}
+    return scene.train_metric(scene.recordings, config)
 
 
-def aliasing(site: Site, distance: Distance) -> float | None:
+def aliasing(site: MazeSite, distance: Distance) -> float | None:
     """Share of far places among pairs that look near; None where none looks near."""
-    first, second = rng_at(site.seed, 64).integers(len(site.frames), size=(2, 200_000))
+    first, second = rng_at(site.seed, Stream.ALIASING).integers(len(site.frames), size=(2, 200_000))
     near = (distance(first, second) < NEAR) & (first != second)
     if not near.any():
         return None
@@ -62,17 +67,10 @@ def aliasing(site: Site, distance: Distance) -> float | None:
 
 
 def table(rows: list[Row]) -> list[str]:
-    lines = []
     shown = (("map", "success"), ("map", "aliasing"), ("local metric", "aliasing"), ("local metric", "accuracy"))
-    for room in in_order(rows, "domain", DOMAINS):
-        header = [f"{room_title(room)}, %", *(f"{dim}-d" for dim in DIMENSIONS)]
-        body = [
-            [f"{method}: {metric}"] + [
-                cell(values(rows, domain=room, method=method, metric=metric, dim=dim), 100, 2) for dim in DIMENSIONS
-            ] for method, metric in shown
-        ]
-        lines += markdown(header, body)
-    return lines
+    lines = {f"{method}: {metric}": {"method": method, "metric": metric} for method, metric in shown}
+    columns = [Column(f"{dim}-d", {"dim": dim}, digits=2) for dim in DIMENSIONS]
+    return compare_each(rows, {room: f"{ROOM_TITLES[room]}, %" for room in DOMAINS}, lines, columns)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -86,5 +84,5 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
         log_places(ax, DIMENSIONS)
         ax.set_ylim(bottom=0)
     axes[0].set_ylim(80, 101)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    legend_below(figure, axes[0], 3)
     return {NAME: figure}

@@ -1,5 +1,4 @@
-"""Claim: search makes every judge of distances better that leaves room for it, and plan2vec is the best at every depth
-(Figure 6b).
+"""Claim: search improves every judge of distances that leaves room for it; plan2vec is best at every depth (Figure 6b).
 
 Command: plan2vec reproduce lookahead        Cost: 9 minutes on a CPU core
 Expected: success of plan2vec, which begins near 100 %, at least that of SPTM and random scores at every k from 1 to 7;
@@ -14,13 +13,14 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
+from plan2vec.domains.maze import SUCCESS
 from plan2vec.embedding.value_iteration import lookahead_graph
-from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
-from plan2vec.experiments.table1 import sanity_distance, train_baseline
+from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.drawing import curve, panels, room_title
-from plan2vec.results.rows import Row, cell, in_order, markdown, values
+from plan2vec.results.comparisons import Column, by_method, compare_each, legend_below
+from plan2vec.results.drawing import ROOM_TITLES, curve, panels, room_title
+from plan2vec.results.rows import Row, in_order
 from plan2vec.results.settings import Settings, timed
 
 NAME, TITLE = "lookahead", "Figure 6b: success against lookahead"
@@ -32,42 +32,33 @@ DEPTHS = (1, 2, 3, 4, 5, 6, 7)
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in maze_scenes(settings, DOMAINS):
-        methods = [
-            m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {"lookahead": DEPTHS[-1]}, m)
-        ]
+        methods = scene.lacking(settings, NAME, {"lookahead": DEPTHS[-1]}, METHODS)
         if not methods:
             continue
         site = scene.small
         reach = {k: lookahead_graph(site.graph, k, scene.device) for k in DEPTHS}
         for method in methods:
-            distance, seconds = timed(distance_of, scene, site, method)
+            distance, seconds = timed(distance_of, scene, method)
             rows = []
             for k in DEPTHS:
-                success, walking = timed(site.success, distance, reach[k], site.max_hops // k)
+                success, walking = timed(site.success, distance, reach[k], (SUCCESS.max_hops or 0) // k)
                 rows += scene.rows(settings, NAME, {"lookahead": k}, method, {"success": success}, seconds + walking)
                 seconds = 0.0  # training counts once
             yield rows
 
 
-def distance_of(scene: MazeScene, site: Site, method: str) -> Distance:
-    if method == "plan2vec":
-        return scene.train_map(site, scene.config).on(site.frames)
+def distance_of(scene: MazeScene, method: str) -> Distance:
+    site = scene.small
     if method == "random scores":
-        return sanity_distance(scene, site, method)
-    return train_baseline(scene, method).on(site.frames)
+        return site.random_distance()
+    judge = scene.train_map(site, scene.config) if method == "plan2vec" else scene.baseline(method)
+    return judge.on(site.frames)
 
 
 def table(rows: list[Row]) -> list[str]:
-    """A table a room: success in per cent by depth."""
-    lines = []
-    for room in in_order(rows, "domain", DOMAINS):
-        header = [f"{room_title(room)}, success %", *(f"k = {k}" for k in DEPTHS)]
-        body = [
-            [method] + [cell(values(rows, domain=room, method=method, lookahead=k), 100) for k in DEPTHS]
-            for method in in_order(rows, "method", METHODS)
-        ]
-        lines += markdown(header, body)
-    return lines
+    """A table per room: success in per cent by depth."""
+    lines, columns = by_method(rows, METHODS), [Column(f"k = {k}", {"lookahead": k}) for k in DEPTHS]
+    return compare_each(rows, {room: f"{ROOM_TITLES[room]}, success %" for room in DOMAINS}, lines, columns)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -78,5 +69,5 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
             curve(ax, rows, "lookahead", DEPTHS, look, method, 100, domain=room, method=method)
         ax.set(xlabel="lookahead k (hops)", title=room_title(room), ylim=(0, 103), xticks=DEPTHS)
     axes[0].set_ylabel("success (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    legend_below(figure, axes[0], 4)
     return {NAME: figure}

@@ -18,17 +18,16 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.baselines import VectorJudge
-from plan2vec.baselines.sptm import train_sptm
+from plan2vec.baselines import VectorScorer
+from plan2vec.baselines.sptm import MetricScorer
 from plan2vec.domains import maze
 from plan2vec.evaluation import rank_agreement, straight_line
 from plan2vec.experiments import maze_pictures
-from plan2vec.experiments.latent_dimension import aliasing
-from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
-from plan2vec.experiments.table1 import train_baseline
+from plan2vec.experiments.latent_dimension import aliasing, local_metric_of
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
 from plan2vec.graph.build import closure_entries, edge_rows
-from plan2vec.learning.frame_tensors import FrameTensors, encode
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.frame_tensors import encode
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import make_plan, walk_many
 from plan2vec.results.arrays import Arrays, save_arrays
 from plan2vec.results.drawing import room_title
@@ -41,19 +40,18 @@ DOMAINS = ("open", "table", "c-maze")
 METHODS = ("embedding", "local metric", "connections", "walk")
 BLOCKS = ()
 DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
-GRID, FINE = 21, 49  # positions a side: Figure 5, Figure 10e
+GRID, FINE = 21, 49  # positions per side: Figure 5, Figure 10e
 NUM_PAIRS, NUM_CLOSURES = 3000, 1500  # drawn
 START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
+Parts = dict[str, Callable[[MazeScene], tuple[dict, dict]]]  # what gives the numbers and arrays of each method
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: dict[str, Callable[[MazeScene], tuple[dict, dict]]] = {
-        "embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk,
-    }
+    parts: Parts = dict(zip(METHODS, (embedding, local_metric, connections, walk), strict=True))
     for scene in maze_scenes(settings, DOMAINS):
-        for method in (m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)):
+        for method in scene.lacking(settings, NAME, {}, METHODS):
             (metrics, arrays), seconds = timed(parts[method], scene)
-            save_arrays(settings.arrays, NAME, f"{method.replace(' ', '-')}-{scene.room}-{scene.seed}", **arrays)
+            save_arrays(settings.arrays, NAME, f"{method.replace(' ', '-')}-{scene.domain}-{scene.seed}", **arrays)
             yield scene.rows(settings, NAME, {}, method, metrics, seconds)
 
 
@@ -66,33 +64,30 @@ def free_grid(room: str, num: int) -> np.ndarray:
 
 def embedding(scene: MazeScene) -> tuple[dict, dict]:
     """Figure 5: 2-d latents of the grid, plan2vec and VAE, and how well their distances order true ways."""
-    position = free_grid(scene.room, GRID)
-    frames = maze.render(maze.ROOMS[scene.room], position)
-    judge = train_baseline(scene, "VAE 2-d")
-    assert isinstance(judge, VectorJudge)
-    vectors = {
-        "plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2)).vectors(frames),
-        "VAE": encode(judge.encoder, FrameTensors(frames, scene.device)),
-    }
+    position = free_grid(scene.domain, GRID)
+    frames = maze.render(maze.ROOMS[scene.domain], position)
+    judge = scene.baseline("VAE 2-d")
+    assert isinstance(judge, VectorScorer)
+    vectors = {"plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2)).vectors(frames),
+               "VAE": encode(judge.encoder, scene.images(frames))}
     first, second = np.triu_indices(len(position), 1)
-    true = maze.geodesic(scene.room, position[first], position[second])
-    metrics = {
-        f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true) for name, v in vectors.items()
-    }
+    true = maze.geodesic(scene.domain, position[first], position[second])
+    metrics = {f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true)
+               for name, v in vectors.items()}
     return metrics, vectors | {"position": position}
 
 
 def local_metric(scene: MazeScene) -> tuple[dict, dict]:
     """Figure 10a: scores of random pairs against their true distance."""
     site = scene.small
-    first, second = rng_at(scene.seed, 66).integers(len(site.frames), size=(2, NUM_PAIRS))
+    first, second = rng_at(scene.seed, Stream.SCORED_PAIRS).integers(len(site.frames), size=(2, NUM_PAIRS))
     near_first, near_second = edge_rows(site.graph), site.graph.indices
-    shown = rng_at(scene.seed, 67).integers(len(near_first), size=NUM_PAIRS // 4)  # random pairs alone are rarely near
+    # random pairs alone are rarely near
+    shown = rng_at(scene.seed, Stream.SCORED_EDGES).integers(len(near_first), size=NUM_PAIRS // 4)
     first, second = np.append(first, near_first[shown]), np.append(second, near_second[shown])
     metrics, arrays = {}, {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
     for dim in DIMENSIONS:
-        config = replace(scene.config, local_metric=replace(scene.config.local_metric, dim=dim))
-        distance = train_sptm(scene.train_metric(scene.recordings, config)[0], scene.device).on(site.frames)
+        distance = MetricScorer(local_metric_of(scene, dim).metric, scene.device).on(site.frames)
         metrics[f"aliasing_{dim}"] = aliasing(site, distance)
         arrays[f"score_{dim}"] = distance(first, second)
     return metrics, arrays
@@ -105,30 +100,25 @@ def connections(scene: MazeScene) -> tuple[dict, dict]:
     closure = closure_entries(site.graph, site.sequences.sequence)
     closures = np.stack((row, column), axis=1)[closure & (row < column)]
     steps = np.stack((row, column), axis=1)[~closure & (row < column)]
-    shown = rng_at(scene.seed, 68).permutation(len(closures))[:NUM_CLOSURES]
-    metrics = {
-        "recorded_steps": len(steps), "closures": len(closures), "false_edge_share": site.numbers["false_edge_share"]
-    }
-    return metrics, {"position": site.truth.position, "steps": steps, "closures": closures[shown]}
+    shown = rng_at(scene.seed, Stream.SHOWN_CLOSURES).permutation(len(closures))[:NUM_CLOSURES]
+    metrics = {"recorded_steps": len(steps), "closures": len(closures),
+               "false_edge_share": site.numbers["false_edge_share"]}
+    return metrics, {"position": site.position, "steps": steps, "closures": closures[shown]}
 
 
 def walk(scene: MazeScene) -> tuple[dict, dict]:
-    """Figures 3, 10d and 10e: a memoryless walk and a search, a greedy walk, a value map; from one end of the C to the
-    other.
-    """
+    """Figures 3, 10d and 10e, between the ends of the C: memoryless walk, search, greedy walk and value map."""
     site = scene.large
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
     learned = scene.train_map(site, scene.config)
     greedy = walk_between(site, learned.on(site.frames), start, goal)
     owner, neighbor = neighbor_lists(site.graph, greedy)
-    grid = free_grid(scene.room, FINE)
-    frames = np.concatenate((maze.render(maze.ROOMS[scene.room], grid), site.frames[goal][None]))
+    grid = free_grid(scene.domain, FINE)
+    frames = np.concatenate((maze.render(maze.ROOMS[scene.domain], grid), site.frames[goal][None]))
     value = learned.on(frames)(np.arange(len(grid)), np.full(len(grid), len(grid)))
-    arrays = {
-        "position": site.truth.position[greedy], "neighbor_of": owner, "neighbor": site.truth.position[neighbor],
-        "goal": site.truth.position[goal], "grid": grid, "value": value,
-    }
-    reached = bool(straight_line(site.truth.position[greedy[-1:]], site.truth.position[[goal]])[0] < maze.LONGEST_STEP)
+    arrays = {"position": site.position[greedy], "neighbor_of": owner, "neighbor": site.position[neighbor],
+              "goal": site.position[goal], "grid": grid, "value": value}
+    reached = bool(straight_line(site.position[greedy[-1:]], site.position[[goal]])[0] < maze.LONGEST_STEP)
     return {"hops": len(greedy) - 1, "reached": float(reached)}, arrays | sampling_and_search(scene)
 
 
@@ -136,57 +126,49 @@ def sampling_and_search(scene: MazeScene) -> dict[str, np.ndarray]:
     """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
     site = scene.small
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
-    rng = rng_at(scene.seed, 69)
+    rng = rng_at(scene.seed, Stream.SAMPLED_WALK)
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
-    position = site.truth.position
-    return {
-        "all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
-        "touched": position[sorted(found.touched)], "small_goal": position[goal]
-    }
+    position = site.position
+    return {"all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
+            "touched": position[sorted(found.touched)], "small_goal": position[goal]}
 
 
-def nearest_frame(site: Site, place: tuple[float, float]) -> int:
-    return int(np.argmin(np.linalg.norm(site.truth.position - np.array(place), axis=1)))
+def nearest_frame(site: MazeSite, place: tuple[float, float]) -> int:
+    return int(np.argmin(np.linalg.norm(site.position - np.array(place), axis=1)))
 
 
-def walk_between(site: Site, distance: Callable, start: int, goal: int) -> np.ndarray:
+def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> np.ndarray:
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
-    walks = walk_many(site.graph, distance, np.array([start]), np.array([goal]), np.array([site.max_hops]), 0.0, False,
-                      lambda nodes, goals: nodes == goals, rng_at(site.seed, 70))
+    starts, goals, max_hops = np.array([[start], [goal], [maze.SUCCESS.max_hops]])
+    rng = rng_at(site.seed, Stream.SHOWN_WALK)
+    walks = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng)
     return walks.nodes[walks.nodes[:, 0] >= 0, 0]
 
 
 def table(rows: list[Row]) -> list[str]:
-    shown = (
-        ("spearman_plan2vec", "2-d plan2vec: rank correlation with the true way", 3),
-        ("spearman_VAE", "2-d VAE: rank correlation with the true way", 3),
-        *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
-        ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
-        ("hops", "hops of the walk in 10d", 1),
-    )
+    shown = (("spearman_plan2vec", "2-d plan2vec: rank correlation with the true way", 3),
+             ("spearman_VAE", "2-d VAE: rank correlation with the true way", 3),
+             *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
+             ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
+             ("hops", "hops of the walk in 10d", 1))
     rooms = in_order(rows, "domain", DOMAINS)
-    body = [
-        [words] + [cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms] for metric, words,
-        digits in shown
-    ]
+    body = [[words, *(cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms)]
+            for metric, words, digits in shown]
     return markdown(["", *(room_title(room) for room in rooms)], body)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Every picture whose arrays are at hand."""
     seed = min((row["seed"] for row in rows), default=0)
-    by_room = {
-        method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
-        for method in ("embedding", "local-metric", "connections", "walk")
-    }
+    by_room = {method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
+               for method in ("embedding", "local-metric", "connections", "walk")}
     figures = {"4-rooms": maze_pictures.rooms_figure(DOMAINS)}
     if by_room["embedding"]:
         figures["5-embedding"] = maze_pictures.embedding_figure(by_room["embedding"])
     if by_room["connections"]:
-        num_found = {
-            room: int(values(rows, domain=room, metric="closures", seed=seed)[0]) for room in by_room["connections"]
-        }
+        num_found = {room: int(values(rows, domain=room, metric="closures", seed=seed)[0])
+                     for room in by_room["connections"]}
         figures["10bc-connections"] = maze_pictures.connection_figure(by_room["connections"], num_found)
     if by_room["walk"]:
         figures["10e-value"] = maze_pictures.value_figure(by_room["walk"])

@@ -10,6 +10,7 @@ from matplotlib.patches import Circle, Rectangle
 
 from plan2vec.domains import find_domain, maze
 from plan2vec.pictures.figures import BLUE, GRAY, ORANGE, place_colors
+from plan2vec.results.comparisons import legend_below
 from plan2vec.results.drawing import panels, room_title
 
 Parts = dict[str, dict[str, np.ndarray]]  # room -> name -> array
@@ -21,9 +22,8 @@ def prepare(ax: Axes, room: str, labels: bool = True) -> None:
     domain = find_domain(room)
     assert domain is not None
     for x_min, x_max, y_min, y_max in domain.walls:
-        ax.add_patch(
-            Rectangle((x_min, y_min), x_max - x_min, y_max - y_min, facecolor="0.75", edgecolor="0.4", zorder=0)
-        )
+        wall = (x_min, y_min), x_max - x_min, y_max - y_min
+        ax.add_patch(Rectangle(*wall, facecolor="0.75", edgecolor="0.4", zorder=0))
     ax.set_aspect("equal")
     ax.axis(domain.extent)
     ax.set_xticks((-0.2, 0, 0.2))
@@ -40,16 +40,12 @@ def rooms_figure(rooms: Sequence[str]) -> Figure:
     for ax, room in zip(axes, rooms, strict=True):
         frame = maze.render(maze.ROOMS[room], np.array([agent]))[0, :, :, 0]
         ax.imshow(frame, cmap="gray", vmin=0, vmax=255, extent=(-half, half, -half, half), interpolation="nearest")
-        ax.add_patch(
-            Rectangle(
-                (agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK, color=BLUE, alpha=0.6,
-                label="agent"
-            )
-        )
+        block = (agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK
+        ax.add_patch(Rectangle(*block, color=BLUE, alpha=0.6, label="agent"))
         ax.add_patch(Circle(goal, 0.03, color=ORANGE, label="goal (not in the frame)"))
         ax.set(title=room_title(room), xlabel="x (m)", xticks=(-0.2, 0, 0.2), yticks=(-0.2, 0, 0.2))
     axes[0].set_ylabel("y (m)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    legend_below(figure, axes[0], 2)
     return figure
 
 
@@ -59,10 +55,8 @@ def embedding_figure(parts: Parts) -> Figure:
     axes = figure.subplots(len(parts), 3, squeeze=False)
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
         colors = place_colors(arrays["position"])
-        for ax, (name, words, unit) in zip(
-            row, (("position", room_title(room), "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")),
-            strict=True
-        ):
+        shown = ("position", room_title(room), "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")
+        for ax, (name, words, unit) in zip(row, shown, strict=True):
             place = arrays[name]
             ax.scatter(place[:, 0], place[:, 1], c=colors, s=9, linewidths=0)
             in_unit = f" ({unit})" if unit else ""
@@ -74,7 +68,7 @@ def embedding_figure(parts: Parts) -> Figure:
 
 
 def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[int]) -> Figure:
-    """Figure 10a: a panel a latent size."""
+    """Figure 10a: a panel per latent size."""
     figure, axes = panels(len(dimensions), 9, 3.3)
     highest = max(float(arrays[f"score_{dim}"].max()) for dim in dimensions)
     for ax, dim in zip(axes, dimensions, strict=True):
@@ -86,25 +80,19 @@ def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[
         ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
         ax.set(title=f"{room_title(room)}, {dim}-d", xlabel="true distance around walls (m)")
     axes[0].set_ylabel("local metric (steps)")
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9,
-        markerscale=5
-    )
+    legend_below(figure, axes[0], 3, markerscale=5)
     return figure
 
 
 def connection_figure(parts: Parts, num_found: dict[str, int]) -> Figure:
-    """Figures 10b and 10c: recorded trajectories above, connections found between them below; in each room so many were
-    found.
-    """
+    """Figures 10b and 10c: recorded trajectories above, connections below; `num_found` in each room."""
     figure = Figure((2.9 * len(parts) + 0.6, 5.8), layout="constrained")
     axes = figure.subplots(2, len(parts), squeeze=False, sharex=True, sharey=True)
     for column, (room, arrays) in enumerate(parts.items()):
         position = arrays["position"]
         found = f"{len(arrays['closures']):,} of {num_found[room]:,} found"
-        for ax, name, color, words in (
-            (axes[0, column], "steps", BLUE, "recorded"), (axes[1, column], "closures", ORANGE, found)
-        ):
+        for ax, name, color, words in ((axes[0, column], "steps", BLUE, "recorded"),
+                                       (axes[1, column], "closures", ORANGE, found)):
             ax.add_collection(LineCollection(list(position[arrays[name]]), colors=color, linewidths=0.8, zorder=2))
             ax.plot(position[:, 0], position[:, 1], ".", color=GRAY, markersize=2, zorder=1)
             prepare(ax, room, labels=False)
@@ -119,12 +107,9 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
     """Figure 3: a memoryless walk beside search."""
     figure, axes = panels(2, 7, 3.9)
     revisits = len(arrays["sampled"]) - len(np.unique(arrays["sampled"], axis=0))
-    sides = (
-        (
-            "sampled",
-            f"memoryless sampling: {len(arrays['sampled']) - 1} hops,\n{revisits} of them to frames seen before", ORANGE
-        ), ("path", f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched", BLUE)
-    )
+    sampling = f"memoryless sampling: {len(arrays['sampled']) - 1} hops,\n{revisits} of them to frames seen before"
+    search = f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched"
+    sides = ("sampled", sampling, ORANGE), ("path", search, BLUE)
     for ax, (name, words, color) in zip(axes, sides, strict=True):
         ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
         if name == "path":
@@ -134,36 +119,31 @@ def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
         ax.plot(*arrays["small_goal"], "*", color="black", markersize=12, zorder=3, label="goal")
         prepare(ax, room)
         ax.set_title(words, fontsize=10)
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    legend_below(figure, axes[1], 4)
     return figure
 
 
 def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
-    """Figure 10d: moments of a greedy walk; blue: neighbours, orange: the next step, gray: where the agent was and is.
-    """
+    """Figure 10d: moments of a greedy walk. Blue: neighbours. Orange: the next step. Gray: past and current."""
     position = arrays["position"]
     moments = np.unique(np.linspace(0, max(len(position) - 2, 0), NUM_MOMENTS).astype(int))
     figure, axes = panels(len(moments), 2.0 * len(moments) + 0.6, 2.9)
     for ax, now in zip(axes, moments, strict=True):
         around = arrays["neighbor"][arrays["neighbor_of"] == now]
         ax.plot(*around.T, ".", color=BLUE, markersize=2, zorder=1, label="neighbours", linestyle="")
-        ax.plot(
-            *position[: now + 1].T, "o-", color="0.45", markersize=3, linewidth=0.8, zorder=2, label="past and current"
-        )
-        ax.plot(
-            *position[min(now + 1, len(position) - 1)], "o", color=ORANGE, markersize=5, zorder=3, label="next",
-            linestyle=""
-        )
-        ax.plot(
-            *arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal", linestyle=""
-        )
+        ax.plot(*position[: now + 1].T, "o-", color="0.45", markersize=3, linewidth=0.8, zorder=2,
+                label="past and current")
+        ax.plot(*position[min(now + 1, len(position) - 1)], "o", color=ORANGE, markersize=5, zorder=3, label="next",
+                linestyle="")
+        ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal",
+                linestyle="")
         prepare(ax, room, labels=False)
         ax.set_title(f"hop {now}", fontsize=9)
         ax.tick_params(labelsize=7)
         ax.set_xlabel("x (m)", fontsize=8)
         ax.tick_params(labelleft=ax is axes[0])
     axes[0].set_ylabel("y (m)", fontsize=8)
-    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    legend_below(figure, axes[-1], 4)
     return figure
 
 
@@ -173,9 +153,8 @@ def value_figure(parts: Parts) -> Figure:
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]
         size = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1)
-        points = ax.scatter(
-            grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis"
-        )
+        points = ax.scatter(grid[:, 0], grid[:, 1], c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0,
+                            cmap="viridis")
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
         prepare(ax, room)
         ax.set_title(f"{room_title(room)}: to the circled goal", fontsize=10)

@@ -1,55 +1,51 @@
-"""One of OGBench's data sets and one seed: metric, nodes, graph, maps and controller, each made once; and acting by
-OGBench's rules.
-"""
+"""One of OGBench's data sets and one seed: nodes, graph, maps and controller; and acting by OGBench's rules."""
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
 
-from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
+from plan2vec.acting.agent import Agent, AgentConfig, Guidance, AgentMap
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
-from plan2vec.config import EmbeddingConfig, LocalMetricConfig
+from plan2vec.baselines.registry import Map
+from plan2vec.config import Config, EmbeddingConfig, Head, LocalMetricConfig, Loss
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import generate, make_environment
-from plan2vec.embedding.train import train_embedding
-from plan2vec.experiments.judges import Map
+from plan2vec.embedding.train import Teaching
+from plan2vec.experiments.base_scene import Scene, Site
 from plan2vec.graph.sparsify import Cover, cover_frames, join_balls
-from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.local_metric import LocalMetric, local_vectors, train_local_metric
+from plan2vec.local_metric import local_vectors
 from plan2vec.planner import make_plan
 from plan2vec.readers import read
-from plan2vec.results.settings import Size
+from plan2vec.results.settings import Size, timed
 from plan2vec.search.shortest_paths import best_first, distances_from
 
-HEADS = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
+HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
-NUM_SEARCHED = 20  # episodes a task whose searches are counted
+NUM_SEARCHED = 20  # episodes per task whose searches are counted
 SMOKE_EPISODES, SMOKE_STEPS = 10, 15
 
 MAX_GAP = 4  # steps apart that the local metric learns to tell
 RADIUS = 2.5  # steps within which frames belong to a node
 MAX_PASSAGE = 7  # steps of a recorded passage from node to node
 METRIC = LocalMetricConfig(num_updates=600)
+SMOKE_METRIC = LocalMetricConfig(num_updates=60, batch_size=64)  # fewer leave one node only
 CONTROLLER = ControllerConfig(max_ahead=20)
 AGENT = AgentConfig(ahead=10, heuristic_weight=1.1)
 
 
 @dataclass(frozen=True)
-class MapConfig:
+class MapKind:
     """How distances between nodes are distilled into a map."""
 
     encoder: str = "fourier"
     head: str = "squared"
     dim: int = 64
-    embedding: EmbeddingConfig = field(
-        default_factory=lambda: EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000)
-    )
+    loss: Loss = "relative"
+    guided: float = 0.0  # share of the updates, at first, in which classical scaling shows the way
 
 
 @dataclass(frozen=True)
@@ -62,22 +58,14 @@ class Acted:
     goals: np.ndarray  # (m, d)
 
 
-@dataclass(frozen=True)
-class PointMaze:
-    """The products of one data set and one seed."""
+class PointMaze(Scene):
+    """One data set and one seed."""
 
-    env: str
-    seed: int
-    size: Size
-    folder: Path  # of the data sets
-    device: torch.device
-    seconds: dict[str, float] = field(default_factory=dict)  # wall time of the products made so far
-    maps: dict[MapConfig, Map] = field(default_factory=dict)
-
-    @property
-    def is_directed(self) -> bool:
-        """There is no way back through a teleport."""
-        return "teleport" in self.env
+    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, folder: Path):
+        """`folder`: of the data sets."""
+        metric = SMOKE_METRIC if size.is_smoke else METRIC
+        super().__init__(domain, seed, size, device, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
+        self.env, self.folder = domain.removeprefix("ogbench/"), folder
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -85,70 +73,48 @@ class PointMaze:
             return read(generate(self.env, self.folder / "smoke", num_episodes=SMOKE_EPISODES, num_workers=1))
         return read(generate(self.env, self.folder))
 
-    @cached_property
-    def metric(self) -> LocalMetric:
-        frames, sequence, began = self.recordings.frames, self.recordings.sequence, time.perf_counter()
-        # fewer leave one node only
-        config = replace(METRIC, num_updates=60, batch_size=64) if self.size.is_smoke else METRIC
-        metric, _ = train_local_metric(frames, sequence, "mlp", MAX_GAP, config, self.seed, self.device)
-        self.seconds["metric"] = time.perf_counter() - began
-        return metric
-
     def embed(self, observations: np.ndarray) -> np.ndarray:
-        return local_vectors(self.metric, FrameTensors(observations, self.device))
+        return local_vectors(self.metric, self.images(observations))
 
     @cached_property
-    def cover(self) -> Cover:
-        vectors = self.embed(self.recordings.frames)
-        began = time.perf_counter()
-        cover = cover_frames(vectors, RADIUS)
-        self.seconds["cover"] = time.perf_counter() - began
-        return cover
+    def timed_cover(self) -> tuple[Cover, float]:
+        return timed(cover_frames, self.embed(self.recordings.frames), RADIUS)
 
     @cached_property
-    def graph(self) -> csr_array:
-        cover, began = self.cover, time.perf_counter()
-        graph = join_balls(cover, self.recordings.sequence, MAX_PASSAGE, self.is_directed)
-        self.seconds["graph"] = time.perf_counter() - began
-        return graph
+    def site(self) -> Site:
+        """The nodes and their graph; there is no way back through a teleport."""
+        cover, is_directed = self.timed_cover[0], "teleport" in self.env
+        graph, seconds = timed(join_balls, cover, self.recordings.sequence, MAX_PASSAGE, is_directed)
+        return Site(scene=self, frames=self.recordings.frames[cover.nodes], graph=graph, seconds=seconds, name="nodes")
 
     @cached_property
-    def node_frames(self) -> np.ndarray:
-        return self.recordings.frames[self.cover.nodes]
+    def timed_controller(self) -> tuple[Controller, float]:
+        return timed(train_controller, self.recordings, self.size.shorten(CONTROLLER), self.seed, self.device)
 
-    @cached_property
-    def controller(self) -> Controller:
-        began = time.perf_counter()
-        controller = train_controller(self.recordings, self.size.shorten(CONTROLLER), self.seed, self.device)
-        self.seconds["controller"] = time.perf_counter() - began
-        return controller
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall time of the products."""
+        return {"metric": self.timed_metric[1], "cover": self.timed_cover[1], "graph": self.site.seconds,
+                "controller": self.timed_controller[1]}
 
-    def map(self, config: MapConfig) -> Map:
-        """The learned map with these settings, trained once."""
-        if config not in self.maps:
-            learning = self.size.shorten(config.embedding)
-            embedding = train_embedding(
-                self.node_frames, self.graph, config.encoder, config.dim, HEADS[config.head], 2.0, learning, self.seed,
-                self.device
-            )
-            self.maps[config] = Map(embedding, self.device)
-        return self.maps[config]
+    def map(self, kind: MapKind) -> Map:
+        """The learned map of this kind, trained once."""
+        stage = EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, loss=kind.loss)
+        config = replace(self.config, encoder=kind.encoder, head=HEADS[kind.head], dim=kind.dim,
+                         embedding=self.size.shorten(stage))
+        return self.train_map(self.site, config, Teaching(guided=kind.guided))
 
-    def agent(self, method: Guidance, config: MapConfig) -> Agent:
+    def agent(self, method: Guidance, kind: MapKind) -> Agent:
         """An agent that is led by the map, where its method reads one."""
-        if method in ("direct", "graph"):
-            places = AgentMap(self.node_frames, self.graph, _no_distance, self.embed(self.node_frames), self.embed)
-        else:
-            distance = self.map(config).on(self.node_frames)
-            places = AgentMap(self.node_frames, self.graph, distance, self.embed(self.node_frames), self.embed)
-        return Agent(self.controller, places, replace(AGENT, method=method))
+        site = self.site
+        distance = _no_distance if method in ("direct", "graph") else self.map(kind).on(site.frames)
+        places = AgentMap(site.frames, site.graph, distance, self.embed(site.frames), self.embed)
+        return Agent(self.timed_controller[0], places, replace(AGENT, method=method))
 
     @cached_property
     def environments(self) -> list[Any]:
-        return [
-            make_environment(self.env, disable_env_checker=True)
-            for _ in range(1 if self.size.is_smoke else NUM_EPISODES)
-        ]
+        num = 1 if self.size.is_smoke else NUM_EPISODES
+        return [make_environment(self.env, disable_env_checker=True) for _ in range(num)]
 
     def act(self, agent: Agent) -> list[Acted]:
         """The five tasks; OGBench's limit of 1,000 steps is the environment's own."""
@@ -161,9 +127,7 @@ def _no_distance(nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
 
 
 def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: int) -> Acted:
-    """One episode of a task in every environment, side by side. The environment says when an episode ends and whether
-    it succeeded.
-    """
+    """One episode of a task in every environment, side by side. The environment says how each ends."""
     np.random.seed((seed, task))  # noqa: NPY002 - where the environments draw starts and goals from
     begun = [env.reset(seed=1000 * seed + number, options={"task_id": task}) for number, env in enumerate(environments)]
     observations = np.array([observation for observation, _ in begun], np.float32)
@@ -201,6 +165,5 @@ def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
         return {}
     plain_touched, led_touched, best_touched, ratio = np.array(found, float).T
     shares = {"touched_share": led_touched, "touched_share_exact": best_touched}
-    return {
-        name: float(touched.sum() / plain_touched.sum()) for name, touched in shares.items()
-    } | {"length_ratio": float(ratio.mean())}
+    found_shares = {name: float(touched.sum() / plain_touched.sum()) for name, touched in shares.items()}
+    return found_shares | {"length_ratio": float(ratio.mean())}

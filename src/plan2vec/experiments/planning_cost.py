@@ -1,15 +1,14 @@
-"""Claim: the number of frames that a plan expands grows with the square of its length for Dijkstra, and linearly for
-plan2vec (Figure 6c).
+"""Claim: the frames that a plan expands grow with the square of its length for Dijkstra, linearly for plan2vec.
 
 Command: plan2vec reproduce planning-cost        Cost: 1 minute on one H200
 Expected: growth exponents of expanded nodes: Dijkstra 1.8 to 2, plan2vec at most 1.1 (the paper: quadratic, linear;
 without numbers).
 
 Open room, 10,000 frames planned on themselves; starts within 0.05 m of the centre (from a corner or in a corridor
-Dijkstra is not quadratic), goals 2 to 9 steps away, 20 plans a length and seed. Expanded: frames whose neighbours were
-asked for. Touched: distinct frames that came back; in the end these are nearly all of the 10,000, so Dijkstra's count
-of them cannot go on growing. The exponent is the slope of log(mean count) against log(steps). plan2vec is the greedy
-walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
+Dijkstra is not quadratic), goals 2 to 9 steps away, 20 plans per length and seed. Expanded: frames whose neighbours
+were asked for. Touched: distinct frames that came back; in the end these are nearly all of the 10,000, so Dijkstra's
+count of them cannot go on growing. The exponent is the slope of log(mean count) against log(steps). plan2vec is the
+greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
 """
 
 from collections.abc import Iterator
@@ -17,14 +16,16 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.sparse import csr_array
 
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, Plan, make_plan
 from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.drawing import curve, panels
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Row, cell, in_order, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
@@ -33,28 +34,28 @@ DOMAINS = ("open",)
 METHODS = ("Dijkstra", "A*", "plan2vec")
 BLOCKS = ()
 LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9)  # steps
-PER_LENGTH = 20  # plans a length and seed
+PER_LENGTH = 20  # plans per length and seed
 CENTRE = 0.05  # metres around the centre in which plans start
 COUNTS = ("expanded", "touched")
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in maze_scenes(settings, DOMAINS):
-        methods = [m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)]
+        methods = scene.lacking(settings, NAME, {}, METHODS)
         if not methods:
             continue
         site = scene.large
         tasks = draw_tasks(scene, site)
         distance = scene.train_map(site, scene.config).on(site.frames)
         for method in methods:
-            plans, seconds = timed(make_plans, site, distance, method, tasks[:, 1:])
+            plans, seconds = timed(make_plans, site.graph, distance, method, tasks[:, 1:])
             yield rows_of(scene, settings, method, tasks[:, 0], plans, seconds)
 
 
-def draw_tasks(scene: MazeScene, site: Site) -> np.ndarray:
+def draw_tasks(scene: MazeScene, site: MazeSite) -> np.ndarray:
     """(m, 3) length in whole steps, start, goal."""
-    rng = rng_at(scene.seed, 62)
-    away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.truth.position, axis=1), np.inf)
+    rng = rng_at(scene.seed, Stream.PLANNING_COST)
+    away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.position, axis=1), np.inf)
     central = np.flatnonzero(away <= max(CENTRE, away.min()))
     starts = rng.choice(central, min(len(central), PER_LENGTH), replace=False)
     lengths = distances_from(site.graph, starts)
@@ -67,32 +68,27 @@ def draw_tasks(scene: MazeScene, site: Site) -> np.ndarray:
     return np.array(tasks, np.int64).reshape(-1, 3)
 
 
-def make_plans(site: Site, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
+def make_plans(graph: csr_array, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
     """A plan for each of the (m, 2) starts and goals."""
     if method == "Dijkstra":
-        return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
-    return [
-        make_plan(site.graph, distance, start, goal, "astar" if method == "A*" else "greedy") for start,
-        goal in tasks.tolist()
-    ]
+        return [dijkstra_cost(graph, start, goal) for start, goal in tasks.tolist()]
+    plan = partial(make_plan, graph, distance, method="astar" if method == "A*" else "greedy")
+    return [plan(start, goal) for start, goal in tasks.tolist()]
 
 
-def rows_of(
-    scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan], seconds: float
-) -> list[Row]:
+def rows_of(scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan],
+            seconds: float) -> list[Row]:
     """Mean counts by length, and their growth; failures included."""
     row = partial(scene.rows, settings, NAME)
-    counts = {
-        "expanded": np.array([p.num_expanded for p in plans]), "touched": np.array([p.num_touched for p in plans])
-    }
+    counts = {"expanded": np.array([p.num_expanded for p in plans]),
+              "touched": np.array([p.num_touched for p in plans])}
     found = np.array([p.length is not None for p in plans])
     rows = []
     for length in np.unique(lengths).tolist():
         means = {name: count[lengths == length].mean() for name, count in counts.items()}
         rows += row({"steps": length}, method, means | {"found": found[lengths == length].mean()}, 0.0)
-    return rows + row(
-        {}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}, seconds
-    )
+    return rows + row({}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()},
+                      seconds)
 
 
 def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
@@ -106,28 +102,15 @@ def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
 
 def table(rows: list[Row]) -> list[str]:
     """Exponents first, then the counts."""
-    methods = in_order(rows, "method", METHODS)
+    methods = by_method(rows, METHODS)
     expected = {"Dijkstra": "2 (quadratic)", "plan2vec": "1 (linear)"}
-    header = ["growth exponent", "expanded", "touched", "paper"]
-    body = [
-        [
-            method, *(cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2) for name in COUNTS),
-            expected.get(method, "")
-        ] for method in methods
-    ]
-    lines = markdown(header, body)
-    lengths = in_order(rows, "steps")
+    exponents = [Column(name, {"metric": f"exponent_{name}"}, 1, 2) for name in COUNTS]
+    lines = compare(rows, "growth exponent", methods, [*exponents, Column("paper", texts=expected)])
+    by_length = [Column(f"{length}", {"steps": length}, 1) for length in in_order(rows, "steps")]
     for name in COUNTS:
-        body = [
-            [method] + [cell(values(rows, method=method, metric=name, steps=length)) for length in lengths]
-            for method in methods
-        ]
-        lines += markdown([f"frames {name}, by steps", *map(str, lengths)], body)
-    shares = [cell(values(rows, method=method, metric="found"), 100) for method in methods]
-    return [
-        *lines, "Plans found, %: " + ", ".join(f"{m} {share}" for m, share in zip(methods, shares, strict=True)) + ".",
-        ""
-    ]
+        lines += compare(select(rows, metric=name), f"frames {name}, by steps", methods, by_length)
+    shares = ", ".join(f"{method} {cell(values(rows, method=method, metric='found'), 100)}" for method in methods)
+    return [*lines, f"Plans found, %: {shares}.", ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -138,9 +121,8 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
         for look, method in enumerate(METHODS):
             if select(counted, method=method):
                 exponent = cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2)
-                curve(
-                    ax, counted, "steps", lengths, look, f"{method}: steps^({exponent})", 1, method=method, metric=name
-                )
+                words = f"{method}: steps^({exponent})"
+                curve(ax, counted, "steps", lengths, look, words, 1, method=method, metric=name)
         ax.set(xscale="log", yscale="log", xlabel="length of the shortest plan (steps)", ylabel=f"frames {name}")
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()

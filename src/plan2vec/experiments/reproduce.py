@@ -6,34 +6,13 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from plan2vec.bench.demo import commit, machine_name
 from plan2vec.domains.ogbench import find_recipe
-from plan2vec.experiments import (
-    acting,
-    heads,
-    latent_dimension,
-    local_metric_accuracy,
-    lookahead,
-    maze_figures,
-    ogbench,
-    planning_cost,
-    reward,
-    robot_frames,
-    rope_figures,
-    rope_table,
-    sample_complexity,
-    street_cost,
-    street_generalization,
-    street_maps,
-    table1,
-    table2,
-    targets,
-    value_iteration,
-)
+from plan2vec.experiments import robot_frames
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.results.arrays import read_arrays
@@ -41,17 +20,16 @@ from plan2vec.results.drawing import save_both, save_small
 from plan2vec.results.pages import PICTURES, RESULTS, results_page
 from plan2vec.results.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
 from plan2vec.results.settings import SMOKE, Settings, Size
+from plan2vec.results.stamp import commit, machine_name
 
-EXPERIMENTS: dict[str, ModuleType] = {
-    module.NAME: module
-    for module in (
-        table1, sample_complexity, lookahead, planning_cost, maze_figures, local_metric_accuracy, latent_dimension,
-        heads, targets, value_iteration, rope_table, rope_figures, robot_frames, table2, street_maps, street_cost,
-        street_generalization, acting, reward, ogbench
-    )
-}
+FILES = ("table1", "sample_complexity", "lookahead", "planning_cost", "maze_figures", "local_metric_accuracy",
+         "latent_dimension", "head_comparison", "target_comparison", "value_iteration_table", "rope_table",
+         "rope_figures", "robot_frames", "table2", "street_maps", "street_cost", "street_generalization",
+         "acting_in_rooms", "reward_learning", "ogbench_mazes")
+MODULES: list[Any] = [import_module(f"plan2vec.experiments.{file}") for file in FILES]
+EXPERIMENTS: dict[str, ModuleType] = {module.NAME: module for module in MODULES}
 ARRAYS = "arrays"  # folder inside the output folder
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @dataclass(frozen=True)
@@ -100,16 +78,13 @@ def choose_experiments(request: Request) -> list[str]:
         raise ValueError(f"no experiment is called {request.name!r}; choose all or one of {', '.join(EXPERIMENTS)}")
     chosen = list(EXPERIMENTS) if request.name == "all" else [request.name]
     if request.name == robot_frames.NAME and request.recordings is None and not (request.smoke or request.draw_only):
-        raise ValueError(
-            f"{request.name} is about frames of a real robot, which are not part of the program; {robot_frames.REMEDY}"
-        )
+        raise ValueError(f"{request.name}: the robot's frames are not part of the program; {robot_frames.REMEDY}")
     for kind in ("domains", "methods", "blocks"):
         known = {str(name) for experiment in chosen for name in getattr(EXPERIMENTS[experiment], kind.upper())}
         unknown = set(getattr(request, kind)) - known
         if unknown:
-            raise ValueError(
-                f"--{kind} knows {', '.join(sorted(known)) or 'nothing here'}, but got {', '.join(sorted(unknown))}"
-            )
+            names = ", ".join(sorted(known)) or "nothing here"
+            raise ValueError(f"--{kind} knows {names}, but got {', '.join(sorted(unknown))}")
     if request.seeds < 1 or request.seed_start < 0:
         raise ValueError(
             f"--seeds must be 1 or more and --seed-start 0 or more, but are {request.seeds} and {request.seed_start}"
@@ -120,9 +95,7 @@ def choose_experiments(request: Request) -> list[str]:
 def choose_folder(request: Request) -> Path:
     """Where rows and figures go; smoke runs stay apart and never reach the documentation."""
     if request.smoke and request.write_docs:
-        raise ValueError(
-            "--smoke results are no results: they cannot go into the documentation; leave out --write-docs"
-        )
+        raise ValueError("--smoke results are no results and never go into the documentation; leave out --write-docs")
     if request.write_docs and not DOCS.is_dir():
         raise ValueError(f"--write-docs needs the project's checkout, but there is no folder {DOCS}")
     if request.out is not None:
@@ -142,10 +115,8 @@ def run_all(chosen: list[str], request: Request, out: Path) -> None:
             append_rows(out / f"{name}.jsonl", rows)
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
-                print(
-                    f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}",
-                    file=sys.stderr
-                )
+                print(f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}",
+                      file=sys.stderr)
                 return
 
 
@@ -161,26 +132,21 @@ def make_settings(request: Request, out: Path) -> Settings:
     num_seeds = 1 if request.smoke else request.seeds
     seeds = tuple(range(request.seed_start, request.seed_start + num_seeds))
     stamp = Stamp(request.commit or commit(), machine_name(device))
-    return Settings(
-        seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
-        recordings=request.recordings, street_graph=request.street_graph,
-        ogbench_data=request.ogbench_data or out / "ogbench"
-    )
+    return Settings(seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
+                    recordings=request.recordings, street_graph=request.street_graph,
+                    ogbench_data=request.ogbench_data or out / "ogbench")
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
-    """One line a group: what it was, what came out, how long it took."""
+    """One line per group: what it was, what came out, how long it took."""
     if not rows:
         return f"{elapsed:7.1f} s"
     first = rows[0]
-    shared = {
-        name: value for name,
-        value in first["setting"].items() if all(row["setting"].get(name) == value for row in rows)
-    }
+    shared = {name: value for name, value in first["setting"].items()
+              if all(row["setting"].get(name) == value for row in rows)}
     setting = " ".join(str(value) for value in shared.values())
-    shown = ", ".join(
-        f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}" for row in rows[:3]
-    )
+    shown = ", ".join(f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}"
+                      for row in rows[:3])
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
     return f"{elapsed:7.1f} s  {words}: {shown} ({first['seconds']:.1f} s)"
 
@@ -191,9 +157,7 @@ def named(row: Row, shared: dict[str, Any]) -> str:
 
 
 def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
-    """The table as markdown, the figures as PNG and PDF; gives the table's lines. Rows stay as they are: others may be
-    appending.
-    """
+    """Table as markdown, figures as PNG and PDF; gives the table's lines. Rows stay: others may be appending."""
     rows = read_rows(out / f"{experiment.NAME}.jsonl")
     if not rows:
         return []

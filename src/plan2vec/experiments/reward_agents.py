@@ -2,7 +2,7 @@
 extra [rl].
 
 An agent sees where the block is and where it should go, as two pictures or as their two vectors on a map. Rewards are
-those of the Gymnasium environment (-1 a step, 0 on arrival), or these with the map's potential added (shaping.py).
+those of the Gymnasium environment (-1 per step, 0 on arrival), or these with the map's potential added (shaping.py).
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from stable_baselines3.common.vec_env import VecEnv
 from plan2vec.acting.shaping import Shaping, vector_distance
 from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import maze
-from plan2vec.experiments.acting import act_out, has_arrived
+from plan2vec.experiments.acting_in_rooms import act_out, has_arrived
 from plan2vec.learning.encoders import standardization
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 
 SIDE = 16  # pixels of a frame: an agent on two cores learns from few of them
-DISCOUNT = 0.98  # a step
+DISCOUNT = 0.98  # per step
 NEAR = 3  # steps
 Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d) what an agent sees of them
 
@@ -60,8 +60,7 @@ def record(room: str, num_rollouts: int, seed: int) -> Sequences:
 
 @dataclass(frozen=True)
 class Sight:
-    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's as seen from there.
-    """
+    """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's from there."""
 
     look: Look
     mean: np.ndarray  # over the recordings
@@ -88,9 +87,8 @@ def pixels(frames: np.ndarray) -> np.ndarray:
 class Blocks(VecEnv):
     """Many blocks in one room, each with its goal: the rules of `maze_env.MazeEnv`, all steps at once."""
 
-    def __init__(
-        self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None, rng: np.random.Generator
-    ):
+    def __init__(self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None,
+                 rng: np.random.Generator):
         self.room, self.sight, self.model, self.shaping, self.rng = maze.find_room(room), sight, model, shaping, rng
         self.position, self.goal = np.zeros((2, num, 2))
         self.moves, self.distance = np.zeros(num, int), np.zeros(num)
@@ -116,10 +114,9 @@ class Blocks(VecEnv):
     def view(self) -> tuple[np.ndarray, np.ndarray]:
         """What the agent sees of the blocks, and their learned distances from their goals."""
         frames = self.frames(self.position)
-        distance = self.distance if self.model is None else vector_distance(
-            self.model, self.model.embed(frames), self.goal_vectors
-        )
-        return self.sight.look(frames), distance
+        if self.model is None:
+            return self.sight.look(frames), self.distance
+        return self.sight.look(frames), vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
 
     def observation(self) -> np.ndarray:
         return self.sight.observe(self.seen, self.wanted)
@@ -157,14 +154,10 @@ class Blocks(VecEnv):
         return [None] * self.num_envs  # nothing is rendered
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError(
-            f"{attr_name} cannot be set: the blocks move together, there is no environment of each"
-        )
+        raise NotImplementedError(f"{attr_name} cannot be set: the blocks move together in one environment")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise NotImplementedError(
-            f"{method_name} cannot be called: the blocks move together, there is no environment of each"
-        )
+        raise NotImplementedError(f"{method_name} cannot be called: the blocks move together in one environment")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * self.num_envs
@@ -186,34 +179,30 @@ class Examiner(BaseCallback):
 
     def examine(self) -> float:
         """Share of episodes that arrive; starts and goals are always the same ones."""
-        num, rng = self.settings.episodes, rng_at(self.seed, 70)
+        num, rng = self.settings.episodes, rng_at(self.seed, Stream.EXAMINATION)
         start, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
         wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
 
         def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
-            best = self.model.predict(
-                self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]), deterministic=True
-            )[0]
-            return np.where(
-                rng.random(len(going)) < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best
-            )
+            best = self.model.predict(self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]),
+                                      deterministic=True)[0]
+            return np.where(rng.random(len(going)) < maze.SUCCESS.epsilon,
+                            rng.integers(len(maze.ACTIONS), size=len(going)), best)
 
         return float(act_out(self.room, start, goal, decide).arrived.mean())
 
 
-def train_agent(
-    room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings, seed: int
-) -> dict[int, float]:
+def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings,
+                seed: int) -> dict[int, float]:
     """Success by the number of environment steps taken; `sees`: images or vectors."""
     sight = make_sight(sees, model)
     shaping = Shaping("potential", DISCOUNT) if is_shaped else None
-    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping, rng_at(seed, 71))
-    agent = DQN(
-        "MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
-        learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
-        gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets,
-        exploration_fraction=0.2, policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu"
-    )
+    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping,
+                    rng_at(seed, Stream.LEARNING_TASKS))
+    agent = DQN("MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
+                learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
+                gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets,
+                exploration_fraction=0.2, policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu")
     examiner = Examiner(room, sight, settings, seed)
     agent.learn(settings.num_steps, examiner)
     return examiner.success

@@ -1,5 +1,4 @@
-"""Claim: on frames of a real robot, plans bring the bottle nearer to where it should end than plans by pixels or a VAE
-do.
+"""Claim: on frames of a real robot, plans bring the bottle nearer to its goal than plans by pixels or a VAE do.
 
 Command: plan2vec reproduce g1-bottle --recordings g1_bottle.npz        Cost: 2 minutes on one H200
 Expected: no number was promised: what comes out is reported.
@@ -9,8 +8,7 @@ not part of the program. Fitted, with the default settings, to 90 % of the episo
 fifth frame of an episode's first half to its last frame. Both are placed at the nearest frame of the fitted episodes,
 by each method's own distance; greedy plans without memory lead there, on the learned graph, or on a baseline's own with
 as many closures. The bottle's place in the image (0 to 1) is read by the scores alone.
-`final_distance` between the bottle in the plan's last frame and in the episode's last frame, of the image's side, on
-average
+`final_distance` of the bottle in the plan's last frame from that in the episode's last frame, share of the image's side
 `goal_distance` the same for the frame at which the goal was placed: what no plan can better
 `start_distance` the same for the frame at which the start was placed: what standing still gives
 `small_step_share` plan steps in which the bottle moves less than 0.08 of the image
@@ -21,30 +19,27 @@ The smoke run uses made-up frames of a moving block (domain `made-up`).
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from scipy.sparse import csr_array
 
-from plan2vec.config import follow_view
+from plan2vec.config import settle
 from plan2vec.data import Sequences, index_within, make_sequences, split_sequences
 from plan2vec.evaluation import straight_line
-from plan2vec.experiments.maze_scene import Map
-from plan2vec.experiments.rope_scene import Tasks, closest_graph, distance_of, greedy_plans, train_baseline
+from plan2vec.experiments.base_scene import Scene
+from plan2vec.experiments.rope_scene import Tasks, closest_graph, distance_of, greedy_plans, plan_ends, train_encoder
 from plan2vec.graph.neighbors import nearest
-from plan2vec.learning.frame_tensors import FrameTensors, encode
-from plan2vec.learning.random_streams import rng_at
-from plan2vec.learning.training import Journal
-from plan2vec.local_metric import LocalMetric, local_vectors, train_local_metric
-from plan2vec.pipeline import join_frames, train_map
-from plan2vec.planner import Distance
+from plan2vec.learning.frame_tensors import encode
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.local_metric import local_vectors
 from plan2vec.readers import read
 from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.drawing import bars, panels
-from plan2vec.results.rows import Case, Row, cell, in_order, make_rows, markdown, values
-from plan2vec.results.settings import Settings, Size, timed
+from plan2vec.results.rows import Case, Row, values
+from plan2vec.results.settings import Settings, Size
 
 NAME, TITLE = "g1-bottle", "Real robot frames: a bottle moved by a humanoid"
 STAND_IN = "made-up"  # the domain of a smoke run
@@ -55,12 +50,10 @@ REMEDY = "give them by --recordings PATH (docs/rope.md says where they come from
 HELD_OUT = 0.1  # share of the episodes
 EVERY = 5  # frames from one start to the next
 SMALL_STEP = 0.08  # of the image's side
-SHOWN = (
-    ("final_distance", "distance at the end, share of the image", 1, 3),
-    ("goal_distance", "where the goal was placed", 1, 3), ("start_distance", "where the start was placed", 1, 3),
-    ("small_step_share", "small steps, %", 100, 1), ("plans_found", "plans found, %", 100, 1),
-    ("hops", "steps a plan", 1, 1)
-)
+SHOWN = (("final_distance", "distance at the end, share of the image", 1, 3),
+         ("goal_distance", "where the goal was placed", 1, 3), ("start_distance", "where the start was placed", 1, 3),
+         ("small_step_share", "small steps, %", 100, 1), ("plans_found", "plans found, %", 100, 1),
+         ("hops", "steps a plan", 1, 1))
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
@@ -70,15 +63,10 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         return
     domain = STAND_IN if is_smoke else DOMAINS[0]
     for seed in settings.seeds:
-        methods = [m for m in settings.chosen("methods", METHODS) if settings.lacks(Case(NAME, domain, {}, m, seed))]
-        if not methods:
-            continue
-        scene = RobotScene(
-            stand_in(seed) if settings.recordings is None else load(settings), seed, settings.size, settings.device
-        )
-        for method in methods:
-            metrics, seconds = timed(measure, scene, method)
-            yield make_rows(Case(NAME, domain, {}, method, seed), metrics, seconds, settings.stamp)
+        if any(settings.lacks(Case(NAME, domain, {}, method, seed)) for method in METHODS):
+            everything = stand_in(seed) if settings.recordings is None else load(settings)
+            scene = RobotScene(domain, everything, seed, settings.size, settings.device)
+            yield from scene.measured(settings, NAME, {}, METHODS, partial(measure, scene))
 
 
 def load(settings: Settings) -> Sequences:
@@ -97,23 +85,24 @@ def stand_in(seed: int, num_episodes: int = 8, num_frames: int = 20) -> Sequence
     ends = np.random.default_rng(seed).uniform(0.2, 0.8, (2, num_episodes, 1, 2))
     position = (ends[0] * (1 - share) + ends[1] * share).reshape(-1, 2)
     pixel = (np.arange(64) + 0.5) / 64
-    inside = (
-        np.abs(pixel[None, None, :] - position[:, :1, None]) < 0.08
-    ) & (np.abs(pixel[None, :, None] - position[:, 1:, None]) < 0.08)
-    frames = np.where(inside, 60, 200).astype(np.uint8)
-    return make_sequences(
-        frames, np.repeat(np.arange(num_episodes), num_frames), position=position, source="made-up frames"
-    )
+    across, down = (np.abs(pixel - position[:, axis, None]) < 0.08 for axis in (0, 1))
+    frames = np.where(across[:, None, :] & down[:, :, None], 60, 200).astype(np.uint8)
+    return make_sequences(frames, np.repeat(np.arange(num_episodes), num_frames), position=position,
+                          source="made-up frames")
 
 
-class RobotScene:
-    """One seed: what is fitted, the tasks in the episodes held out, and every product when it is first asked for."""
+class RobotScene(Scene):
+    """One seed: what is fitted, and the tasks in the episodes held out."""
 
-    def __init__(self, everything: Sequences, seed: int, size: Size, device: torch.device):
-        self.everything, self.size, self.device = everything, size, device
-        self.config = follow_view(replace(size.config, seed=seed), everything)
-        self.kept, self.held_out = split_sequences(everything.sequence, HELD_OUT, rng_at(seed, 90))
-        self.fitted = make_sequences(everything.frames[self.kept], everything.sequence[self.kept])
+    def __init__(self, domain: str, everything: Sequences, seed: int, size: Size, device: torch.device):
+        super().__init__(domain, seed, size, device, settle(replace(size.config, seed=seed), everything))
+        self.everything = everything
+        self.kept, self.held_out = split_sequences(everything.sequence, HELD_OUT, rng_at(seed, Stream.ROBOT_SPLIT))
+
+    @cached_property
+    def recordings(self) -> Sequences:
+        """The episodes that are fitted."""
+        return make_sequences(self.everything.frames[self.kept], self.everything.sequence[self.kept])
 
     @cached_property
     def tasks(self) -> np.ndarray:
@@ -125,41 +114,22 @@ class RobotScene:
         starts = np.flatnonzero(self.held_out & (index % EVERY == 0) & (2 * index < index[end]))
         return np.stack((starts, end[starts]))
 
-    @cached_property
-    def metric(self) -> LocalMetric:
-        config = self.config
-        return train_local_metric(
-            self.fitted.frames, self.fitted.sequence, config.encoder, config.max_gap, config.local_metric, config.seed,
-            self.device
-        )[0]
-
-    @cached_property
-    def graph(self) -> csr_array:
-        return join_frames(
-            self.fitted, self.metric, self.config, self.device, np.ones(self.fitted.num_frames, bool)
-        ).graph
-
-    def map_distance(self) -> Distance:
-        embedding = train_map(self.fitted.frames, self.graph, self.config, self.device, Journal())
-        return Map(embedding, self.device).on(self.fitted.frames)
-
     def vectors(self, method: str) -> np.ndarray:
         """(n, d) of all frames: by which a method places a frame, and a baseline also walks."""
-        images = FrameTensors(self.everything.frames, self.device)
+        images = self.images(self.everything.frames)
         if method == "plan2vec":
             return local_vectors(self.metric, images)
-        return encode(train_baseline(method, self.fitted, self.config, self.size, self.device), images)
+        return encode(train_encoder(self, method), images)
 
 
 def measure(scene: RobotScene, method: str) -> dict[str, float | None]:
     vectors = scene.vectors(method)
     fitted = vectors[scene.kept]
     if method == "plan2vec":
-        graph, distance = scene.graph, scene.map_distance()
+        graph, distance = scene.site.graph, scene.train_map(scene.site, scene.config).on(scene.site.frames)
     else:
-        graph, distance = closest_graph(
-            fitted, scene.graph, scene.fitted.sequence, scene.device
-        ), distance_of(fitted, scene.device)
+        graph = closest_graph(fitted, scene.site.graph, scene.recordings.sequence, scene.device)
+        distance = distance_of(fitted, scene.device)
     starts, goals = (nearest(fitted, vectors[ends], 1, scene.device)[0][:, 0] for ends in scene.tasks)
     nodes = greedy_plans(graph, distance, Tasks(starts, goals, np.full(len(starts), np.nan)))
     return scores(scene, starts, goals, nodes)
@@ -170,37 +140,26 @@ def scores(scene: RobotScene, starts: np.ndarray, goals: np.ndarray, nodes: np.n
     position = scene.everything.position
     assert position is not None
     wanted, bottle = position[scene.tasks[1]], position[scene.kept]
-    hops = (nodes >= 0).sum(axis=0) - 1
-    last = nodes[hops, np.arange(len(hops))]
+    hops, last = plan_ends(nodes)
     step = nodes[1:] >= 0
     moved = straight_line(bottle[nodes[:-1][step]], bottle[nodes[1:][step]])
-    away = {
-        name: float(straight_line(bottle[ends], wanted).mean()) for name,
-        ends in (("final", last), ("goal", goals), ("start", starts))
-    }
-    return {f"{name}_distance": value for name, value in away.items()} | {
-        "small_step_share": float(np.mean(moved < SMALL_STEP)) if len(moved) else None,
-        "plans_found": float(np.mean(last == goals)), "hops": float(hops.mean()),
-    }
+    away = {f"{name}_distance": float(straight_line(bottle[ends], wanted).mean())
+            for name, ends in (("final", last), ("goal", goals), ("start", starts))}
+    return away | {"small_step_share": float(np.mean(moved < SMALL_STEP)) if len(moved) else None,
+                   "plans_found": float(np.mean(last == goals)), "hops": float(hops.mean())}
 
 
 def table(rows: list[Row]) -> list[str]:
-    body = [
-        [method] + [
-            cell(values(rows, method=method, metric=metric), factor, digits) for metric, _, factor, digits in SHOWN
-        ] for method in in_order(rows, "method", METHODS)
-    ]
-    return markdown(["method", *(words for _, words, _, _ in SHOWN)], body)
+    columns = [Column(words, {"metric": metric}, factor, digits) for metric, words, factor, digits in SHOWN]
+    return compare(rows, "method", by_method(rows, METHODS), columns)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """How far off the bottle ends, and how many steps are small."""
-    methods = in_order(rows, "method", METHODS)
+    methods = list(by_method(rows, METHODS))
     figure, axes = panels(2, 8, 1.3 + 0.25 * len(methods))
     for ax, (metric, words, factor, _) in zip(axes, (SHOWN[0], SHOWN[3]), strict=True):
-        bars(
-            ax, methods, [factor * values(rows, method=method, metric=metric) for method in methods],
-            [None] * len(methods)
-        )
+        samples = [factor * values(rows, method=method, metric=metric) for method in methods]
+        bars(ax, methods, samples, [None] * len(methods))
         ax.set_xlabel(words)
     return {NAME: figure}

@@ -1,5 +1,4 @@
-"""Claim: the local metric finds what one drag apart looks like, and plans of a rope are films that a hand could make
-(Figures 7, 11-13).
+"""Claim: the local metric finds what is one drag apart, and plans of a rope are films that a hand could make.
 
 Command: plan2vec reproduce rope-figures        Cost: 1 minute on one H200
 Expected: recorded neighbours score below the cut-off of 2.8 steps (1.4 times the two up to which frames are
@@ -19,12 +18,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.data import index_within
-from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, rope_scenes
+from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, plan_ends, rope_scenes
 from plan2vec.graph.neighbors import nearest
-from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.learning.random_streams import rng_at
-from plan2vec.local_metric import draw_far, draw_neighbors, local_vectors, pair_distances, recorded_pairs
-from plan2vec.pictures.palette import BLACK
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
+from plan2vec.local_metric import local_vectors, pair_distances
+from plan2vec.pictures.figures import BLACK
 from plan2vec.planner import make_plan
 from plan2vec.results.arrays import Arrays, save_arrays
 from plan2vec.results.rows import Row, cell, markdown, values
@@ -35,35 +34,29 @@ DOMAINS = ("rope",)
 METHODS = ("pairs", "neighbours", "across", "within")
 BLOCKS = ()
 FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
-COLUMNS = 13  # frames a row
+COLUMNS = 13  # frames per row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
 EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame
-TITLES = {
-    "pairs": ("11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
-    "neighbours": ("12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
-    "across": ("7", "a greedy plan from one sequence to another"),
-    "within": ("13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec"),
-}
+TITLES = {"pairs": ("11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
+          "neighbours": ("12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
+          "across": ("7", "a greedy plan from one sequence to another"),
+          "within": ("13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
 # numbers, frames of every row, and their scores
 Part = tuple[dict[str, float | None], list[list[int]], list[list[float]]]
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: dict[str, Callable[[RopeScene], Part]] = {
-        "pairs": pairs, "neighbours": neighbours, "across": across, "within": within
-    }
+    parts: dict[str, Callable[[RopeScene], Part]] = dict(zip(METHODS, (pairs, neighbours, across, within), strict=True))
     for scene in rope_scenes(settings):
-        for method in (m for m in settings.chosen("methods", METHODS) if scene.lacks(settings, NAME, {}, m)):
+        for method in scene.lacking(settings, NAME, {}, METHODS):
             (metrics, numbers, scores), seconds = timed(parts[method], scene)
             save_arrays(settings.arrays, NAME, f"{method}-{scene.seed}", **sheet(scene, numbers, scores))
             yield scene.rows(settings, NAME, {}, method, metrics, seconds)
 
 
 def sheet(scene: RopeScene, numbers: list[list[int]], scores: list[list[float]]) -> dict[str, np.ndarray]:
-    """Rows of frames as arrays of one width, with label, index within the sequence (-1: nothing there) and score (NaN:
-    none).
-    """
+    """Rows of frames as arrays of one width: label, index within the sequence (-1: empty), score (NaN: none)."""
     shape = len(numbers), max(len(row) for row in numbers)
     place, score = np.full(shape, -1), np.full(shape, np.nan)
     for k, (row, below) in enumerate(zip(numbers, scores, strict=True)):
@@ -74,13 +67,13 @@ def sheet(scene: RopeScene, numbers: list[list[int]], scores: list[list[float]])
 
 
 def pair_scores(scene: RopeScene, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return pair_distances(scene.timed_metric[0], FrameTensors(scene.frames, scene.device), first, second)
+    return pair_distances(scene.metric, scene.images(scene.frames), first, second)
 
 
 def pairs(scene: RopeScene) -> Part:
     """Figure 11: what the metric learns from, and its scores."""
-    everything = np.ones(len(scene.frames), bool)
-    recorded, rng = recorded_pairs(scene.frames, scene.recordings.sequence, everything, 2), rng_at(scene.seed, 83)
+    recorded = recorded_pairs(scene.recordings, np.ones(len(scene.frames), bool), 2)
+    rng = rng_at(scene.seed, Stream.ROPE_PAIRS)
     near, gap = draw_neighbors(recorded, COLUMNS, rng)
     far = draw_far(recorded, rng.choice(len(scene.frames), COLUMNS), rng)
     rows, scores = [], []
@@ -93,17 +86,16 @@ def pairs(scene: RopeScene) -> Part:
 
 def neighbours(scene: RopeScene) -> Part:
     """Figure 12: queries and the frames of some ranks; the share of those below the cut-off that are local moves."""
-    vectors = local_vectors(scene.timed_metric[0], FrameTensors(scene.frames, scene.device))
-    queries = rng_at(scene.seed, 84).choice(len(vectors), QUERIES, replace=False)
+    vectors = local_vectors(scene.metric, scene.images(scene.frames))
+    queries = rng_at(scene.seed, Stream.ROPE_QUERIES).choice(len(vectors), QUERIES, replace=False)
     ranks = np.array([0, *(rank for rank in RANKS if rank < len(vectors))])
     number, distance = nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device)
     number, distance = number[:, ranks], distance[:, ranks]
     near = distance[:, 1:] <= FAR
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
-    return {
-        "local_share": float(local.mean()) if len(local) else None
-    }, rows, [[np.nan, *row[1:].tolist()] for row in distance]
+    scores = [[np.nan, *row[1:].tolist()] for row in distance]
+    return {"local_share": float(local.mean()) if len(local) else None}, rows, scores
 
 
 def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
@@ -119,13 +111,11 @@ def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
 
 
 def across(scene: RopeScene) -> Part:
-    """Figure 7: of the greedy plans between two sequences that find their goal (if none does, of all), one of middling
-    length.
-    """
+    """Figure 7: a plan of middling length between two sequences, among those that find their goal where any does."""
     tasks, sequence = scene.tasks, scene.recordings.sequence
-    nodes = greedy_plans(scene.graph, scene.timed_map[0].on(scene.frames), tasks)
-    hops = (nodes >= 0).sum(axis=0) - 1
-    found = nodes[hops, np.arange(len(hops))] == tasks.goals
+    nodes = greedy_plans(scene.site.graph, scene.timed_map[0].on(scene.frames), tasks)
+    hops, last = plan_ends(nodes)
+    found = last == tasks.goals
     between = sequence[tasks.starts] != sequence[tasks.goals]
     candidates = np.flatnonzero(found & between if (found & between).any() else between)
     task = candidates[np.argsort(hops[candidates], kind="stable")[len(candidates) // 2]]
@@ -140,7 +130,7 @@ def within(scene: RopeScene) -> Part:
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
     distance = scene.timed_map[0].on(scene.frames)
-    found = [make_plan(scene.graph, distance, start, goal, method).nodes for method in ("dijkstra", "greedy")]
+    found = [make_plan(scene.site.graph, distance, start, goal, method).nodes for method in ("dijkstra", "greedy")]
     plans = [nodes or [start] for nodes in found]  # of a plan that was not found the start alone
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans)), strict=True)
     facts = {f"{name}_{fact}": value for name, nodes in zip(("dijkstra", "greedy"), plans, strict=True)
@@ -149,18 +139,14 @@ def within(scene: RopeScene) -> Part:
 
 
 def table(rows: list[Row]) -> list[str]:
-    shown = (
-        ("near_score", "mean score of recorded neighbours shown", 2),
-        ("far_score", "mean score of random pairs shown", 2),
-        ("local_share", "neighbours shown below the cut-off that are a local move away, share", 3),
-        ("hops", "steps of the plan between two sequences", 1), ("local_steps", "of them local moves, share", 3),
-        ("recorded_steps", "recorded steps between the frames of Figure 13", 0),
-        ("dijkstra_hops", "steps of Dijkstra's path", 1), ("greedy_hops", "steps of plan2vec's plan", 1)
-    )
-    body = [
-        [words, cell(values(rows, metric=metric), 1, digits)] for metric, words,
-        digits in shown if len(values(rows, metric=metric))
-    ]
+    shown = (("near_score", "mean score of recorded neighbours shown", 2),
+             ("far_score", "mean score of random pairs shown", 2),
+             ("local_share", "neighbours shown below the cut-off that are a local move away, share", 3),
+             ("hops", "steps of the plan between two sequences", 1), ("local_steps", "of them local moves, share", 3),
+             ("recorded_steps", "recorded steps between the frames of Figure 13", 0),
+             ("dijkstra_hops", "steps of Dijkstra's path", 1), ("greedy_hops", "steps of plan2vec's plan", 1))
+    body = [[words, cell(sample, 1, digits)] for metric, words, digits in shown
+            if len(sample := values(rows, metric=metric))]
     return markdown(["", "rope"], body)
 
 

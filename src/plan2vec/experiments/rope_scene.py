@@ -1,11 +1,10 @@
-"""The rope and one seed: its recordings, metric, graph and map, each made once; greedy plans on a graph, and how good
-they truly are.
+"""The rope and one seed: greedy plans on its graph, and how good they truly are.
 
 The simulator's state is read by the scores alone (`rope.TrueMoves`), never by what is trained.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -14,53 +13,45 @@ import torch
 from scipy.sparse import csr_array
 from torch import nn
 
-from plan2vec.baselines import Judge, VectorJudge, l2_distance
+from plan2vec.baselines import Scorer, VectorScorer, l2_distance
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
-from plan2vec.baselines.pixels import train_pixels
+from plan2vec.baselines.pixels import pixel_scorer
+from plan2vec.baselines.registry import Map
 from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains import rope
 from plan2vec.evaluation import graph_numbers
-from plan2vec.experiments.maze_scene import Map
+from plan2vec.experiments.base_scene import Scene
 from plan2vec.graph.build import build_graph, closure_entries, edge_rows
 from plan2vec.graph.neighbors import NearPairs
-from plan2vec.learning.frame_tensors import FrameTensors, encode
-from plan2vec.learning.random_streams import rng_at
-from plan2vec.learning.training import Journal
-from plan2vec.local_metric import LocalMetric, local_vectors, train_local_metric
-from plan2vec.pipeline import join_frames, train_map
+from plan2vec.learning.frame_tensors import encode
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.rows import Case, Row, make_rows
 from plan2vec.results.settings import Settings, Size, timed
-from plan2vec.runs.folder import BuiltGraph
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts, hop_counts
 
 # What 14,000 states of a rope need beyond the defaults. States at the rim have few look-alikes, and a rope on this side
-# of a peg looks like
-# one on the other: the local metric learns from frames up to two steps apart, as the paper's does, longer, and with
-# more weight on far
-# pairs. So it can be trusted up to two steps, and hops are long. The map has more dimensions than a room's.
-ROPE = Config(
-    dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="common", common_reach=0.7),
-    local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
-    embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512),
-)
+# of a peg looks like one on the other: the local metric learns from frames up to two steps apart, as the paper's does,
+# longer, and with more weight on far pairs. So it can be trusted up to two steps, and hops are long. The map has more
+# dimensions than a room's.
+ROPE = Config(dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="close-common"),
+              local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
+              embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512))
 CUT_OFF = 1.4  # times `max_gap`: a pair beyond it counts as far (paper)
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
 MAX_NEIGHBORS = 200  # nearest frames of a frame among which a baseline's closest pairs are looked for
 TILE = 1024  # frames compared with all others at once
-TASKS = 80  # stage number of the tasks' random numbers
 
 
-class RopeScene:
-    """One seed. Every product is made when it is first asked for."""
+class RopeScene(Scene):
+    """One seed."""
 
     def __init__(self, seed: int, size: Size, device: torch.device, config: Config = ROPE):
-        self.seed, self.size, self.device = seed, size, device
-        self.config = replace(size.config if size.is_smoke else config, seed=seed)
+        super().__init__(rope.NAME, seed, size, device, size.config if size.is_smoke else config)
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -80,48 +71,19 @@ class RopeScene:
     def moves(self) -> rope.TrueMoves:
         return rope.true_moves(self.recordings)
 
-    def train_metric(self, max_gap: int, stage: LocalMetricConfig, usable: np.ndarray | None = None) -> LocalMetric:
-        frames, sequence, encoder = self.frames, self.recordings.sequence, self.config.encoder
-        return train_local_metric(frames, sequence, encoder, max_gap, stage, self.seed, self.device, usable=usable)[0]
-
-    @cached_property
-    def timed_metric(self) -> tuple[LocalMetric, float]:
-        return timed(self.train_metric, self.config.max_gap, self.config.local_metric)
-
-    @cached_property
-    def timed_graph(self) -> tuple[BuiltGraph, float]:
-        everything = np.ones(len(self.frames), bool)
-        return timed(
-            join_frames, self.recordings.without_truth(), self.timed_metric[0], self.config, self.device, everything
-        )
-
-    @property
-    def graph(self) -> csr_array:
-        return self.timed_graph[0].graph
-
     @cached_property
     def timed_map(self) -> tuple[Map, float]:
-        embedding, seconds = timed(train_map, self.frames, self.graph, self.config, self.device, Journal())
-        return Map(embedding, self.device), seconds
+        return timed(self.train_map, self.site, self.config)
 
     @cached_property
     def tasks(self) -> "Tasks":
-        return draw_tasks(self.moves, self.size.episodes, self.device, rng_at(self.seed, TASKS))
+        return draw_tasks(self.moves, self.size.episodes, self.device, rng_at(self.seed, Stream.ROPE_TASKS))
 
     def vectors(self, baseline: str) -> np.ndarray:
         """(n, d) what a baseline gives to the frames; l2 between them is its distance."""
         if baseline == "SPTM":
-            return local_vectors(self.timed_metric[0], FrameTensors(self.frames, self.device))
-        encoder = train_baseline(baseline, self.recordings, self.config, self.size, self.device)
-        return encode(encoder, FrameTensors(self.frames, self.device))
-
-    def rows(
-        self, settings: Settings, experiment: str, setting: dict, method: str, metrics: dict[str, Any], seconds: float
-    ) -> list[Row]:
-        return make_rows(Case(experiment, rope.NAME, setting, method, self.seed), metrics, seconds, settings.stamp)
-
-    def lacks(self, settings: Settings, experiment: str, setting: dict, method: str) -> bool:
-        return settings.lacks(Case(experiment, rope.NAME, setting, method, self.seed))
+            return local_vectors(self.metric, self.images(self.frames))
+        return encode(train_encoder(self, baseline), self.images(self.frames))
 
 
 def rope_scenes(settings: Settings) -> Iterator[RopeScene]:
@@ -129,21 +91,20 @@ def rope_scenes(settings: Settings) -> Iterator[RopeScene]:
     return (rope_scene(seed, settings.size, settings.device) for _, seed in settings.scenes((rope.NAME,)))
 
 
-@lru_cache(maxsize=8)
-def rope_scene(seed: int, size: Size, device: torch.device) -> RopeScene:
-    """The scene, shared by all experiments of a process."""
-    return RopeScene(seed, size, device)
+rope_scene = lru_cache(maxsize=8)(RopeScene)  # shared by all experiments of a process
 
 
-def train_baseline(name: str, recordings: Sequences, config: Config, size: Size, device: torch.device) -> nn.Module:
+def train_encoder(scene: Scene, name: str) -> nn.Module:
     """Frames to vectors: pixels, or a network of the map's size that a baseline trains on the recordings."""
-    frames, sequence, encoder, dim, seed = recordings.frames, recordings.sequence, config.encoder, config.dim, config.seed
-    judge: Judge = train_pixels(device)
+    frames, sequence, config, device = scene.recordings.frames, scene.recordings.sequence, scene.config, scene.device
+    judge: Scorer = pixel_scorer(device)
     if name == "VAE":
-        judge = train_vae(frames, encoder, dim, size.shorten(VAEConfig()), seed, device)
+        stage = scene.size.shorten(VAEConfig())
+        judge = train_vae(frames, config.encoder, config.dim, stage, config.seed, device)
     elif name == "contrastive":
-        judge = train_contrastive(frames, sequence, encoder, dim, size.shorten(ContrastiveConfig()), seed, device)
-    assert isinstance(judge, VectorJudge)
+        stages = scene.size.shorten(ContrastiveConfig())
+        judge = train_contrastive(frames, sequence, config.encoder, config.dim, stages, config.seed, device)
+    assert isinstance(judge, VectorScorer)
     return judge.encoder
 
 
@@ -155,22 +116,20 @@ def closest_graph(vectors: np.ndarray, like: csr_array, sequence: np.ndarray, de
 
 
 def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: torch.device) -> NearPairs:
-    """The `num` pairs of least l2 distance, recorded steps left out; of each frame only its 200 nearest are looked at.
-    """
+    """The `num` pairs of least l2 distance without recorded steps, among the 200 nearest of each frame."""
     points = torch.from_numpy(vectors - vectors.mean(axis=0)).to(device)
     found = []
     for first in range(0, len(points), TILE):
-        distance, column = torch.cdist(points[first : first + TILE], points).topk(
-            min(MAX_NEIGHBORS + 1, len(points)), largest=False
-        )
+        apart = torch.cdist(points[first : first + TILE], points)
+        distance, column = apart.topk(min(MAX_NEIGHBORS + 1, len(points)), largest=False)
         row = torch.arange(first, first + len(distance), device=device)[:, None].expand_as(column)
         # numbers of frames are exact in it
         found.append(torch.stack((row, column, distance)).flatten(1).double().cpu().numpy())
     row, column, distance = np.concatenate(found, axis=1)
     low, high = np.minimum(row, column).astype(np.int64), np.maximum(row, column).astype(np.int64)
-    apart = (low < high) & ((sequence[low] != sequence[high]) | (high - low >= 2))
-    _, once = np.unique(low[apart] * len(points) + high[apart], return_index=True)
-    low, high, distance = low[apart][once], high[apart][once], distance[apart][once].astype(np.float32)
+    eligible = (low < high) & ((sequence[low] != sequence[high]) | (high - low >= 2))
+    _, once = np.unique(low[eligible] * len(points) + high[eligible], return_index=True)
+    low, high, distance = low[eligible][once], high[eligible][once], distance[eligible][once].astype(np.float32)
     closest = np.sort(np.argsort(distance, kind="stable")[:num])
     return NearPairs(low[closest], high[closest], distance[closest])
 
@@ -199,12 +158,9 @@ def draw_tasks(moves: rope.TrueMoves, num: int, device: torch.device, rng: np.ra
 
 
 def greedy_plans(graph: csr_array, distance: Distance, tasks: Tasks) -> np.ndarray:
-    """(hops + 1, m) frames of greedy plans without memory, -1 after a plan's end: at its goal, or where it would enter
-    a frame again.
-    """
-    arrived = lambda here, ends: here == ends  # noqa: E731
-    num_hops = np.full(len(tasks.starts), MAX_HOPS)
-    nodes = walk_many(graph, distance, tasks.starts, tasks.goals, num_hops, 0.0, False, arrived, rng_at(0, TASKS)).nodes
+    """(hops + 1, m) frames of memoryless plans, -1 after the end: at the goal, or before a frame comes again."""
+    num_hops, rng = np.full(len(tasks.starts), MAX_HOPS), rng_at(0, Stream.ROPE_TASKS)
+    nodes = walk_many(graph, distance, tasks.starts, tasks.goals, num_hops, 0.0, False, np.equal, rng).nodes
     for walk in nodes.T:
         _, first = np.unique(walk, return_index=True)
         again = np.ones(len(walk), bool)
@@ -214,45 +170,36 @@ def greedy_plans(graph: csr_array, distance: Distance, tasks: Tasks) -> np.ndarr
     return nodes[: np.flatnonzero((nodes >= 0).any(axis=1))[-1] + 1]
 
 
-def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
-    """What plans are truly worth, by the simulator's state.
-
-    `goal_reached`      share of the tasks in which the plan's last frame is the goal or a local move away from it.
-    `local_step_share`  share of the plans' steps, failed plans included, that are local moves.
-    `valid_plans`       share of the tasks in which the goal is reached and every step is local.
-    `length_ratio`      steps of the plans that reach the goal over the fewest local moves between the same two frames, on average.
-    """
+def plan_ends(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) hops of each plan, (m,) its last frame."""
     hops = (nodes >= 0).sum(axis=0) - 1
+    return hops, nodes[hops, np.arange(len(hops))]
+
+
+def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
+    """What plans are truly worth, by the simulator's state; `rope_table` says what each score is."""
+    hops, last = plan_ends(nodes)
     step = nodes[1:] >= 0
     local = np.ones(step.shape, bool)
     local[step] = moves.are_local(nodes[:-1][step], nodes[1:][step])
-    last = nodes[hops, np.arange(len(hops))]
     reached = moves.are_local(last, tasks.goals)
     counted = reached & np.isfinite(tasks.fewest)
     ratio = (hops + (last != tasks.goals))[counted] / tasks.fewest[counted]
-    return {
-        "goal_reached": float(reached.mean()), "local_step_share": float(local[step].mean()) if step.any() else None,
-        "valid_plans": float((reached & local.all(axis=0)).mean()),
-        "length_ratio": float(ratio.mean()) if len(ratio) else None
-    }
+    return {"goal_reached": float(reached.mean()),
+            "local_step_share": float(local[step].mean()) if step.any() else None,
+            "valid_plans": float((reached & local.all(axis=0)).mean()),
+            "length_ratio": float(ratio.mean()) if len(ratio) else None}
 
 
 def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
-    """What plans cost, and for how many tasks the graph has one.
-
-    `expanded_per_step`     frames whose neighbours were asked for, over the steps of the shortest path on the same graph.
-    `cross_sequence_plans`  share of the tasks between two sequences for which the graph has a path.
-    """
-    hops = (nodes >= 0).sum(axis=0) - 1
-    last = nodes[hops, np.arange(len(hops))]
+    """What plans cost, and for how many tasks the graph has one."""
+    hops, last = plan_ends(nodes)
     expanded = hops + (last != tasks.goals)
     part = connected_parts(graph)[1]
     joined, across = part[tasks.starts] == part[tasks.goals], sequence[tasks.starts] != sequence[tasks.goals]
     shortest = shortest_hops(graph, tasks)[joined]
-    return {
-        "expanded_per_step": float(expanded[joined].sum() / shortest.sum()) if shortest.sum() else None,
-        "cross_sequence_plans": float(joined[across].mean()) if across.any() else None,
-    }
+    return {"expanded_per_step": float(expanded[joined].sum() / shortest.sum()) if shortest.sum() else None,
+            "cross_sequence_plans": float(joined[across].mean()) if across.any() else None}
 
 
 def shortest_hops(graph: csr_array, tasks: Tasks) -> np.ndarray:
@@ -266,11 +213,9 @@ def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) 
     closure = closure_entries(graph, sequence) & (edge_rows(graph) < graph.indices)
     local = moves.are_local(edge_rows(graph)[closure], graph.indices[closure])
     numbers = graph_numbers(graph)
-    return {
-        "degree": graph.nnz / graph.shape[0], "num_components": numbers["num_components"],
-        "largest_component_share": numbers["largest_component_share"],
-        "false_edge_share": float(1 - local.mean()) if len(local) else None
-    }
+    return {"degree": graph.nnz / graph.shape[0], "num_components": numbers["num_components"],
+            "largest_component_share": numbers["largest_component_share"],
+            "false_edge_share": float(1 - local.mean()) if len(local) else None}
 
 
 def distance_of(vectors: np.ndarray, device: torch.device) -> Distance:

@@ -27,16 +27,16 @@ from itertools import takewhile
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.baselines.dqn import DQNConfig, DQNJudge, train_dqn
+from plan2vec.baselines.dqn import DQNConfig, DQNScorer, train_dqn
+from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
-from plan2vec.experiments.acting import Actor, Episodes, act_out_tasks
-from plan2vec.experiments.judges import Map
-from plan2vec.experiments.maze_scene import MazeScene, Site, first_rollouts, maze_scenes
-from plan2vec.local_metric import LocalMetric
+from plan2vec.experiments.acting_in_rooms import Actor, Episodes, act_out_tasks
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import Column, compare, legend_below
 from plan2vec.results.drawing import curve, log_places, panels
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Row, in_order, select, values
 from plan2vec.results.settings import Settings, timed
 
 NAME, TITLE = "sample-complexity", "Figure 6a: success against the number of rollouts"
@@ -47,40 +47,29 @@ ROLLOUTS = (10, 20, 50, 100, 200, 500, 1000)
 ROOM = "room"
 PLACES = {"recorded": "planned on recorded frames", "fresh": "planned on fresh frames", ROOM: "acting in the room"}
 ENOUGH = 0.95  # success
+REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run "
+                 "(- above: not run):")
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
+    most = settings.size.num_rollouts
     for scene in maze_scenes(settings, DOMAINS):
         for space in settings.chosen("blocks", BLOCKS):
-            for num_rollouts in sizes(scene):
+            for num_rollouts in (most // 2, most) if settings.size.is_smoke else ROLLOUTS:
                 yield from run_one(scene, settings, space, num_rollouts)
-
-
-def sizes(scene: MazeScene) -> tuple[int, ...]:
-    most = scene.size.num_rollouts
-    return (most // 2, most) if scene.size.is_smoke else ROLLOUTS
-
-
-def places(space: str) -> tuple[str, ...]:
-    """Where success is measured; pictures are what an agent in the room sees."""
-    return tuple(place for place in PLACES if place != ROOM or space == "image")
 
 
 def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int) -> Iterator[list[Row]]:
     """Every method on the same rollouts, the same two graphs and the same episodes."""
-    settled = {"space": space, "rollouts": num_rollouts}
-    cases = {place: settled | {"planned_on": place} for place in places(space)}
-    methods = [
-        m for m in settings.chosen("methods", METHODS)
-        if any(scene.lacks(settings, NAME, case, m) for case in cases.values())
-    ]
-    if not methods:
+    places = [place for place in PLACES if place != ROOM or space == "image"]  # an agent in the room sees pictures
+    cases = {place: {"space": space, "rollouts": num_rollouts, "planned_on": place} for place in places}
+    lacking = {method for case in cases.values() for method in scene.lacking(settings, NAME, case, METHODS)}
+    if not lacking:
         return
     recorded = observed(first_rollouts(scene.recordings, num_rollouts), space)
-    fresh = observed(scene.fresh, space)
-    trial = Trial(scene, scene.train_metric(recorded, scene.config)[0], recorded, fresh)
-    for method in methods:
-        found, seconds = timed(measure, trial, method, ROOM in cases)
+    trial = Trial(scene, recorded, observed(scene.fresh, space))
+    for method in (method for method in METHODS if method in lacking):
+        found, seconds = timed(trial.measure, method, ROOM in cases)
         rows = []
         for place, success in found.items():
             rows += scene.rows(settings, NAME, cases[place], method, {"success": success}, seconds)
@@ -99,11 +88,10 @@ def observed(sequences: Sequences, space: str) -> Sequences:
 class Trial:
     """A number of rollouts: what was learned of them, and where it is put to use."""
 
-    def __init__(self, scene: MazeScene, metric: LocalMetric, recorded: Sequences, fresh: Sequences):
-        self.scene, self.metric = scene, metric
-        self.sites = {
-            "recorded": scene.join(recorded, metric, scene.config), "fresh": scene.join(fresh, metric, scene.config)
-        }
+    def __init__(self, scene: MazeScene, recorded: Sequences, fresh: Sequences):
+        self.scene, self.metric = scene, scene.train_metric(recorded, scene.config).metric
+        self.sites = {place: scene.join(frames, self.metric, scene.config)
+                      for place, frames in (("recorded", recorded), ("fresh", fresh))}
 
     @cached_property
     def learned(self) -> Map:
@@ -113,60 +101,49 @@ class Trial:
     def actor(self) -> Actor:
         return Actor(self.scene, self.sites["recorded"], self.metric, lambda: self.learned)
 
-    def train_dqn(self) -> DQNJudge:
+    def train_dqn(self) -> DQNScorer:
         scene, recorded = self.scene, self.sites["recorded"].sequences
         assert recorded.action is not None
         config = scene.size.shorten(DQNConfig())
         return train_dqn(recorded.frames, recorded.sequence, recorded.action, config, scene.seed, scene.device)
 
-    def means(self, method: str) -> tuple[Callable[[Site], Distance], Callable[[], Episodes]]:
+    def means(self, method: str) -> tuple[Callable[[MazeSite], Distance], Callable[[], Episodes]]:
         """What leads a method's walks on a site, and how it acts in the room."""
         if method == "exact graph distance":
-            return lambda site: site.exact_distance(self.scene.device), lambda: self.actor.episodes("graph search")
+            return MazeSite.exact_distance, lambda: self.actor.episodes("graph search")
         if method == "DQN":
             judge = self.train_dqn()
             return lambda site: judge.on(site.frames), lambda: act_out_tasks(self.scene, judge.policy)
         return lambda site: self.learned.on(site.frames), lambda: self.actor.episodes("greedy on the map")
 
-
-def measure(trial: Trial, method: str, is_acting: bool) -> dict[str, float]:
-    """Success by place."""
-    distance_on, act = trial.means(method)
-    found = {place: site.success(distance_on(site)) for place, site in trial.sites.items()}
-    return found | ({ROOM: float(act().arrived.mean())} if is_acting else {})
+    def measure(self, method: str, is_acting: bool) -> dict[str, float]:
+        """Success by place."""
+        distance_on, act = self.means(method)
+        found = {place: site.success(distance_on(site)) for place, site in self.sites.items()}
+        return found | ({ROOM: float(act().arrived.mean())} if is_acting else {})
 
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
     """The fewest rollouts from which on the mean success is 95 % or more."""
-    known = [
-        (num, sample.mean()) for num in in_order(rows, "rollouts")
-        if len(sample := values(rows, rollouts=num, **wanted))
-    ]
+    known = [(num, sample.mean()) for num in in_order(rows, "rollouts")
+             if len(sample := values(rows, rollouts=num, **wanted))]
     enough = list(takewhile(lambda case: case[1] >= ENOUGH, reversed(known)))
     return enough[-1][0] if enough else None
 
 
 def table(rows: list[Row]) -> list[str]:
     lines, sentences = [], []
+    columns = [Column(f"{num}", {"rollouts": num}) for num in in_order(rows, "rollouts")]
     for space in in_order(rows, "space", BLOCKS):
         methods = in_order(select(rows, space=space), "method", METHODS)
         for place in in_order(select(rows, space=space), "planned_on", PLACES):
-            known = in_order(rows, "rollouts")
-            header = [f"{space}, {PLACES[place]}, success %", *map(str, known)]
-            body = [
-                [method] + [
-                    cell(values(rows, space=space, planned_on=place, method=method, rollouts=num), 100) for num in known
-                ] for method in methods
-            ]
-            lines += markdown(header, body)
-            reached = {m: enough_at(rows, space=space, planned_on=place, method=m) for m in methods}
-            sentences.append(
-                f"- {space}, {place}: " + ", ".join(f"{m} {num or 'never here'}" for m, num in reached.items())
-            )
-    reached_words = (
-        "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run (- above: not run):"
-    )
-    return [*lines, reached_words, "", *sentences, ""]
+            part = select(rows, space=space, planned_on=place)
+            shown = {method: {"method": method} for method in methods}
+            lines += compare(part, f"{space}, {PLACES[place]}, success %", shown, columns)
+            reached = {method: enough_at(part, method=method) for method in methods}
+            words = ", ".join(f"{method} {num or 'never here'}" for method, num in reached.items())
+            sentences.append(f"- {space}, {place}: {words}")
+    return [*lines, REACHED_WORDS, "", *sentences, ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
@@ -182,8 +159,6 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
             ax.axhline(100 * ENOUGH, color="0.6", linewidth=0.8, linestyle=":", label=f"{100 * ENOUGH:.0f} %")
             ax.set(xlabel="rollouts of 10 frames", title=f"{space}, {PLACES[place]}", ylim=(0, 103))
         axes[0].set_ylabel("success (%)")
-        figure.legend(
-            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9
-        )
+        legend_below(figure, axes[0], 2)
         figures[f"{NAME}-{place}"] = figure
     return figures

@@ -1,36 +1,34 @@
-"""Claim: with the learned distance a plan across the city costs about one expansion a step; Dijkstra asks the whole
-city.
+"""Claim: with the learned distance a plan across the city costs about one expansion per step; Dijkstra asks everywhere.
 
 Command: plan2vec reproduce street-cost --street-graph touchdown_graph.npz        Cost: 2 minutes on one H200
-Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 a hop of the shortest
-path, with paths within 1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) a step,
-from corner to corner, 123 steps.
+Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 per hop of the shortest
+path, with paths within 1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) per
+step, from corner to corner, 123 steps.
 
-The graph of views of Table 2. 200 random pairs a seed among those farther apart than the median pair, and one pair
+The graph of views of Table 2. 200 random pairs per seed among those farther apart than the median pair, and one pair
 corner to corner: the south-west-most view to the north-east-most. Expanded: nodes whose neighbours were asked for;
 touched: distinct nodes that came back; both over the hops of the *shortest* path, plans that fail included. `ratio`:
 length over the shortest, of plans that arrive. A* with l1 sums the absolute differences of true coordinates, along the
-avenues and across; the map's methods see no position.
-*plan2vec* goes on from the seen node of least D; *no memory* from the neighbours of where it stands only, and fails
-where it would circle.
+avenues and across; the map's methods see no position. *plan2vec* goes on from the seen node of least D; *no memory*
+from the neighbours of where it stands only, and fails where it would circle.
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
-from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, street_scenes
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.experiments import planning_cost
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, parts_of, street_scenes
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import ORANGE
-from plan2vec.planner import Distance, Plan, make_plan, plan_of
+from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.arrays import Arrays, save_arrays
+from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.drawing import LOOKS
-from plan2vec.results.rows import Row, cell, in_order, interval, markdown, select, values
+from plan2vec.results.rows import Row, in_order, interval, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
 
@@ -38,19 +36,16 @@ NAME, TITLE = "street-cost", "Planning cost across the city"
 DOMAINS = ("street-small", "street-large")
 DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
 METHODS = (*DRAWN, "plan2vec, no memory")  # the last often fails, so that its cost says little
-BLOCKS = ("far", "corners")
-PAPER = {"Dijkstra": 11.8, "A* with l1": 2.7, "plan2vec": 1.6}  # touched a step, corner to corner
+BLOCKS = {"far": "200 far pairs", "corners": "corner to corner"}
+PAPER = {"Dijkstra": 11.8, "A* with l1": 2.7, "plan2vec": 1.6}  # touched per step, corner to corner
 NUM_PAIRS = 200
 SMOKE_PAIRS = 10
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
     for scene in street_scenes(settings, DOMAINS):
-        for block in settings.chosen("blocks", BLOCKS):
-            methods = [
-                m for m in settings.chosen("methods", METHODS)
-                if scene.lacks(settings, NAME, scene.setting(block=block), m)
-            ]
+        for block in settings.chosen("blocks", tuple(BLOCKS)):
+            methods = scene.lacking(settings, NAME, scene.setting(block=block), METHODS)
             tasks = draw_tasks(scene, block) if methods else np.empty((0, 2), np.int64)
             for method in methods:
                 plans, seconds = timed(make_plans, scene, method, tasks)
@@ -59,64 +54,55 @@ def run(settings: Settings) -> Iterator[list[Row]]:
 
 def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
     """(m, 2) starts and goals in the graph's largest part."""
-    site, rng = scene.site, rng_at(scene.seed, 73)
+    site, rng = scene.site, rng_at(scene.seed, Stream.STREET_COST)
     joined = np.flatnonzero(connected_parts(site.graph)[1] == 0)
     if block == "corners":
         along = site.position[joined].sum(axis=1)
         return np.array([[joined[along.argmin()], joined[along.argmax()]]])
     pairs = rng.choice(joined, size=(4000, 2))
-    length = scene.truth.metres[site.view[pairs[:, 0]], site.view[pairs[:, 1]]]
+    length = scene.metres[site.view[pairs[:, 0]], site.view[pairs[:, 1]]]
     return pairs[length > np.median(length)][: SMOKE_PAIRS if scene.size.is_smoke else NUM_PAIRS]
 
 
 def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]:
     site = scene.site
     if method == "Dijkstra":
-        return [dijkstra_cost(site.graph, start, goal) for start, goal in tasks.tolist()]
-    distance = block_distance(site, scene) if method == "A* with l1" else learned_distance(scene)
+        return planning_cost.make_plans(site.graph, site.gps_distance(), method, tasks)
+    learned = scene.train_map(site, scene.config) if method != "A* with l1" else None
+    distance = block_distance(site) if learned is None else learned.on(site.frames)
     if method == "plan2vec":
         return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
-    plan = partial(make_plan, site.graph, distance, method="greedy" if method == "plan2vec, no memory" else "astar")
-    return [plan(start=start, goal=goal) for start, goal in tasks.tolist()]
+    return planning_cost.make_plans(site.graph, distance, "greedy" if method == "plan2vec, no memory" else "A*", tasks)
 
 
 def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
-    """Greedy best-first search: always on from the seen node of least D, so that a wrong turn costs some expansions,
-    not the plan.
-    """
+    """Always on from the seen node of least D: a wrong turn costs some expansions, not the plan."""
     path = best_first(graph, start, goal, lambda nodes: distance(nodes, np.full(len(nodes), goal)), cost_weight=0)
     return plan_of(path, start, goal, "greedy best-first")
 
 
-def learned_distance(scene: StreetScene) -> Distance:
-    return scene.train_map(scene.site, scene.config, "views").on(scene.site.frames)
-
-
-def block_distance(site: StreetSite, scene: StreetScene) -> Distance:
+def block_distance(site: StreetSite) -> Distance:
     """The l1 distance of true positions in steps, in the axes of the grid of streets (the direction of most links)."""
-    links = scene.streets.xy[scene.streets.links[:, 1]] - scene.streets.xy[scene.streets.links[:, 0]]
+    streets = site.scene.streets
+    links = streets.xy[streets.links[:, 1]] - streets.xy[streets.links[:, 0]]
     four_fold = np.sum((links[:, 0] + 1j * links[:, 1]) ** 4)  # the same for all four directions of a grid
     angle = np.angle(four_fold) / 4
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    place = site.position @ turn / np.median(scene.streets.link_lengths)
+    place = site.position @ turn / np.median(streets.link_lengths)
     return lambda nodes, goals: np.abs(place[nodes] - place[goals]).sum(axis=1)
 
 
-def rows_of(
-    settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan],
-    seconds: float
-) -> list[Row]:
-    """Counts a hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
+def rows_of(settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan],
+            seconds: float) -> list[Row]:
+    """Counts per hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
     graph = scene.site.graph
     starts, which = np.unique(tasks[:, 0], return_inverse=True)
     length, hops = distances_from(graph, starts)[which, tasks[:, 1]], hop_counts(graph, starts)[which, tasks[:, 1]]
     found = np.array([plan.length is not None for plan in plans])
     ratios = [plan.length / shortest for plan, shortest in zip(plans, length, strict=True) if plan.length is not None]
-    metrics = {
-        "touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
-        "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(),
-        "found": found.mean(), "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean(),
-    }
+    metrics = {"touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
+               "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(), "found": found.mean(),
+               "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean()}
     if block == "corners":
         save_picture(settings, scene, method, plans[0])
     return scene.rows(settings, NAME, scene.setting(block=block), method, metrics, seconds)
@@ -128,52 +114,31 @@ def save_picture(settings: Settings, scene: StreetScene, method: str, plan: Plan
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
     path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []
-    save_arrays(
-        settings.arrays, NAME, f"{scene.network} {scene.domain} {method} {scene.seed}",
-        position=site.position.astype(np.float32), touched=np.array(touched, np.int32), path=np.array(path, np.int32),
-    )
+    save_arrays(settings.arrays, NAME, f"{scene.network} {scene.domain} {method} {scene.seed}",
+                position=site.position.astype(np.float32), touched=np.array(touched, np.int32),
+                path=np.array(path, np.int32))
 
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    shown = (
-        ("touched_per_step", "touched", 1, 2), ("expanded_per_step", "expanded", 1, 2), ("path_ratio", "ratio", 1, 4),
-        ("found", "found, %", 100, 1), ("hops", "hops", 1, 0)
-    )
-    words = {"far": "200 far pairs", "corners": "corner to corner"}
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
-            for block in in_order(rows, "block", BLOCKS):
-                part = select(rows, network=network, domain=domain, block=block)
-                header = [
-                    f"{TITLES[domain]}, {words[block]}, a step", *(name for _, name, _, _ in shown), "paper, touched"
-                ]
-                body = [
-                    [
-                        method,
-                        *(
-                            cell(values(part, method=method, metric=metric), factor, digits) for metric, _, factor,
-                            digits in shown
-                        ),
-                        f"{PAPER[method]}" if method in PAPER and block == "corners" and domain == "street-large"
-                        else ""
-                    ] for method in in_order(part, "method", METHODS)
-                ]
-                lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)] if body else []
+    for network, domain, part in parts_of(rows, DOMAINS):
+        for block in in_order(part, "block", BLOCKS):
+            some, touched = select(part, block=block), PAPER if (domain, block) == ("street-large", "corners") else {}
+            columns = [Column("touched", {"metric": "touched_per_step"}, 1, 2),
+                       Column("expanded", {"metric": "expanded_per_step"}, 1, 2),
+                       Column("ratio", {"metric": "path_ratio"}, 1, 4), Column("found, %", {"metric": "found"}),
+                       Column("hops", {"metric": "hops"}, 1, 0), Column("paper, touched", texts=touched)]
+            head = f"{TITLES[domain]}, {BLOCKS[block]}, a step"
+            lines += [f"**{NETWORKS[network]}**", "", *compare(some, head, by_method(some, METHODS), columns)]
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network and part whose arrays are at hand: the nodes that each method touched, and the bars of touched
-    nodes a step.
-    """
+    """Per network and part whose arrays are at hand: the nodes that each method touched, and bars of their number."""
     figures = {}
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
-            part = select(rows, network=network, domain=domain)
-            pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
-            if not any(pictures.values()):
-                continue  # without them the figure would be bars beside empty panels
+    for network, domain, part in parts_of(rows, DOMAINS):
+        pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
+        if any(pictures.values()):  # without them the figure would be bars beside empty panels
             figure = cost_figure(part, pictures)
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
             figures[f"{NAME}-{network}-{domain}"] = figure
@@ -191,29 +156,23 @@ def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | Non
         if picture is not None:
             position, path = picture["position"], picture["path"]
             ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
-            ax.scatter(
-                *position[picture["touched"]].T, s=4, c="0.35" if method != "plan2vec" else ORANGE, linewidths=0,
-                label="touched"
-            )
+            color = ORANGE if method == "plan2vec" else "0.35"
+            ax.scatter(*position[picture["touched"]].T, s=4, c=color, linewidths=0, label="touched")
             ax.plot(*position[path].T, color="#0072B2", linewidth=0.8, label="plan")
             if method == methods[0]:
-                ax.legend(
-                    frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2, markerscale=2
-                )
+                ax.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2,
+                          markerscale=2)
     bars_of(axes[-1], rows, methods)
     return figure
 
 
 def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
-    """Touched nodes a step, 200 far pairs and corner to corner, the mean on top of each bar."""
+    """Touched nodes per step, 200 far pairs and corner to corner, the mean on top of each bar."""
     for shift, block in enumerate(in_order(rows, "block", BLOCKS)):
         samples = [values(rows, block=block, method=method, metric="touched_per_step") for method in methods]
         middle = np.array([interval(sample)[0] for sample in samples])
         place = np.arange(len(methods)) + 0.4 * shift - 0.2
-        ax.bar(
-            place, middle, 0.38, color=LOOKS[shift][0],
-            label={"far": "200 far pairs", "corners": "corner to corner"}[block]
-        )
+        ax.bar(place, middle, 0.38, color=LOOKS[shift][0], label=BLOCKS[block])
         for x, height in zip(place, middle, strict=True):
             ax.annotate(f"{height:.1f}", (x, height), ha="center", va="bottom", fontsize=6)
     ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)

@@ -1,5 +1,4 @@
-"""Claim: tasks between diagonally opposite quarters of the city, never taught, are judged about as well as if they had
-been.
+"""Claim: tasks between diagonally opposite quarters of the city, never taught, are judged about as well as taught ones.
 
 Command: plan2vec reproduce street-generalization --street-graph touchdown_graph.npz        Cost: 23 minutes on one H200
 Expected on Small: the mean relative error of the tasks left out at most 1.5 times the control's, which was taught all
@@ -9,27 +8,29 @@ The graph of views of Table 2, split at the mean longitude and latitude into fou
 tasks within a quarter and between quarters side by side; shortest paths may use the whole graph. `control` learns from
 all tasks. Error: mean |D - path| over path of all pairs of views; bias: the same with its sign (below 0:
 underestimated). Blocks:
-`2-d`            the paper's latents, its p by part of the city; led at first by free points fitted to the taught tasks: no folds.
-`as in Table 2`  the latents of Table 2, which have more freedom where nothing was taught.
+`2-d` the paper's latents, its p by part of the city; at first led by free points fitted to the taught tasks: no folds.
+`as in Table 2` the latents of Table 2, which have more freedom where nothing was taught.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from plan2vec.embedding.train import train_embedding
-from plan2vec.experiments.judges import Map
+from plan2vec.baselines.registry import Map
+from plan2vec.embedding.train import Teaching
+from plan2vec.experiments import street_scene
 from plan2vec.experiments.street_maps import align, draw_map
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, as_flat, street_scenes
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene
 from plan2vec.experiments.table2 import PAPER_SETTINGS
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
 from plan2vec.results.arrays import Arrays, save_arrays
 from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.settings import Settings
 from plan2vec.search.shortest_paths import distances_from
 
 NAME, TITLE = "street-generalization", "Generalization to tasks between quarters never taught"
@@ -41,13 +42,10 @@ NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in street_scenes(settings, DOMAINS):
+    for scene in street_scene.street_scenes(settings, DOMAINS):
         for block in settings.chosen("blocks", BLOCKS):
-            for method in settings.chosen("methods", METHODS):
-                setting = scene.setting(block=block)
-                if scene.lacks(settings, NAME, setting, method):
-                    metrics, seconds = timed(measure, settings, scene, block, method)
-                    yield scene.rows(settings, NAME, setting, method, metrics, seconds)
+            setting = scene.setting(block=block)
+            yield from scene.measured(settings, NAME, setting, METHODS, partial(measure, settings, scene, block))
 
 
 def measure(settings: Settings, scene: StreetScene, block: str, method: str) -> dict[str, float | None]:
@@ -58,28 +56,23 @@ def measure(settings: Settings, scene: StreetScene, block: str, method: str) -> 
     known = np.isfinite(path) & (path >= 1)
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
-    save_arrays(
-        settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}",
-        position=site.position.astype(np.float32), place=place.astype(np.float32), links=np.empty((0, 2), np.int32),
-        **some_pairs(kinds, path, distance, scene.seed)
-    )
+    save_arrays(settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}",
+                position=site.position.astype(np.float32), place=place.astype(np.float32),
+                links=np.empty((0, 2), np.int32), **some_pairs(kinds, path, distance, scene.seed))
     signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
     errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
     return errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
 
 
-def some_pairs(
-    kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int
-) -> dict[str, np.ndarray]:
+def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray,
+               seed: int) -> dict[str, np.ndarray]:
     """Path lengths and distances of a few pairs of each kind, for the scatter plots."""
-    rng = rng_at(seed, 74)
+    rng = rng_at(seed, Stream.STREET_PAIRS)
     dots: dict[str, np.ndarray] = {}
     for kind, chosen in kinds.items():
         drawn = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
-        dots |= {
-            f"{kind}_path": path.ravel()[drawn].astype(np.float32),
-            f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)
-        }
+        dots |= {f"{kind}_path": path.ravel()[drawn].astype(np.float32),
+                 f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)}
     return dots
 
 
@@ -90,20 +83,14 @@ def opposite_quarters(position: np.ndarray) -> np.ndarray:
 
 
 def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[Map, np.ndarray]:
-    """A map taught the allowed tasks, and its distances (n, n). A flat one is guided by free points fitted to the same
-    tasks.
-    """
-    site, config, guide = scene.site, scene.config, None
+    """A map taught the allowed tasks, and its distances (n, n). Free points fitted to these guide a flat map."""
+    site, config, teaching = scene.site, scene.config, Teaching()
     if block == "2-d":
-        config = as_flat(config, 2, PAPER_SETTINGS[scene.domain].norm_order)
-        guide = fit_points(
-            np.where(allowed, path, np.inf), config.norm_order, scene.seed, scene.device, scene.size.is_smoke
-        )
-    embedding = train_embedding(
-        site.frames, site.graph, config.encoder, config.dim, config.head, config.norm_order, config.embedding,
-        config.seed, scene.device, allowed=allowed, guide=guide
-    )
-    learned = Map(embedding, scene.device)
+        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain].norm_order)
+        known = np.where(allowed, path, np.inf)
+        guide = fit_points(known, config.norm_order, scene.seed, scene.device, scene.size.is_smoke)
+        teaching = replace(street_scene.FLAT_TEACHING, guide=guide)
+    learned = scene.train_map(replace(site, name=""), config, replace(teaching, allowed=allowed))
     first, second = (ends.ravel() for ends in np.indices(path.shape))
     return learned, learned.on(site.frames)(first, second).reshape(path.shape)
 
@@ -121,9 +108,8 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
     for update in range(num_updates):
         optimizer.param_groups[0]["lr"] = 0.05 * (1 - update / num_updates)
         rows = torch.randint(len(path), (128,), generator=generator, device=device)
-        error = (
-            points_apart(points[:, rows], points, norm_order) - target[rows]
-        ).square() / target[rows].clamp(min=0.05)
+        off = points_apart(points[:, rows], points, norm_order) - target[rows]
+        error = off.square() / target[rows].clamp(min=0.05)
         optimizer.zero_grad()
         (error * known[rows]).sum().backward()
         optimizer.step()
@@ -134,67 +120,48 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
 
 def points_apart(first: torch.Tensor, second: torch.Tensor, norm_order: float) -> torch.Tensor:
     """[..., a, 2], [..., b, 2] -> [..., a, b] the l^p distance; the gradient is finite where points meet."""
-    return (
-        second[..., None, :, :] - first[..., :, None, :]
-    ).abs().add(1e-6).pow(norm_order).sum(-1).pow(1 / norm_order)
+    apart = (second[..., None, :, :] - first[..., :, None, :]).abs().add(1e-6)
+    return apart.pow(norm_order).sum(-1).pow(1 / norm_order)
 
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
+    columns = (("error_opposite", "opposite, error %"), ("bias_opposite", "bias %"),
+               ("error_other", "other tasks, error %"))
     for network in in_order(rows, "network", NETWORKS):
         part = select(rows, network=network)
-        domains, body = in_order(part, "domain", DOMAINS), []
-        words = ("opposite, error %", "bias %", "other tasks, error %")
-        header = ["latents", "taught", *(f"{TITLES[domain]}, {name}" for domain in domains for name in words)]
+        shown = [(domain, *column) for domain in in_order(part, "domain", DOMAINS) for column in columns]
+        header, body = ["latents", "taught", *(f"{TITLES[domain]}, {words}" for domain, _, words in shown)], []
         for block in in_order(part, "block", BLOCKS):
             for method in in_order(part, "method", METHODS):
                 some = select(part, block=block, method=method)
-                shown = [
-                    (domain, metric) for domain in domains
-                    for metric in ("error_opposite", "bias_opposite", "error_other")
-                ]
-                body.append(
-                    [
-                        block, method,
-                        *(cell(values(some, domain=domain, metric=metric), 100) for domain, metric in shown)
-                    ]
-                )
-            body.append(
-                [block, "ratio", *(words for domain in domains for words in (ratio_words(part, block, domain), "", ""))]
-            )
+                cells = (cell(values(some, domain=domain, metric=metric), 100) for domain, metric, _ in shown)
+                body.append([block, method, *cells])
+            ratios = (ratio_words(part, block, domain) if metric == "error_opposite" else ""
+                      for domain, metric, _ in shown)
+            body.append([block, "ratio", *ratios])
         lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
     return lines
 
 
 def ratio_words(rows: list[Row], block: str, domain: str) -> str:
     """Error of the tasks left out over the control's, seed by seed."""
-    samples = [
-        {
-            row["seed"]: row["value"]
-            for row in select(rows, block=block, domain=domain, method=method, metric="error_opposite")
-        } for method in METHODS
-    ]
-    seeds = sorted(samples[0].keys() & samples[1].keys())
-    return cell(np.array([samples[0][seed] / samples[1][seed] for seed in seeds]), 1, 2)
+    part = select(rows, block=block, domain=domain, metric="error_opposite")
+    left_out, control = ({row["seed"]: row["value"] for row in select(part, method=method)} for method in METHODS)
+    return cell(np.array([left_out[seed] / control[seed] for seed in sorted(left_out.keys() & control.keys())]), 1, 2)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network, part of the city and block: the quarters, a scatter for each way of teaching, and the two
-    embeddings.
-    """
-    figures = {}
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
-            for block in in_order(select(rows, network=network, domain=domain), "block", BLOCKS):
-                seed = min(in_order(rows, "seed"))
-                parts = [arrays.get(f"{network} {domain} {block} {method} {seed}") for method in METHODS]
-                known = {method: part for method, part in zip(METHODS, parts, strict=True) if part is not None}
-                if known:
-                    figure = generalization_figure(known)
-                    figure.suptitle(
-                        f"{TITLES[domain]}, {NETWORKS[network]}; latents: {block}, seed {seed}", fontsize=11
-                    )
-                    figures[f"{NAME}-{network}-{domain}-{block.replace(' ', '-')}"] = figure
+    """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
+    figures, seed = {}, min(in_order(rows, "seed"), default=0)
+    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
+        for block in in_order(part, "block", BLOCKS):
+            names = {method: f"{network} {domain} {block} {method} {seed}" for method in METHODS}
+            known = {method: arrays[name] for method, name in names.items() if name in arrays}
+            if known:
+                figure = generalization_figure(known)
+                figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}; latents: {block}, seed {seed}", fontsize=11)
+                figures[f"{NAME}-{network}-{domain}-{block.replace(' ', '-')}"] = figure
     return figures
 
 
@@ -202,12 +169,14 @@ def generalization_figure(parts: dict[str, dict[str, np.ndarray]]) -> Figure:
     has_map = all(len(part["place"]) for part in parts.values())
     figure = Figure((2.8 * (1 + len(parts) * (1 + has_map)), 3.1), layout="constrained")
     axes = list(figure.subplots(1, 1 + len(parts) * (1 + has_map)))
-    draw_quarters(axes[0], next(iter(parts.values()))["position"])
+    position = next(iter(parts.values()))["position"]
+    east, north = (position > position.mean(axis=0)).T
+    axes[0].scatter(*position.T, c=np.where(east == north, "#CC79A7", BLACK), s=3, linewidths=0)
+    axes[0].set(xticks=[], yticks=[], aspect="equal", title="quarters")
     for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
         for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
-            ax.plot(
-                part[f"{kind}_path"], part[f"{kind}_distance"], ".", color=color, markersize=2, alpha=0.5, label=label
-            )
+            path, distance = part[f"{kind}_path"], part[f"{kind}_distance"]
+            ax.plot(path, distance, ".", color=color, markersize=2, alpha=0.5, label=label)
         longest = float(part["opposite_path"].max())
         ax.plot([0, longest], [0, longest], color="0.6", linewidth=0.8)
         ax.set(xlabel="shortest path (steps)", ylabel="D (steps)", title=method)
@@ -216,9 +185,3 @@ def generalization_figure(parts: dict[str, dict[str, np.ndarray]]) -> Figure:
         draw_map(ax, part["place"], part)
         ax.set_title(f"embedding, {method}")
     return figure
-
-
-def draw_quarters(ax: Axes, position: np.ndarray) -> None:
-    east, north = (position > position.mean(axis=0)).T
-    ax.scatter(position[:, 0], position[:, 1], c=np.where(east == north, "#CC79A7", BLACK), s=3, linewidths=0)
-    ax.set(xticks=[], yticks=[], aspect="equal", title="quarters")

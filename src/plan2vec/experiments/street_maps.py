@@ -13,6 +13,7 @@ in Table 2.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,11 +21,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from scipy.linalg import orthogonal_procrustes
 
-from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, as_flat, street_scenes
+from plan2vec.experiments import street_scene
+from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene
 from plan2vec.pictures.figures import place_colors
 from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.comparisons import by_domain, by_method, compare
+from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.settings import Settings
 
 NAME, TITLE = "street-maps", "Street maps in two and three dimensions"
 LATENTS = {"l2, 2-d": (2, 2.0), "l2, 3-d": (3, 2.0), "l1.2, 3-d": (3, 1.2)}  # dimensions, norm order
@@ -33,33 +36,26 @@ BLOCKS = ()
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in street_scenes(settings, DOMAINS):
-        for method in settings.chosen("methods", METHODS):
-            if scene.lacks(settings, NAME, scene.setting(), method):
-                metrics, seconds = timed(measure, settings, scene, method)
-                yield scene.rows(settings, NAME, scene.setting(), method, metrics, seconds)
+    for scene in street_scene.street_scenes(settings, DOMAINS):
+        yield from scene.measured(settings, NAME, scene.setting(), METHODS, partial(measure, settings, scene))
 
 
 def measure(settings: Settings, scene: StreetScene, method: str) -> dict[str, float | None]:
     site = scene.site
     if method == "true GPS":
         return {"spearman_true": site.agreement(site.gps_distance())}
-    learned = scene.train_map(site, as_flat(scene.config, *LATENTS[method]), "views")
+    learned = scene.train_map(site, street_scene.as_flat(scene.config, *LATENTS[method]), street_scene.FLAT_TEACHING)
     aligned, residual = align(learned.vectors(site.frames), site.position)
     number = np.empty(scene.streets.num_views, np.int64)
     number[site.view] = np.arange(len(site.view))
-    save_arrays(
-        settings.arrays, NAME, part_name(scene.network, scene.domain, method, scene.seed),
-        place=aligned.astype(np.float32), position=site.position.astype(np.float32),
-        links=number[scene.streets.links].astype(np.int32)
-    )
+    save_arrays(settings.arrays, NAME, part_name(scene.network, scene.domain, method, scene.seed),
+                place=aligned.astype(np.float32), position=site.position.astype(np.float32),
+                links=number[scene.streets.links].astype(np.int32))
     return {"spearman_true": site.agreement(learned.on(site.frames)), "procrustes": residual}
 
 
 def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]:
-    """Vectors (n, dim) turned, mirrored, moved and scaled onto positions (n, 2), and the share of their variance that
-    is left.
-    """
+    """Vectors turned, mirrored, moved and scaled onto positions (n, 2), and the share of variance that is left."""
     target = np.pad(position - position.mean(axis=0), ((0, 0), (0, vectors.shape[1] - position.shape[1])))
     source = vectors - vectors.mean(axis=0, dtype=np.float64)
     turn, overlap = orthogonal_procrustes(source, target)
@@ -75,34 +71,22 @@ def table(rows: list[Row]) -> list[str]:
     lines = []
     for network in in_order(rows, "network", NETWORKS):
         part = select(rows, network=network)
-        domains = in_order(part, "domain", DOMAINS)
-        header = ["latents"] + [
-            f"{TITLES[domain]}, {words}" for domain in domains for words in ("Spearman", "residual")
-        ]
-        body = [
-            [method] + [cell(values(part, domain=domain, method=method, metric=metric), 1, 3)
-                        for domain in domains for metric in ("spearman_true", "procrustes")]
-            for method in in_order(part, "method", METHODS)
-        ]
-        lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
+        columns = by_domain(part, TITLES, (("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)))
+        lines += [f"**{NETWORKS[network]}**", "", *compare(part, "latents", by_method(part, METHODS), columns)]
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network and part of the city: the true map, then all seeds, a row a kind of latents."""
+    """A figure per network and part of the city: the true map, then all seeds, a row per kind of latents."""
     figures = {}
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", DOMAINS):
-            part = select(rows, network=network, domain=domain, metric="procrustes")
-            shown = {
-                (method, row["seed"]): (arrays[name], row["value"])
-                for method in LATENTS for row in select(part, method=method)
-                if (name := part_name(network, domain, method, row["seed"])) in arrays
-            }
-            if shown:
-                figure = maps_figure(shown)
-                figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
-                figures[f"{NAME}-{network}-{domain}"] = figure
+    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
+        shown = {(method, row["seed"]): (arrays[name], row["value"]) for method in LATENTS
+                 for row in select(part, method=method, metric="procrustes")
+                 if (name := part_name(network, domain, method, row["seed"])) in arrays}
+        if shown:
+            figure = maps_figure(shown)
+            figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
+            figures[f"{NAME}-{network}-{domain}"] = figure
     return figures
 
 

@@ -1,5 +1,4 @@
-"""Claim: on the streets of a city a memoryless walker led by the map reaches its goal; led by true GPS positions it
-often does not.
+"""Claim: on city streets a memoryless walker led by the map reaches its goal; led by true GPS it often does not.
 
 Command: plan2vec reproduce table2 --street-graph touchdown_graph.npz        Cost: 110 minutes on one H200
 Expected (success %, Tiny / Small / Medium / Large): plan2vec at least 98 / 95 / 95 / 95 (the paper's: 92.2 / 57.2 /
@@ -7,78 +6,65 @@ Expected (success %, Tiny / Small / Medium / Large): plan2vec at least 98 / 95 /
 metric without near pairs at least 99 %; unseen / seen success at least 0.9.
 
 Rendered views on the panorama graph of Manhattan, cut by the paper's boxes, or on a generated city (the titles say
-which); no imagery of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks a seed: hop to the
+which); no imagery of StreetLearn. Four passes of random walks of at most 10 views. 2,000 walks per seed: hop to the
 neighbour of least D, with probability 0.05 to a random one, no memory; success within two steps (20 m) of the goal.
 Rule `50 hops`: goals within 50 hops, at most twice the hops of the shortest path + 10. Rule `15 hops` (the authors'
 code): goals within 15 hops, at most 20 hops. Random scores are drawn anew at every hop: a walk by chance. Blocks:
-`views`   a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
-`visits`  no two visits are alike (noise, exposure, heading); each is a node of its own; frames changed at random in training.
-`unseen`  the map is fitted to three passes of such visits; start and goal are images of the fourth. `seen`: of the first three.
-`small`   `views` with the small encoder in both networks, as for a CPU.
-`paper`   the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
-`free`    no networks at all: 64 free numbers a view, fitted to all path lengths of the true network. What head and loss can do at best.
+`views` a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
+`visits` no two visits are alike (noise, exposure, heading); each is a node; frames change at random in training.
+`unseen` the map is fitted to three passes of visits; start and goal are images of the fourth (`seen`: of the three).
+`small` `views` with the small encoder in both networks, as for a CPU.
+`paper` the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
+`free` no networks: 64 free numbers per view, fitted to all path lengths of the true network: what head and loss can.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from plan2vec.baselines import pair_distance
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, EmbeddingConfig
-from plan2vec.data import Sequences
-from plan2vec.embedding.heads import make_head
+from plan2vec.embedding.classical_scaling import landmark_vectors
+from plan2vec.embedding.heads import Head, make_head
+from plan2vec.embedding.losses import distance_loss
+from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
-from plan2vec.experiments.free_vectors import fit_free
-from plan2vec.experiments.street_scene import (
-    DOMAINS,
-    NETWORKS,
-    PASSES,
-    RULES,
-    TITLES,
-    StreetScene,
-    StreetSite,
-    as_flat,
-    street_config,
-    street_scenes,
-)
-from plan2vec.learning.random_streams import rng_at
+from plan2vec.experiments import street_scene
+from plan2vec.experiments.base_scene import settled, some_frames
+from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.drawing import bars, panels
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.comparisons import Column, by_domain, by_method, compare, domain_panels, panel_figure
+from plan2vec.results.rows import Row, in_order, markdown, select
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
 NAME, TITLE = "table2", "Table 2: planning success on the streets"
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
-BLOCKS = {
-    "views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY),
-    "visits": ("plan2vec", *SANITY),
-    "unseen": ("seen", "unseen"),
-    "small": ("plan2vec", "exact graph distance"),
-    "paper": ("paper's settings",),
-    "free": ("relative errors", "Sammon's stress", "Huber's loss"),
-}
+BLOCKS = {"views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY), "visits": ("plan2vec", *SANITY),
+          "unseen": ("seen", "unseen"), "small": ("plan2vec", "exact graph distance"), "paper": ("paper's settings",),
+          "free": ("relative errors", "Sammon's stress", "Huber's loss")}
 FREE: dict[str, str] = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
-FREE_UPDATES = 500
+FREE_UPDATES, FREE_LEARNING_RATE = 500, 0.02  # Adam, at first; falls to 0
 METHODS = tuple(dict.fromkeys(method for methods in BLOCKS.values() for method in methods))
-BLOCK_WORDS = {
-    "views": "a node is a view", "visits": "every noisy visit is a node",
-    "unseen": "start and goal of a pass never seen", "small": "a node is a view, both networks small",
-    "paper": "a node is a view, the map by the paper's network and settings",
-    "free": "free vectors of the views on the true network, by loss"
-}
-PAPER = {
-    "plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
-    "paper's settings": (92.2, 57.2, 51.4, None), "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None),
-    "random network": (19.9, 12.0, 12.7, None), "random scores": (19.9, 12.0, 12.7, None),
-    "true GPS": (None, 73.0, 73.0, None)
-}
+BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a node",
+               "unseen": "start and goal of a pass never seen", "small": "a node is a view, both networks small",
+               "paper": "a node is a view, the map by the paper's network and settings",
+               "free": "free vectors of the views on the true network, by loss"}
+PAPER = {"plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
+         "paper's settings": (92.2, 57.2, 51.4, None), "SPTM": (31.5, 19.3, 20.2, None),
+         "VAE 2-d": (25.5, 14.4, 16.9, None), "random network": (19.9, 12.0, 12.7, None),
+         "random scores": (19.9, 12.0, 12.7, None), "true GPS": (None, 73.0, 73.0, None)}
 
 
 @dataclass(frozen=True)
@@ -87,136 +73,115 @@ class PaperSettings:
 
     scaling: float  # of degrees
     epochs: int
-    batch_size: int  # searches an epoch
+    batch_size: int  # searches per epoch
     learning_rate: float
     norm_order: float
 
 
-PAPER_SETTINGS = {
-    "street-tiny": PaperSettings(200, 500, 20, 1e-4, 1.2),
-    "street-small": PaperSettings(700, 2000, 100, 3e-4, 1.2),
-    "street-medium": PaperSettings(2000, 5000, 100, 1e-5, 1.5),
-    "street-large": PaperSettings(4000, 10_000, 100, 1e-5, 2.0),
-}
+PAPER_SETTINGS = {"street-tiny": PaperSettings(200, 500, 20, 1e-4, 1.2),
+                  "street-small": PaperSettings(700, 2000, 100, 3e-4, 1.2),
+                  "street-medium": PaperSettings(2000, 5000, 100, 1e-5, 1.5),
+                  "street-large": PaperSettings(4000, 10_000, 100, 1e-5, 2.0)}
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in street_scenes(settings, DOMAINS):
+    for scene in street_scene.street_scenes(settings, DOMAINS):
         for name in settings.chosen("blocks", tuple(BLOCKS)):
-            setting = scene.setting(block=name)
-            methods = [m for m in settings.chosen("methods", BLOCKS[name]) if scene.lacks(settings, NAME, setting, m)]
-            if methods:
-                yield from run_block(settings, scene, name, setting, methods)
+            if scene.lacking(settings, NAME, scene.setting(block=name), BLOCKS[name]):
+                yield from run_block(settings, scene.with_encoder("small") if name == "small" else scene, name)
 
 
-def run_block(
-    settings: Settings, scene: StreetScene, name: str, setting: dict, methods: list[str]
-) -> Iterator[list[Row]]:
+def run_block(settings: Settings, scene: StreetScene, name: str) -> Iterator[list[Row]]:
+    setting, methods = scene.setting(block=name), BLOCKS[name]
     if name == "unseen":
         metrics, seconds = timed(measure_unseen, scene)
-        for method in methods:
+        for method in scene.lacking(settings, NAME, setting, methods):
             yield scene.rows(settings, NAME, setting, method, metrics[method], seconds)
         return
     if name == "free":
-        for method in methods:
-            scores, seconds = timed(measure_free, scene, FREE[method])
-            yield scene.rows(settings, NAME, setting, method, scores, seconds)
+        yield from scene.measured(settings, NAME, setting, methods, partial(measure_free, scene))
         return
-    if name == "small":
-        scene = scene.with_encoder("small")
-    site, seconds = timed(lambda: visits_site(scene, scene.noisy, scene.visited) if name == "visits" else scene.site)
+    site, seconds = timed(lambda: scene.visits_site(scene.noisy, scene.visited) if name == "visits" else scene.site)
     if name != "paper":
-        accuracies = scene.accuracies() if name != "visits" else {}
-        yield scene.rows(settings, NAME, setting, "graph", site.numbers | accuracies, seconds)
-    for method in methods:
-        scores, seconds = timed(measure, scene, site, name, method)
-        yield scene.rows(settings, NAME, setting, method, scores, seconds)
+        numbers = site.numbers | (scene.metric_accuracies() if name != "visits" else {})
+        yield scene.rows(settings, NAME, setting, "graph", numbers, seconds)
+    yield from scene.measured(settings, NAME, setting, methods, partial(measure, scene, site, name))
 
 
-def visits_site(scene: StreetScene, recordings: Sequences, visited: np.ndarray) -> StreetSite:
-    """Local metric and graph of noisy visits."""
-    config = scene.noisy_config
-    return scene.join(recordings, visited, scene.train_metric(recordings, config)[0], config)
-
-
-def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> dict[str, float | None]:
-    if method == "random scores":
-        rng = rng_at(scene.seed, 71)
-        return site.scores(lambda nodes, goals: rng.random(len(nodes)))
-    if method == "true GPS":
-        return site.scores(site.gps_distance())
-    if method == "exact graph distance":
-        return site.scores(site.exact_distance(scene.device))
+def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> dict[str, Any]:
+    if method in SANITY:
+        rng = rng_at(scene.seed, Stream.STREET_CHANCE)
+        distances = {"random scores": lambda: lambda nodes, goals: rng.random(len(nodes)),
+                     "true GPS": site.gps_distance, "exact graph distance": site.exact_distance}
+        return site.scores(distances[method]())
     if method == "isomap":
         # of so few nodes the other half of the eigenvalues is negative
         dim = min(scene.config.dim, len(site.view) // 2)
         return site.scores(fit_isomap(site.graph, dim).on(site.frames))
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
-    configs = {"plan2vec 2-d": as_flat(scene.config), "paper's settings": paper_config(scene)}
-    config = configs.get(method, scene.noisy_config if block == "visits" else scene.config)
-    return site.scores(scene.train_map(site, config, block).on(site.frames))
+    ways = {"plan2vec 2-d": (street_scene.as_flat(scene.config), street_scene.FLAT_TEACHING),
+            "paper's settings": paper_way(scene)}
+    ours = (scene.noisy_config, scene.noisy_teaching) if block == "visits" else (scene.config, Teaching())
+    return site.scores(scene.train_map(site, *ways.get(method, ours)).on(site.frames))
 
 
-def measure_free(scene: StreetScene, loss: str) -> dict[str, float | None]:
-    """Vectors that no network has to find in pictures, as many numbers and the head as of our maps, on the true
-    network.
-    """
+def measure_free(scene: StreetScene, method: str) -> dict[str, Any]:
+    """Free vectors instead of a network's, with our maps' head and dimensions, on the true street network."""
     site, config = scene.true_site, scene.config
     lengths = distances_from(site.graph, np.arange(len(site.view)))
     head = make_head(config.head, config.norm_order, config.dim)
-    vectors = fit_free(lengths, head, loss, 5 if scene.size.is_smoke else FREE_UPDATES)
+    vectors = fit_free(lengths, head, FREE[method], 5 if scene.size.is_smoke else FREE_UPDATES)
     return site.scores(pair_distance(vectors, vectors, head))
+
+
+def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Tensor:
+    """[n, dim] vectors whose distances are the path lengths (n, n). Start: classical scaling; every update sees all."""
+    target, mean = torch.from_numpy(lengths), float(lengths.mean())
+    scaled = landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)
+    vectors = torch.from_numpy(scaled).requires_grad_()
+    optimizer = torch.optim.Adam([vectors], lr=FREE_LEARNING_RATE)
+    for update in range(num_updates):
+        for group in optimizer.param_groups:
+            group["lr"] = FREE_LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * update / num_updates))
+        optimizer.zero_grad()
+        distance_loss(head.pairwise(vectors, vectors), target, loss, mean).backward()
+        optimizer.step()
+    return vectors.detach()
 
 
 def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
     """The map of three passes, asked about the images it was fitted to and about those of the fourth pass."""
-    first_unseen = (PASSES - 1) * scene.streets.num_views  # every pass sees every view once
+    first_unseen = (street_scene.PASSES - 1) * scene.streets.num_views  # every pass sees every view once
     fitted, fresh = np.arange(first_unseen), np.arange(first_unseen, len(scene.visited))
-    site = visits_site(scene, some_frames(scene.noisy, fitted), scene.visited[fitted])
-    learned = scene.train_map(site, scene.noisy_config)
+    site = scene.visits_site(some_frames(scene.noisy, fitted), scene.visited[fitted])
+    learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
     vectors = torch.from_numpy(learned.vectors(scene.noisy.frames)).to(scene.device)
     between = pair_distance(vectors, vectors, learned.embedding.head)
     shown = {"seen": fitted, "unseen": fresh}
     return {method: asked_about(scene, site, between, numbers) for method, numbers in shown.items()}
 
 
-def some_frames(sequences: Sequences, numbers: np.ndarray) -> Sequences:
-    """A part of the recordings that cuts no sequence."""
-    assert sequences.position is not None and sequences.step_length is not None
-    return replace(
-        sequences, frames=sequences.frames[numbers], sequence=sequences.sequence[numbers],
-        position=sequences.position[numbers], step_length=sequences.step_length[numbers]
-    )
-
-
-def asked_about(
-    scene: StreetScene, site: StreetSite, between: Distance, numbers: np.ndarray
-) -> dict[str, float | None]:
-    """Success of walks on the site from where an image is found on the map to another image, both among `numbers` of
-    the frames.
-    """
-    rule, view = RULES["success"], scene.visited
-    rng = rng_at(scene.seed, 72)
-    starts, goals = rng.choice(numbers, size=(2, 100 * site.episodes))
-    hops = scene.truth.hops[view[starts], view[goals]]
-    known = np.flatnonzero((hops > 0) & (hops <= rule.reach))[: site.episodes]
-    starts, goals = starts[known], goals[known]
+def asked_about(scene: StreetScene, site: StreetSite, between: Distance,
+                numbers: np.ndarray) -> dict[str, float | None]:
+    """Success of walks from where an image is found on the map to another image, both among `numbers`."""
+    rule, view, xy = street_scene.RULES["success"], scene.visited, scene.streets.xy
+    rng = rng_at(scene.seed, Stream.UNSEEN_TASKS)
+    drawn = rng.choice(numbers, size=(2, 100 * site.episodes))
+    starts, goals = drawn[:, site.within_reach(rule, *view[drawn])]
     entry, target = locate(site, between, starts), locate(site, between, goals)
-    xy = scene.streets.xy
-    walks = walk_many(
-        site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
-        site.allowed_hops(rule, entry, target), rule.epsilon, False, lambda nodes,
-        tasks: np.linalg.norm(xy[view[nodes]] - xy[view[goals[tasks]]], axis=1) < rule.radius, rng
-    )
+
+    def has_arrived(nodes: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(xy[view[nodes]] - xy[view[goals[tasks]]], axis=1) < rule.walk.radius
+
+    walks = walk_many(site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
+                      site.allowed_hops(rule, entry, target), rule.walk.epsilon, False, has_arrived, rng)
     first, second = rng.choice(numbers, size=(2, 20_000))
-    agreement = rank_agreement(between(first, second), scene.truth.metres[view[first], view[second]])
-    return {
-        "success": walks.arrived.mean(), "spearman_true": agreement,
-        "located": np.mean(scene.truth.hops[view[entry], view[starts]] <= 2),
-    }
+    agreement = rank_agreement(between(first, second), scene.metres[view[first], view[second]])
+    return {"success": walks.arrived.mean(), "spearman_true": agreement,
+            "located": np.mean(scene.hops[view[entry], view[starts]] <= 2)}
 
 
 def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarray:
@@ -227,26 +192,18 @@ def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarra
     return np.array(nearest)[which]
 
 
-def paper_config(scene: StreetScene) -> Config:
-    """The paper's network, latent, norm, scaling and number of epochs; an epoch's 160 pairs are one update of 16 x 16.
-    """
+def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
+    """The paper's network, latent, norm, scaling and epochs; an epoch's 160 pairs are one update of 16 x 16."""
     paper = PAPER_SETTINGS[scene.domain]
-    embedding = EmbeddingConfig(
-        num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
-        goals_per_round=paper.batch_size, learning_rate=PAPER_LEARNING_RATE,
-        target_scale=1 / (STEP_DEGREES * paper.scaling)
-    )
-    encoder = "small" if scene.size.is_smoke else "resnet18"
-    return replace(
-        scene.config, dim=2, head="lp", encoder=encoder, norm_order=paper.norm_order,
-        embedding=scene.size.shorten(embedding)
-    )
+    embedding = EmbeddingConfig(num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
+                                goals_per_round=paper.batch_size, learning_rate=PAPER_LEARNING_RATE, loss="relative")
+    config = replace(scene.config, dim=2, head="lp", encoder="small" if scene.size.is_smoke else "resnet18",
+                     norm_order=paper.norm_order, embedding=scene.size.shorten(embedding))
+    return settled(config), Teaching(unit=1 / (STEP_DEGREES * paper.scaling))
 
 
 def table(rows: list[Row]) -> list[str]:
-    """For each network and block: success in per cent by both rules beside the paper's; then the graphs and the
-    settings.
-    """
+    """For each network and block success by both rules beside the paper's; then the graphs and the settings."""
     lines = []
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):
@@ -257,59 +214,40 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def success_table(rows: list[Row], block: str) -> list[str]:
-    domains = in_order(rows, "domain", DOMAINS)
-    columns = (("success", "50 hops, %"), ("success_near", "15 hops, %"), ("spearman_true", "Spearman"))
-    shown = [(metric, words) for metric, words in columns if select(rows, metric=metric)]
-    header, metrics = ["method"], [metric for metric, _ in shown]
-    for domain in domains:
-        header += [f"{TITLES[domain]}, {words}" for _, words in shown] + ["paper"]
-    body = [
-        [method] + [
-            text for domain in domains
-            for text in (*cells_of(rows, domain, method, metrics), paper_words(method, domain))
-        ] for method in in_order(rows, "method", BLOCKS[block]) if method != "graph"
-    ]
-    return markdown(header, body)
+    known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
+             ("spearman_true", "Spearman", 1, 3))
+    shown = [column for column in known if select(rows, metric=column[0])]
+    methods = by_method([row for row in rows if row["method"] != "graph"], BLOCKS[block])
+    return compare(rows, "method", methods, by_domain(rows, TITLES, shown, papers_success))
 
 
-def cells_of(rows: list[Row], domain: str, method: str, metrics: list[str]) -> list[str]:
-    part = select(rows, domain=domain, method=method)
-    return [
-        cell(values(part, metric=metric), *((1, 3) if metric == "spearman_true" else (100, 1))) for metric in metrics
-    ]
+def papers_success(domain: str) -> dict[str, float | None]:
+    return {method: success[DOMAINS.index(domain)] for method, success in PAPER.items()}
 
 
 def graph_table(rows: list[Row]) -> list[str]:
-    """Graphs and local metric; `missed` links of the network join no two nodes, false closures join views more than 30
-    m apart.
-    """
-    shown = (
-        ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1),
-        ("num_closures", "closures", 1, 0), ("num_false", "false ones", 1, 1),
-        ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
-        ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
-        ("test_accuracy", "held out", 100, 2)
-    )
-    if not rows:
-        return []
-    body = [
-        [block, TITLES[domain]] + [
-            cell(values(rows, block=block, domain=domain, metric=metric), factor, digits) for metric, _, factor,
-            digits in shown
-        ] for block in in_order(rows, "block", BLOCKS)
-        for domain in in_order(select(rows, block=block), "domain", DOMAINS)
-    ]
-    return markdown(["graph", "part", *(words for _, words, _, _ in shown)], body)
+    """Graphs and local metric. Missed links join no two nodes; false closures join views more than 30 m apart."""
+    shown = (("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1),
+             ("num_closures", "closures", 1, 0), ("num_false", "false ones", 1, 1),
+             ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
+             ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
+             ("test_accuracy", "held out", 100, 2))
+    columns = [Column(words, {"metric": metric}, factor, digits) for metric, words, factor, digits in shown]
+    lines = {f"{block} | {TITLES[domain]}": {"block": block, "domain": domain}
+             for block in in_order(rows, "block", BLOCKS)
+             for domain in in_order(select(rows, block=block), "domain", DOMAINS)}
+    return compare(rows, "graph | part", lines, columns) if rows else []
 
 
 def settings_table(domains: list[str]) -> list[str]:
     """The paper's hyper-parameters, and ours."""
     header = ["settings", *(f"{TITLES[domain]}, {who}" for domain in domains for who in ("paper", "ours"))]
-    pairs = [(PAPER_SETTINGS[domain], street_config(domain, 0)) for domain in domains]
+    pairs = [(PAPER_SETTINGS[domain], street_scene.street_config(domain, 0)) for domain in domains]
     lines = {
         "scaling": [(f"{p.scaling:g} x degrees", "mean path = 1") for p, _ in pairs],
         "epochs / updates": [
-            (f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {pairs_of(c)} pairs") for p, c in pairs
+            (f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {c.embedding.goals_per_update} x "
+             f"{c.embedding.nodes_per_update} pairs") for p, c in pairs
         ], "searches": [(f"{p.batch_size} an epoch", "all") for p, _ in pairs],
         "learning rate": [(f"{p.learning_rate:g}", f"{c.embedding.learning_rate:g}") for p, c in pairs],
         "norm, dimensions": [(f"l^{p.norm_order:g}, 2", f"squared l^2, {c.dim}") for p, c in pairs],
@@ -318,37 +256,14 @@ def settings_table(domains: list[str]) -> list[str]:
     return markdown(header, [[name, *(words for pair in line for words in pair)] for name, line in lines.items()])
 
 
-def pairs_of(config: Config) -> str:
-    return f"{config.embedding.goals_per_update} x {config.embedding.nodes_per_update}"
-
-
-def paper_words(method: str, domain: str) -> str:
-    value = PAPER[method][DOMAINS.index(domain)] if method in PAPER else None
-    return "" if value is None else f"{value}"
-
-
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure a network and block: success by method, a panel a part of the city."""
+    """A figure per network and block: success by method, a panel per part of the city."""
     figures = {}
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):
             part = select(rows, network=network, block=block, metric="success")
-            figure = bars_figure(part, block)
+            methods, shown = by_method(part, BLOCKS[block]), domain_panels(part, TITLES, paper=papers_success)
+            figure, _ = panel_figure(methods, shown, (max(5.0, 2.4 * len(shown)), 1.5 + 0.22 * len(methods)))
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
             figures[f"{NAME}-{network}-{block}"] = figure
     return figures
-
-
-def bars_figure(rows: list[Row], block: str) -> Figure:
-    domains, methods = in_order(rows, "domain", DOMAINS), in_order(rows, "method", BLOCKS[block])
-    figure, axes = panels(len(domains), max(5.0, 2.4 * len(domains)), 1.5 + 0.22 * len(methods))
-    for ax, domain in zip(axes, domains, strict=True):
-        paper = [PAPER[method][DOMAINS.index(domain)] if method in PAPER else None for method in methods]
-        bars(ax, methods, [100 * values(rows, method=method, domain=domain) for method in methods], paper)
-        ax.set(xlim=(0, 103), xlabel="success (%)", title=TITLES[domain])
-    for ax in axes[1:]:
-        ax.set_yticklabels([])
-    handles = axes[0].get_legend_handles_labels()
-    if handles[0]:
-        figure.legend(*handles, loc="outside lower right", frameon=False, fontsize=9)
-    return figure

@@ -1,7 +1,6 @@
-"""Adam, as torch has it, with what a GPU needs: all in one kernel, a rate that a captured update can read, and work for
-all of the GPU.
+"""Torch's Adam with what a captured update on a GPU needs: one kernel, a rate on the device, work for the whole GPU.
 
-Torch's fused kernel gives 65,536 numbers to one multiprocessor, so that a small network keeps two or three of a hundred
+Torch's fused kernel gives 65,536 numbers to one multiprocessor, so a small network keeps two or three of a hundred
 busy. Cut into pieces, the same parameters keep many busy and take less time. A checkpoint knows nothing of pieces.
 """
 
@@ -17,9 +16,7 @@ State = dict[int, dict[str, Tensor]]  # by the parameter's number and the name o
 
 
 class Adam:
-    """Adam over these parameters; on a GPU its updates can be captured. `piece`: numbers of a piece; 0: parameters stay
-    whole.
-    """
+    """Adam over these parameters; on a GPU its updates can be captured. `piece`: numbers of a piece; 0: uncut."""
 
     def __init__(self, parameters: Iterable[Tensor], rate: float, piece: int | None = None):
         self.parameters = list(parameters)
@@ -27,9 +24,8 @@ class Adam:
         self.piece = (PIECE if is_cuda and num <= MOST_NUMBERS else 0) if piece is None else piece
         self.pieces = [self._cut(parameter) for parameter in self.parameters]
         first_rate = torch.tensor(rate, device=self.parameters[0].device) if is_cuda else rate
-        self.inner = torch.optim.Adam(
-            [part for parts in self.pieces for part in parts], first_rate, fused=is_cuda, capturable=is_cuda
-        )
+        parts = [part for parts in self.pieces for part in parts]
+        self.inner = torch.optim.Adam(parts, first_rate, fused=is_cuda, capturable=is_cuda)
 
     def _cut(self, parameter: Tensor) -> list[Tensor]:
         """The parameter itself, or its numbers in pieces that share its memory."""
@@ -50,36 +46,26 @@ class Adam:
 
     def set_rate(self, rate: float) -> None:
         for group in self.inner.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+            group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
 
     def state(self) -> State:
         """What Adam remembers of every parameter that it has moved, in the parameter's shape."""
         known = {number: [self.inner.state[part] for part in parts] for number, parts in enumerate(self.pieces)}
-        return {
-            number: {name: _joined([part[name] for part in parts], self.parameters[number]) for name in parts[0]}
-            for number, parts in known.items() if parts[0]
-        }
+        return {number: {name: self._joined(number, [part[name] for part in parts]) for name in parts[0]}
+                for number, parts in known.items() if parts[0]}
+
+    def _joined(self, number: int, parts: list[Tensor]) -> Tensor:
+        """One value of all parts in the parameter's shape; the number of steps is the same in all."""
+        whole = self.parameters[number]
+        return torch.cat([part.reshape(-1) for part in parts]).view_as(whole) if parts[0].ndim else parts[0]
 
     def load_state(self, state: State) -> None:
-        of_parts = [
-            part for number,
-            parts in enumerate(self.pieces) for part in self._cut_state(state.get(number, {}), len(parts))
-        ]
-        loaded = {number: part for number, part in enumerate(of_parts) if part}
+        cut = [self._cut_state(state.get(number, {}), len(parts)) for number, parts in enumerate(self.pieces)]
+        loaded = {number: part for number, part in enumerate(part for parts in cut for part in parts) if part}
         self.inner.load_state_dict({"state": loaded, "param_groups": self.inner.state_dict()["param_groups"]})
 
     def _cut_state(self, remembered: dict[str, Tensor], num: int) -> list[dict[str, Tensor]]:
         """What is remembered of each of the parts, as tensors of their own."""
-        cut = {
-            name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num for name,
-            value in remembered.items()
-        }
+        cut = {name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num
+               for name, value in remembered.items()}
         return [{name: parts[i].clone() for name, parts in cut.items()} for i in range(num)]
-
-
-def _joined(parts: list[Tensor], parameter: Tensor) -> Tensor:
-    """One value of all parts in the parameter's shape; the number of steps is the same in all."""
-    return torch.cat([part.reshape(-1) for part in parts]).view_as(parameter) if parts[0].ndim else parts[0]

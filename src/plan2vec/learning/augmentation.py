@@ -1,4 +1,4 @@
-"""Small random changes of images in training, so that a network does not learn recorded frames by heart.
+"""Small random changes of images in training: they keep a network from learning recorded frames by heart.
 
 They are drawn first and done afterwards, so that a GPU can replay the second half (`captured.py`).
 """
@@ -22,9 +22,7 @@ class Augmentation:
 
 
 def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.random.Generator) -> tuple[Array, ...]:
-    """What `augment` does to `num` images, drawn at random: an array (num, ...) per kind of change that the settings
-    ask for.
-    """
+    """What `augment` does to `num` images, drawn at random: an array (num, ...) per kind of change in the settings."""
     if images.frames.ndim != 4:
         return ()
     drawn: list[Array] = []
@@ -40,29 +38,18 @@ def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.r
 
 
 def augment(images: Tensor, config: Augmentation, changes: tuple[Array, ...], part: slice = slice(None)) -> Tensor:
-    """Small changes that do not move the camera's place: brightness and contrast, a shift in pixels, noise.
-
-    Where the images are a `part` of those that changes were drawn for, each changes as it would among all.
-    """
+    """Brightness and contrast, a shift in pixels, noise. The images are a `part` of those that were drawn for."""
     if not changes:
         return images
     waiting = iter(on_device(change, images.device)[part] for change in changes)
     if config.brightness:
         gain, rise = next(waiting)[:, :, None, None, None].unbind(1)
         images = (images * (1 + gain) + rise).clamp(0, 1)
-    if config.shift:
-        images = _shifted(images, next(waiting))
+    if config.shift:  # by [b, 2] rows and columns; what comes in repeats the edge
+        moves, which = next(waiting), torch.arange(len(images), device=images.device)[:, None, None]
+        rows, columns = ((torch.arange(size, device=images.device) + moves[:, axis, None]).clamp(0, size - 1)
+                         for axis, size in enumerate(images.shape[2:]))
+        images = images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
     if config.noise:
         images = images + config.noise * next(waiting)
     return images
-
-
-def _shifted(images: Tensor, moves: Tensor) -> Tensor:
-    """Images [b, c, h, w] moved by [b, 2] rows and columns; what is moved in repeats the edge."""
-    height, width = images.shape[2:]
-    rows, columns = (
-        (torch.arange(size, device=images.device) + moves[:, axis, None]).clamp(0, size - 1) for axis,
-        size in enumerate((height, width))
-    )
-    which = torch.arange(len(images), device=images.device)[:, None, None]
-    return images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

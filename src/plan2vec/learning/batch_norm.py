@@ -1,6 +1,6 @@
-"""Batch normalization whose batch is that of all processes, so that N of them train a network as one does.
+"""Batch normalization over the batches of all processes, so that N of them train the paper's networks as one does.
 
-The networks of the paper have such layers. Torch's own version (SyncBatchNorm) works on GPUs only.
+Torch's own version (SyncBatchNorm) works on GPUs only.
 """
 
 import torch
@@ -11,13 +11,13 @@ from plan2vec.learning import processes
 
 
 class SharedBatchNorm(_BatchNorm):
-    """[b, channels, ...] -> the same shape; in training mean and variance are taken over the shares of all processes.
-    """
+    """[b, channels, ...] -> the same shape; in training mean and variance are those of all processes' shares."""
 
     def __init__(self, layer: _BatchNorm):
         super().__init__(layer.num_features, layer.eps, layer.momentum, layer.affine, layer.track_running_stats)
         self.weight, self.bias = layer.weight, layer.bias
-        self.running_mean, self.running_var, self.num_batches_tracked = layer.running_mean, layer.running_var, layer.num_batches_tracked
+        self.running_mean, self.running_var = layer.running_mean, layer.running_var
+        self.num_batches_tracked = layer.num_batches_tracked
         self.train(layer.training)
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -32,20 +32,15 @@ class SharedBatchNorm(_BatchNorm):
         mean = processes.total(images.sum(axes)) / num
         centred = images - mean.view(shape)
         variance = processes.total(centred.square().sum(axes)) / num
-        self._remember(mean.detach(), variance.detach() * num / (num - 1))
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)  # the running statistics are what evaluation uses
+            share = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
+            self.running_mean.lerp_(mean.detach(), share)
+            self.running_var.lerp_(variance.detach() * num / (num - 1), share)
         normal = centred * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
             normal = normal * self.weight.view(shape) + self.bias.view(shape)
         return normal.to(input.dtype)
-
-    def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        """The running statistics that evaluation uses."""
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
-            return
-        self.num_batches_tracked.add_(1)
-        share = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
-        self.running_mean.lerp_(mean, share)
-        self.running_var.lerp_(variance, share)
 
 
 def share_statistics(module: nn.Module) -> None:

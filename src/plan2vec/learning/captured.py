@@ -1,8 +1,7 @@
-"""An update recorded once and replayed: on a GPU a small network computes faster than Python can tell it what to do.
+"""Updates of the gradient loop on a GPU, recorded once and replayed: Python is slower than a small network.
 
-A loss that is written in two halves, what the host draws (`Step.draw`) and what the device makes of it (`Step.loss`),
-becomes one CUDA graph with its gradient and Adam's step. What was drawn is copied to where the graph reads it; nothing
-waits for anything.
+The loss has two halves: what the host draws (`Step.draw`) and what the device makes of it (`Step.loss`). The second
+half, its gradient and Adam's step become one CUDA graph. What was drawn is copied to where the graph reads it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from plan2vec.learning.frame_tensors import Array, FrameTensors
 from plan2vec.learning.processes import size
 
 ALIGNED = 16  # bytes at which the numbers of an array may begin
-NUM_BEFORE = 3  # updates that are made step by step first, as libraries choose their algorithms in them
+NUM_BEFORE = 3  # updates made eagerly first: libraries choose their algorithms in them
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,12 @@ class Step:
 
 
 class CapturedUpdate:
-    """Makes updates of the parameters that an optimizer holds; from the fourth on by replaying that one, captured
-    before it is made.
-    """
+    """Makes updates of the parameters that an optimizer holds: three eagerly, then by replaying a CUDA graph."""
 
     def __init__(self, step: Step, optimizer: Adam):
-        self.step, self.optimizer = step, optimizer
+        self.step, self.optimizer, self.num_made, self.beside = step, optimizer, 0, torch.cuda.Stream()
         self.inputs: tuple[Tensor, ...] = ()
         self.parcel = torch.empty(0)  # bytes on the device, in which those inputs lie that the host draws
-        self.num_made = 0
-        self.beside = torch.cuda.Stream()
 
     def __call__(self, update: int) -> Tensor:
         """The loss before the update; its value changes with the next one."""
@@ -68,15 +63,15 @@ class CapturedUpdate:
         from_host = [numbers for numbers in tensors if not numbers.is_cuda]
         if not self.inputs:
             self.parcel = torch.empty(parcel_size(from_host), dtype=torch.uint8, device=self.step.images.device)
-            places = unpacked(self.parcel, from_host)
-            self.inputs = tuple(torch.empty_like(numbers) if numbers.is_cuda else next(places) for numbers in tensors)
+            slots = unpacked(self.parcel, from_host)
+            self.inputs = tuple(torch.empty_like(numbers) if numbers.is_cuda else next(slots) for numbers in tensors)
         sent = torch.empty(len(self.parcel), dtype=torch.uint8, pin_memory=True)
-        for place, numbers in zip(unpacked(sent, from_host), from_host, strict=True):
-            place.copy_(numbers)
+        for slot, numbers in zip(unpacked(sent, from_host), from_host, strict=True):
+            slot.copy_(numbers)
         self.parcel.copy_(sent, non_blocking=True)
-        for place, numbers in zip(self.inputs, tensors, strict=True):
+        for slot, numbers in zip(self.inputs, tensors, strict=True):
             if numbers.is_cuda:
-                place.copy_(numbers)
+                slot.copy_(numbers)
 
     def _make(self) -> Tensor:
         self.optimizer.zero_grad()
@@ -94,9 +89,8 @@ class CapturedUpdate:
                 loss = self._make()
         except RuntimeError as error:
             reason = str(error.__context__ or error).splitlines()[0]  # the end of a capture that failed fails too
-            raise ValueError(
-                f"an update cannot be recorded on the GPU ({reason}); a network must not ask for values while it computes, as .item() does"
-            ) from error
+            raise ValueError(f"an update cannot be recorded on the GPU ({reason}); a network must not ask for values "
+                             "while it computes, as .item() does") from error
         return graph, loss
 
 

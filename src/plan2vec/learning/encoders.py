@@ -1,9 +1,10 @@
-"""Networks that turn images into vectors, by name."""
+"""Networks that turn images into vectors, by name; both stages that learn take theirs from here."""
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch import Tensor, nn
 
 from plan2vec.learning.frame_tensors import as_images
 
-ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; of vectors all are an MLP, and there is
-FOURIER = "fourier"
-# they stay out of bfloat16, in which cuDNN is slow to find the gradient of convolutions 7 pixels wide
-WIDE = ("maze-global",)
+ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; for vectors each of them is an MLP
+FOURIER = "fourier"  # of vectors only
+WIDE = ("maze-global",)  # not in bfloat16: cuDNN is slow there at gradients of convolutions 7 pixels wide
+SAMPLE_BYTES = 2**28  # of images that mean and deviation are taken from
+RESOLUTION = 1e-6  # of float32: a coordinate that varies by less, over its size, is constant
 
 
 class Encoder(nn.Module):
@@ -27,36 +29,32 @@ class Encoder(nn.Module):
 
     def __init__(self, network: nn.Module, mean: Tensor, deviation: Tensor, narrow: bool = True):
         super().__init__()
-        self.network = network
-        self.narrow = narrow  # computes in bfloat16 while it learns on a GPU
+        self.network, self.narrow = network, narrow  # narrow: computes in bfloat16 while it learns on a GPU
         self.register_buffer("mean", mean)
         self.register_buffer("deviation", deviation)
 
     def forward(self, images: Tensor) -> Tensor:
         images = (images - self.mean) / self.deviation
-        with torch.autocast(
-            "cuda", torch.bfloat16, enabled=images.is_cuda and self.training and self.narrow, cache_enabled=False
-        ):
+        is_narrow = images.is_cuda and self.training and self.narrow
+        with torch.autocast("cuda", torch.bfloat16, enabled=is_narrow, cache_enabled=False):
             return self.network(images).float()
 
 
 def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
-    """The encoder called `name` for frames of this shape; `module:factory` calls a user's factory(frame_shape, dim) ->
-    nn.Module.
-    """
+    """The encoder called `name` for such frames; `module:factory` calls a user's factory(frame_shape, dim)."""
     network = make_network(name, tuple(frames.shape[1:]), dim)
     return Encoder(network, *standardization(frames), narrow=name not in WIDE)
 
 
 def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation a channel (images, [c, 1, 1]) or a coordinate (vectors, [d]), from at most 4,000
-    frames.
-    """
-    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)])))
+    """Mean and standard deviation per channel [c, 1, 1] (images) or coordinate [d] (vectors), of up to 4,000 frames."""
+    most = max(100, min(2000, SAMPLE_BYTES // (4 * int(np.prod(frames.shape[1:])))))
+    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // most)])))
     axes = (0, 2, 3) if sample.ndim == 4 else (0,)
     mean = sample.mean(dim=axes, keepdim=True)[0]
     deviation = sample.std(dim=axes, keepdim=True, correction=0)[0]
-    return mean, torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+    is_constant = deviation <= RESOLUTION * sample.abs().amax(dim=axes, keepdim=True)[0]  # to the last digits
+    return mean, torch.where(is_constant, torch.ones_like(deviation), deviation)
 
 
 def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
@@ -67,24 +65,23 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     if len(frame_shape) == 1:
         return fourier(frame_shape[0], dim) if name == FOURIER else mlp(frame_shape[0], dim)
     if name == FOURIER:
-        raise ValueError(
-            f"encoder {FOURIER!r} is for vectors of few numbers, but frames have shape {frame_shape}; use small"
-        )
+        raise ValueError(f"encoder {FOURIER!r} is for vectors of few numbers, "
+                         f"but frames have shape {frame_shape}; use small")
     height, width, channels = frame_shape
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
     if name == "resnet18":
         return resnet18(channels, dim)
     if name == "maze-global":
-        return _with_linear_end(maze_global_trunk(channels), frame_shape, (dim,), name)
+        layers = _convolutions(channels, 7, MAZE_GLOBAL)
+        trunk: nn.Module = nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
+        return _with_linear_end(trunk, frame_shape, (dim,), name)
     trunk = small_trunk(channels, height, width) if name == "small" else medium_trunk(channels, height, width)
     return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (256, dim), name)
 
 
 def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
-    """The network of a user's module:factory, after a check that it fits. Call it only with a name that the user gave
-    just now.
-    """
+    """The network of a user's module:factory, checked to fit. Call it only with a name that the user gave just now."""
     module, _, factory = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), factory)):
         raise ValueError(f"encoder {name!r} must be module:factory, two names of Python's, such as networks:make")
@@ -92,15 +89,13 @@ def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.
         try:
             make = getattr(importlib.import_module(module), factory)
         except (ImportError, AttributeError, SyntaxError, ValueError) as error:
-            raise ValueError(
-                f"encoder {name!r} cannot be imported ({error}); expected module:factory, the module installed or in the working directory"
-            ) from None
+            raise ValueError(f"encoder {name!r} cannot be imported ({error}); expected module:factory, the module "
+                             "installed or in the working directory") from None
         try:
             network = make(frame_shape, dim)
         except TypeError as error:
-            raise ValueError(
-                f"encoder {name!r} must be callable as {factory}(frame_shape, dim), but that gives: {error}"
-            ) from None
+            raise ValueError(f"encoder {name!r} must be callable as {factory}(frame_shape, dim), "
+                             f"but that gives: {error}") from None
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder {name!r} must return an nn.Module, but returns {type(network).__name__}")
     if not any(parameter.requires_grad for parameter in network.parameters()):
@@ -111,16 +106,13 @@ def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.
 
 @contextmanager
 def _modules_found_in(folder: Path) -> Iterator[None]:
-    """Modules in the folder can be imported for a while; it stands last, so that no file there hides an installed
-    package.
-    """
+    """Modules in the folder can be imported for a while; it comes last, so no file there hides an installed package."""
     sys.path.append(str(folder))
     try:
         yield
     finally:
-        last = len(sys.path) - 1 - sys.path[::-1].index(str(folder)) if str(folder) in sys.path else None
-        if last is not None:
-            del sys.path[last]
+        if str(folder) in sys.path:  # the last of equals is ours
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(str(folder))]
 
 
 def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], dim: int) -> None:
@@ -136,15 +128,20 @@ def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], di
     network.train(was_training)
     if not isinstance(vectors, Tensor) or vectors.shape != (2, dim):
         came = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
-        raise ValueError(
-            f"encoder {name!r} must turn frames {list(frames.shape)} into vectors [2, {dim}], but gives {came}"
-        )
+        raise ValueError(f"encoder {name!r} must turn frames {list(frames.shape)} into vectors [2, {dim}], "
+                         f"but gives {came}")
 
 
 def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(num_inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, dim)
-    )
+    return _linear_layers(num_inputs, (width, width, dim))
+
+
+def _linear_layers(num_inputs: int, sizes: tuple[int, ...], *first: nn.Module) -> nn.Sequential:
+    """Linear layers of these output sizes with ReLU between, behind the `first` modules."""
+    layers: list[nn.Module] = []
+    for wide, size in pairwise((num_inputs, *sizes)):
+        layers += [nn.Linear(wide, size), nn.ReLU()]
+    return nn.Sequential(*first, *layers[:-1])
 
 
 class _Waves(nn.Module):
@@ -162,17 +159,14 @@ class _Waves(nn.Module):
 
 
 def fourier(num_inputs: int, dim: int, num: int = 64, frequency: float = 3.0) -> nn.Module:
-    """Random Fourier features (Tancik et al., 2020) before the MLP, which by itself is too smooth: places beside each
-    other, with a wall between them and a long way around, would get almost the same vector. `frequency` is in radians a
-    standard deviation of the input.
+    """Random Fourier features (Tancik et al., 2020) before the MLP, which alone is too smooth: it gives both sides of a
+    wall almost the same vector. `frequency`: radians per standard deviation of the input.
     """
     return nn.Sequential(_Waves(num_inputs, num, frequency), mlp(num_inputs + 2 * num, dim))
 
 
 def small_trunk(channels: int, height: int, width: int) -> nn.Module:
-    """Default: a strided first layer keeps it cheap; halved until 4 pixels of the longer or 1 of the shorter side are
-    left.
-    """
+    """Default: a strided first layer keeps it cheap; halved until the longer side is 4 pixels or the shorter 1."""
     layers: list[nn.Module] = [nn.Conv2d(channels, 16, 8, stride=4, padding=3), nn.ReLU()]
     wide, long, short = 16, max(height, width) // 4, min(height, width) // 4
     while long > 4 and short > 1:
@@ -186,15 +180,12 @@ class _GroupNorm(nn.GroupNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         with torch.autocast("cuda", enabled=False):  # nothing else is ever cast
-            return F.group_norm(
-                input, self.num_groups, self.weight.to(input.dtype), self.bias.to(input.dtype), self.eps
-            )
+            weight, bias = self.weight.to(input.dtype), self.bias.to(input.dtype)
+            return F.group_norm(input, self.num_groups, weight, bias, self.eps)
 
 
 def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
-    """For a moving camera: ten times the work of `small`, and normalized, because it must tell thousands of views
-    apart.
-    """
+    """For a moving camera: ten times the work of `small`, and normalized, as it must distinguish thousands of views."""
     layers: list[nn.Module] = []
     wide, out, short = channels, 32, min(height, width)
     for kernel in (5, 3, 3, 3):
@@ -207,37 +198,20 @@ def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten())
 
 
-def maze_global_trunk(channels: int) -> nn.Module:
-    """The paper's `GlobalMetricConvL2` (Maze), written for 64 x 64."""
+def _convolutions(channels: int, kernel: int, sizes: Sequence[tuple[int, int]]) -> list[nn.Module]:
+    """Convolutions of (output channels, stride), each with batch normalization and ReLU: the paper's networks."""
     layers: list[nn.Module] = []
-    wide = channels
-    for out, stride in ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2)):
-        layers += [nn.Conv2d(wide, out, 7, stride), nn.BatchNorm2d(out), nn.ReLU()]
-        wide = out
-    return nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
+    for out, stride in sizes:
+        layers += [nn.Conv2d(channels, out, kernel, stride), nn.BatchNorm2d(out), nn.ReLU()]
+        channels = out
+    return layers
 
 
-def maze_local_trunk(channels: int) -> nn.Module:
-    """The paper's `LocalMetricConvLarge` (Maze): two frames stacked, so `channels` is twice a frame's."""
-    layers: list[nn.Module] = []
-    wide = channels
-    for out in (32, 64, 64, 32):
-        layers += [nn.Conv2d(wide, out, 4, stride=2), nn.BatchNorm2d(out), nn.ReLU()]
-        wide = out
-    return nn.Sequential(*layers, nn.Flatten())
-
-
-def deep_local_trunk(channels: int) -> nn.Module:
-    """The paper's `LocalMetric` (Rope and StreetLearn): two frames stacked."""
-    layers: list[nn.Module] = []
-    wide = channels
-    for stride in (2, 2, 1, 1, 1, 1):
-        layers += [nn.Conv2d(wide, 128, 4, stride), nn.BatchNorm2d(128), nn.ReLU()]
-        wide = 128
-    return nn.Sequential(*layers, nn.Flatten())
-
-
-STACKED = {"maze-local": maze_local_trunk, "deep-local": deep_local_trunk}
+MAZE_GLOBAL = ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2))  # the paper's `GlobalMetricConvL2` (Maze), for 64 x 64
+STACKED = {  # the paper's `LocalMetricConvLarge` (Maze) and `LocalMetric` (Rope and StreetLearn)
+    "maze-local": ((32, 2), (64, 2), (64, 2), (32, 2)),
+    "deep-local": ((128, 2), (128, 2), (128, 1), (128, 1), (128, 1), (128, 1)),
+}
 
 
 def make_stacked(name: str, frame_shape: tuple[int, ...]) -> nn.Module:
@@ -245,30 +219,23 @@ def make_stacked(name: str, frame_shape: tuple[int, ...]) -> nn.Module:
     if name not in STACKED:
         raise ValueError(f"a stacked local metric needs the network {' or '.join(STACKED)}, but got {name!r}")
     if len(frame_shape) != 3:
-        raise ValueError(
-            f"a stacked local metric needs images, but frames have shape {frame_shape}; use the siamese architecture"
-        )
+        raise ValueError(f"a stacked local metric needs images, but frames have shape {frame_shape}; "
+                         "use the siamese architecture")
     height, width, channels = frame_shape
-    trunk = STACKED[name](2 * channels)
+    trunk = nn.Sequential(*_convolutions(2 * channels, 4, STACKED[name]), nn.Flatten())
     return _with_linear_end(trunk, (height, width, 2 * channels), (128, 100, 1), name)
 
 
 def _with_linear_end(trunk: nn.Module, frame_shape: tuple[int, ...], sizes: tuple[int, ...], name: str) -> nn.Module:
-    """The trunk and linear layers of the given sizes with ReLU between; the trunk's output size is found by trying it.
-    """
+    """The trunk and linear layers of the given sizes with ReLU between; trying the trunk tells its output size."""
     height, width, channels = frame_shape
     try:
         with torch.no_grad():
             num_inputs = trunk.eval()(torch.zeros(1, channels, height, width)).shape[1]
     except RuntimeError:
-        raise ValueError(
-            f"the network {name!r} is too deep for frames of {height} x {width}; use larger frames or --encoder mlp, which takes any size"
-        ) from None
-    layers: list[nn.Module] = []
-    for size in sizes:
-        layers += [nn.Linear(num_inputs, size), nn.ReLU()]
-        num_inputs = size
-    return nn.Sequential(trunk, *layers[:-1]).train()
+        raise ValueError(f"the network {name!r} is too deep for frames of {height} x {width}; "
+                         "use larger frames or --encoder mlp, which takes any size") from None
+    return _linear_layers(num_inputs, sizes, trunk).train()
 
 
 class _Residual(nn.Module):
@@ -290,9 +257,8 @@ class _Residual(nn.Module):
 
 def resnet18(channels: int, dim: int) -> nn.Module:
     """ResNet-18 (He et al., 2016), the paper's trunk for rope and streets, with `dim` outputs."""
-    layers: list[nn.Module] = [
-        nn.Conv2d(channels, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
-    ]
+    first = nn.Conv2d(channels, 64, 7, 2, 3, bias=False)
+    layers: list[nn.Module] = [first, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     wide = 64
     for out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
         layers += [_Residual(wide, out, stride), _Residual(out, out, 1)]

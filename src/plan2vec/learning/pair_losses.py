@@ -1,4 +1,4 @@
-"""What the distances of near and far pairs should be, and how a local metric is punished where they are not."""
+"""Losses of the local metric: what the distances of near and far pairs should be."""
 
 from typing import Any
 
@@ -8,9 +8,7 @@ from torch import Tensor
 
 
 def far_distance_loss(distance: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:
-    """Far pairs lie at 2 x max_gap (regression, the paper's) or beyond it (hinge, which the authors found better
-    later).
-    """
+    """Far pairs lie at 2 x max_gap (regression, the paper's) or beyond it (hinge, the authors' later choice)."""
     missing = 2.0 * max_gap - distance
     if loss == "hinge":
         missing = missing.clamp(min=0)
@@ -19,8 +17,10 @@ def far_distance_loss(distance: Tensor, far: Tensor, max_gap: int, loss: str) ->
 
 
 class AllFarPairs(torch.autograd.Function):
-    """`far_distance_loss` of all distances between vectors [n, d], where far [n, n] is symmetric: as torch would find
-    it, in half as many passes over n x n numbers, as loss and gradient are found together."""
+    """`far_distance_loss` of all distances between vectors [n, d], where far [n, n] is symmetric.
+
+    It finds loss and gradient together, in half as many passes over n x n numbers as torch would.
+    """
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:

@@ -1,15 +1,13 @@
 """Several processes that fit one map, on one machine or many: `torchrun --nproc-per-node N -m plan2vec fit ...`.
 
-All of them run the same program in step (`together`). Work that can be cut is shared, and every process has the whole
-answer:
+All run the same program in step (`together`). They share what can be cut, and each has the whole answer:
 
     in_shares       a tensor with gradients: the encodings of an update
     concatenated    an array: tiles of neighbours, sources of shortest distances, batches of frames
-    first_does      what must happen once, such as writing a file; the others wait for the first one's answer, or its error
+    first_does      what must happen once, such as writing a file; the others wait for the answer, or the error
     spread          pieces that the first hands out while the others wait: pictures to decode
 
-Alone, which is the default, all of this is a plain call. Inside `first_does` a process is alone too: nothing there
-waits for others.
+Alone, which is the default, all of this is a plain call. Inside `first_does` the first process is alone too.
 """
 
 import os
@@ -19,12 +17,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import NoReturn, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -69,16 +69,9 @@ def asked_size() -> int:
     return _environment("WORLD_SIZE", 1)
 
 
-def num_here() -> int:
-    """How many of them share this machine and its cores."""
-    return _environment("LOCAL_WORLD_SIZE", 1)
-
-
 @contextmanager
 def together(device: str) -> Iterator[None]:
-    """Work in step with the processes that were started with this one. Of an error that ends them all one tells the
-    user.
-    """
+    """Work in step with the processes started with this one. If an error ends them all, one tells the user."""
     if asked_size() == 1:
         yield
         return
@@ -116,31 +109,26 @@ def _leave(world: World) -> bool:
 
 
 def _join(device: str) -> World:
-    """The world of the environment variables that torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
-    MASTER_PORT.
-    """
+    """The world of torchrun's environment variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT."""
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
-        raise ValueError(
-            f"WORLD_SIZE is {asked_size()} but {', '.join(missing)} not set; start with torchrun, or unset WORLD_SIZE"
-        )
+        raise ValueError(f"WORLD_SIZE is {asked_size()} but {', '.join(missing)} not set; "
+                         "start with torchrun, or unset WORLD_SIZE")
     if device == "mps":
         refuse("several processes need --device cpu or cuda, but it is mps")
     on_gpu = device != "cpu" and torch.cuda.is_available()
     if on_gpu:
-        if num_here() > torch.cuda.device_count():
-            num_gpus = torch.cuda.device_count()
-            refuse(f"{num_here()} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
+        num_here, num_gpus = _environment("LOCAL_WORLD_SIZE", 1), torch.cuda.device_count()
+        if num_here > num_gpus:
+            refuse(f"{num_here} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
         torch.cuda.set_device(_environment("LOCAL_RANK", 0))
     try:
         store, rank, number = next(iter(dist.rendezvous("env://", timeout=START)))
-        dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=PATIENCE, store=store, rank=rank, world_size=number
-        )
+        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+        dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=number)
     except RuntimeError as error:
-        raise ValueError(
-            f"the {asked_size()} processes of this run do not find each other ({_first_sentence(error)})"
-        ) from None
+        raise ValueError(f"the {asked_size()} processes of this run do not find each other "
+                         f"({_first_sentence(error)})") from None
     return World(rank, number, store)
 
 
@@ -154,9 +142,8 @@ def refuse(text: str) -> NoReturn:
 def _environment(name: str, default: int) -> int:
     text = os.environ.get(name, str(default))
     if not text.isascii() or not text.isdigit():
-        raise ValueError(
-            f"the environment variable {name} must be a whole number, but is {text!r}; start with torchrun, or unset it"
-        )
+        raise ValueError(f"the environment variable {name} must be a whole number, but is {text!r}; "
+                         "start with torchrun, or unset it")
     return int(text)
 
 
@@ -170,12 +157,8 @@ def _in_step() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise ValueError(
-            f"another process of this run has ended or is silent ({_first_sentence(error)}); the same command continues where it was"
-        ) from None
-
-
-# ---------------------------------------------------------------------------------------------------- done once
+        raise ValueError(f"another process of this run has ended or is silent ({_first_sentence(error)}); "
+                         "the same command continues where it was") from None
 
 
 def first_does(work: Callable[[], A]) -> A:
@@ -183,8 +166,13 @@ def first_does(work: Callable[[], A]) -> A:
     world = _world.get()
     if world.size == 1:
         return work()
-    if world.rank > 0:
-        return _wait_for_first(world)
+    while world.rank > 0:  # helps wherever the first process spreads work, until it has its answer
+        function, message, problem = _tell(None)
+        if problem is not None:
+            raise ValueError(problem)
+        if function is None:
+            return message
+        _do_share(world, function, message)
     token = _world.set(World(helpers=world))
     try:
         answer = work()
@@ -195,17 +183,6 @@ def first_does(work: Callable[[], A]) -> A:
         _world.reset(token)
     _tell((None, answer, None))
     return answer
-
-
-def _wait_for_first(world: World):
-    """Helps wherever the first process spreads work, until it has its answer."""
-    while True:
-        function, message, error = _tell(None)
-        if error is not None:
-            raise ValueError(error)
-        if function is None:
-            return message
-        _do_share(world, function, message)
 
 
 def _tell(message: object):
@@ -223,9 +200,7 @@ def num_helpers() -> int:
 
 
 def spread(function: Callable[[list[A]], list[B]], items: list[A]) -> list[B]:
-    """function(items), each process doing a part of the items; a function that can be pickled, asked for inside
-    `first_does`.
-    """
+    """function(items), which can be pickled, each process doing a part of the items; asked for inside `first_does`."""
     helpers = _world.get().helpers
     if helpers is None:
         return function(items)
@@ -250,13 +225,8 @@ def _do_share(world: World, function: Callable[[list[A]], list[B]], items: list[
     return [result for results, _ in shares for result in results]
 
 
-# ---------------------------------------------------------------------------------------------------- done in shares
-
-
 def concatenated(items: Sequence[A], compute: Callable[[A], np.ndarray]) -> np.ndarray:
-    """np.concatenate of compute(item) for all items, each process computing its share; the same bytes in any number of
-    processes.
-    """
+    """np.concatenate of compute(item) for all items, each process computing a share: the same bytes for any number."""
     mine = [compute(item) for item in items[_world.get().share(len(items))]]
     if size() == 1:
         return np.concatenate(mine)
@@ -267,26 +237,19 @@ def concatenated(items: Sequence[A], compute: Callable[[A], np.ndarray]) -> np.n
     shape, dtype = next(layout for layout in layouts if layout is not None)
     ends = np.cumsum([0 if layout is None else layout[0][0] for layout in layouts])
     whole = np.empty((ends[-1], *shape[1:]), dtype)
-    for rank, (end, layout) in enumerate(zip(ends, layouts, strict=True)):
-        if layout is not None and layout[0][0]:
-            _broadcast_rows(whole[end - layout[0][0] : end], array, rank)
+    for rank, (first, last) in enumerate(pairwise((0, *ends.tolist()))):
+        if _world.get().rank == rank and array is not None:
+            whole[first:last] = array
+        if first < last:
+            with _in_step():
+                dist.broadcast(torch.from_numpy(whole[first:last].view(np.uint8)), src=rank)
     return whole
-
-
-def _broadcast_rows(rows: np.ndarray, mine: np.ndarray | None, rank: int) -> None:
-    """Fills `rows` in every process with what the process called `rank` has."""
-    if _world.get().rank == rank:
-        assert mine is not None
-        rows[:] = mine
-    with _in_step():
-        dist.broadcast(torch.from_numpy(rows.view(np.uint8)), src=rank)
 
 
 class _Whole(torch.autograd.Function):
     """[share, ...] -> [num, ...]: the rows of all processes.
 
-    Every process goes on to compute the same loss from them, so the gradient of a share is known where the share is. It
-    is counted
+    Every process computes the same loss from them, so the gradient of a share is known where the share is. It counts
     `size` times because gradients of parameters are then averaged over the processes.
     """
 
@@ -302,13 +265,22 @@ class _Whole(torch.autograd.Function):
         return context.size * gradient[context.part], None
 
 
-def in_shares(num: int, compute: Callable[[slice], Tensor]) -> Tensor:
-    """[num, ...] compute(slice(0, num)), each process computing a part of the rows; gradients as if one had computed
-    all.
+def in_shares(num: int, compute: Callable[[slice], Tensor], at_once: int | None = None) -> Tensor:
+    """[num, ...] compute(slice(0, num)), each process computing some rows; gradients as if one had computed all.
+
+    More rows than `at_once` are computed a piece at a time, and once more for the gradient: memory stays bounded.
     """
     if size() == 1 or num < size():
-        return compute(slice(0, num))
-    return _Whole.apply(compute(_world.get().share(num)), num)
+        return _in_pieces(compute, slice(0, num), at_once)
+    return _Whole.apply(_in_pieces(compute, _world.get().share(num), at_once), num)
+
+
+def _in_pieces(compute: Callable[[slice], Tensor], rows: slice, at_once: int | None) -> Tensor:
+    if at_once is None or rows.stop - rows.start <= at_once:
+        return compute(rows)
+    limits = [*range(rows.start, rows.stop, at_once), rows.stop]
+    pieces = [slice(*piece) for piece in pairwise(limits)]
+    return torch.cat([checkpoint(compute, piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces])
 
 
 class _Total(torch.autograd.Function):

@@ -1,7 +1,6 @@
-"""Every stream of random numbers has a name. What is drawn is a function of (seed, stream, number of the draw) alone.
+"""Streams of random numbers by name. A draw depends on (seed, stream, number of the draw) alone.
 
-Then a killed run needs no stored random state to continue with the same numbers. Streams that share a number never meet
-in one program.
+So a killed run continues with the same numbers and stores no random state. Streams that share a number never meet.
 """
 
 from enum import IntEnum
@@ -28,6 +27,44 @@ class Stream(IntEnum):
     PICTURES = 40
     EXPLORER = 41
     RELABEL = 80
+    # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and an agent's
+    # scales, VAE with its updates, the PEER_ ones with experiments on OGBench's data and on robots.
+    CONTRASTIVE = 30
+    VAE = 31
+    DQN = 32
+    PEER_PAIRS = 90
+    PEER_CHECK = 91
+    PEER_WALKS = 92
+    PEER_TASKS = 93
+    # experiments
+    ROOM_TASKS = 60  # starts and goals; 1: walks, 2: pairs whose agreement is asked, 3: random scores
+    PLANNING_COST = 62
+    JUDGED_PAIRS = 63
+    ACCURACY_SPLIT = 64
+    ALIASING = 64
+    MAP_ERROR = 65
+    SCORED_PAIRS = 66
+    SCORED_EDGES = 67
+    SHOWN_CLOSURES = 68
+    SAMPLED_WALK = 69
+    SHOWN_WALK = 70
+    STREET_TASKS = 70  # as ROOM_TASKS, but for 3: pairs that the local metric is judged on
+    STREET_CHANCE = 71
+    UNSEEN_TASKS = 72
+    STREET_COST = 73
+    STREET_PAIRS = 74
+    EXAMINATION = 70  # of agents that learn by acting
+    LEARNING_TASKS = 71
+    ACTING_TASKS = 72
+    ACTING_CHANCE = 73
+    ROPE_TASKS = 80
+    ROPE_FOLDS = 81
+    ROPE_JUDGED_PAIRS = 82
+    ROPE_PAIRS = 83
+    ROPE_QUERIES = 84
+    ROBOT_SPLIT = 90
+    OGBENCH_WALKS = 90
+    OGBENCH_LANDMARKS = 91
 
 
 def rng_at(*numbers: int) -> np.random.Generator:

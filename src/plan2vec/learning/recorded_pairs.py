@@ -1,4 +1,4 @@
-"""Pairs of frames that a local metric learns from: recorded close in time, or not. Positions are never asked."""
+"""Pairs of frames for the local metric to learn from: recorded close in time, or not. Positions are never asked."""
 
 from dataclasses import dataclass
 
@@ -28,14 +28,14 @@ def recorded_pairs(recorded: Sequences, usable: np.ndarray, max_gap: int) -> Pai
         start = frames_ahead(sequence, gap)
         start = start[usable[start] & usable[start + gap]]
         start = start[still_since[start] != still_since[start + gap]]
-        if gap > 1:  # there and back again; frames one step apart that are equal stand still together
+        if gap > 1:  # there and back again; equal frames one step apart stand still, so they are out already
             start = start[~is_still(frames, start, start + gap)]
         first.append(start)
     return Pairs(tuple(first), sequence, np.flatnonzero(usable))
 
 
 def draw_neighbors(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """(first, gap): frame numbers whose partner is `gap` frames later, every gap alike."""
+    """(first, gap): frame numbers whose partner is `gap` frames later; every gap is equally likely."""
     gaps = [gap for gap, first in enumerate(pairs.first, 1) if len(first)]
     gap = rng.choice(gaps, num)
     first = np.empty(num, np.int64)
@@ -58,15 +58,13 @@ def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def spaced_times(pairs: Pairs) -> np.ndarray:
-    """(n,) frame numbers with a pause between sequences: two frames are far (`is_far`) if these differ by more than 2 x
-    max_gap.
-    """
+    """(n,) frame numbers with pauses between sequences: far frames (`is_far`) differ by more than 2 x max_gap."""
     begins = np.diff(pairs.sequence, prepend=pairs.sequence[:1]) != 0
     return np.arange(len(begins)) + 2 * pairs.max_gap * np.cumsum(begins)
 
 
 def draw_judged(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(num,) first, (num,) second, (num,) bool: pairs to be told apart, and whether they were recorded as near."""
+    """(num,) first, (num,) second, (num,) bool: pairs to judge, and whether they were recorded as near."""
     first, gap = draw_neighbors(pairs, num // 4, rng)
     far_first, far_second = draw_far(pairs, rng.choice(pairs.frames, num // 2), rng)
     a, b = np.concatenate((first, first, far_first)), np.concatenate((first, first + gap, far_second))

@@ -1,9 +1,8 @@
-"""The only gradient loop: schedule, progress, log, checkpoints.
+"""The only gradient loop, of every stage that learns: schedule, progress, log, checkpoints.
 
-The batch of an update must be a function of the update's number alone (`rng_at`). Then a checkpoint needs no random
-state, and a killed run that continues gives the same bytes as one that was never killed. Several processes
-(`processes.py`) cut the same batch into shares (`in_shares` in the losses), so their number changes the result by
-rounding only, and may change too.
+The batch of an update is a function of the update's number alone (`rng_at`). So a checkpoint needs no random state, and
+a killed run that continues gives the same bytes as one never killed. Several processes cut the same batch into shares
+(`in_shares` in the losses): their number changes the result by rounding only, and may change in between.
 """
 
 import copy
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 import torch
 from rich.console import Console
@@ -26,12 +25,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from plan2vec.files import own_folder, replacing
-from plan2vec.learning.adam import Adam
+from plan2vec.learning.adam import Adam, State
 from plan2vec.learning.batch_norm import share_statistics
 from plan2vec.learning.captured import CapturedUpdate, Step
 from plan2vec.learning.processes import agree, average_gradients, first_does
 
-NUM_LOG_LINES = 100  # lines in metrics.jsonl a stage
+NUM_LOG_LINES = 100  # lines in metrics.jsonl per stage
 M = TypeVar("M", bound=nn.Module)
 WARM_UP = 0.05  # share of the updates in which the learning rate rises
 
@@ -53,7 +52,8 @@ class Journal:
         if self.folder:
             path = self.folder / "metrics.jsonl"
             if path.is_symlink():
-                raise ValueError(f"{path} must be a file, but is a link, and what it leads to is not written to; remove it and try again")
+                raise ValueError(f"{path} must be a file, but is a link, and what it leads to is not written to; "
+                                 "remove it and try again")
             with open(path, "a+b") as file:
                 if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
                     file.write(b"\n")  # a kill cut the line before
@@ -78,17 +78,13 @@ class Journal:
             yield lambda done: progress.update(task, completed=done)
 
 
-def train(
-    module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str,
-    journal: Journal
-) -> None:
-    """Minimize loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint if there
-    is one.
+def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str,
+          journal: Journal) -> None:
+    """Minimizes loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint.
 
     Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
     """
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    optimizer = Adam(parameters, learning_rate)
+    optimizer = Adam([p for p in module.parameters() if p.requires_grad], learning_rate)
     checkpoint = journal.checkpoint(stage)
     share_statistics(module)
     first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
@@ -96,9 +92,9 @@ def train(
     last_saved = time.monotonic()
     log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
-    make_update = CapturedUpdate(loss_at, optimizer) if _is_captured(loss_at) else partial(
-        _make_update, module, loss_at, optimizer
-    )
+    make_update: Callable[[int], Tensor] = partial(_make_update, module, loss_at, optimizer)
+    if isinstance(loss_at, Step) and loss_at.can_be_captured:
+        make_update = CapturedUpdate(loss_at, optimizer)
     losses = LossLog(stage, journal)
     with journal.bar(stage.replace("_", " "), num_updates) as advance:
         for update in range(first, num_updates):
@@ -118,9 +114,7 @@ def train(
 
 
 class LossLog:
-    """Lines of metrics.jsonl. A loss on a GPU is written down when the next one comes: to wait for it would stop the
-    updates behind it.
-    """
+    """Lines of metrics.jsonl. A loss on a GPU is written when the next one comes: to wait for it would stop updates."""
 
     def __init__(self, stage: str, journal: Journal):
         self.stage, self.journal = stage, journal
@@ -131,8 +125,7 @@ class LossLog:
         if self.journal.folder is None:
             return
         if not loss.is_cuda:
-            self._record(update, loss)
-            return
+            return self._record(update, loss)
         on_host, arrived = torch.empty((), dtype=loss.dtype, pin_memory=True), torch.cuda.Event()
         on_host.copy_(loss.detach(), non_blocking=True)
         arrived.record()
@@ -160,10 +153,6 @@ def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer:
     return loss
 
 
-def _is_captured(loss_at: Callable[[int], Tensor]) -> TypeGuard[Step]:
-    return isinstance(loss_at, Step) and loss_at.can_be_captured
-
-
 def frozen_copy(module: M) -> M:
     """A target network: the same weights, in evaluation mode, never trained itself."""
     return copy.deepcopy(module).requires_grad_(False).eval()
@@ -171,8 +160,7 @@ def frozen_copy(module: M) -> M:
 
 @torch.no_grad()
 def move_towards(target: nn.Module, module: nn.Module, share: float) -> None:
-    """Polyak averaging: the target's weights go this share of the way to the module's; its statistics are taken over.
-    """
+    """Polyak averaging: the target's weights go this share of the way to the module's; its statistics are copied."""
     target.eval()  # what trains it as a part sets its mode too
     for slow, fast in zip(target.parameters(), module.parameters(), strict=True):
         slow.lerp_(fast, share)
@@ -207,13 +195,15 @@ def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, opti
     if not tensors:
         return update
     device = next(module.parameters()).device
-    module.load_state_dict(
-        {name.removeprefix("module."): t.to(device) for name, t in tensors.items() if name.startswith("module.")}
-    )
-    state: dict[int, dict[str, Tensor]] = {}
+    of_module: dict[str, Tensor] = {}
+    of_optimizer: State = {}
     for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, number, key = name.split(".")
-            state.setdefault(int(number), {})[key] = tensor
-    optimizer.load_state(state)
+        owner, key = name.split(".", 1)
+        if owner == "module":
+            of_module[key] = tensor.to(device)
+        else:
+            number, key = key.split(".")
+            of_optimizer.setdefault(int(number), {})[key] = tensor
+    module.load_state_dict(of_module)
+    optimizer.load_state(of_optimizer)
     return update

@@ -1,4 +1,4 @@
-"""Small arrays that figures need beside the rows, one compressed file a picture's part."""
+"""Small arrays that figures need beside the rows: one compressed file per part of a picture."""
 
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""What the experiments' figures share: one colour a method, curves and bars with 95 % intervals over seeds, two file
-formats.
-"""
+"""What the figures of results share: one colour per method, curves and bars with 95 % intervals over seeds."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -20,13 +18,8 @@ from plan2vec.results.rows import Row, interval, values
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
 LOOKS = (
-    (BLUE, "o", "-"),
-    (ORANGE, "s", "--"),
-    (GREEN, "^", "-."),
-    (PURPLE, "D", ":"),
-    (SKY, "v", "-"),
-    (YELLOW, "P", "--"),
-    (BLACK, "X", ":"),
+    (BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D", ":"), (SKY, "v", "-"), (YELLOW, "P", "--"),
+    (BLACK, "X", ":")
 )
 
 
@@ -62,10 +55,8 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: S
     """Horizontal bars, mean and 95 % interval, the first name on top; the paper's number as a diamond."""
     places = np.arange(len(names))[::-1]
     middle, half = np.array([interval(sample) for sample in samples]).T
-    ax.barh(
-        places, np.nan_to_num(middle), 0.7, xerr=np.nan_to_num(half), color=SKY, edgecolor=BLUE,
-        error_kw={"elinewidth": 1, "capsize": 2}
-    )
+    middle_or_0, half, thin = np.nan_to_num(middle), np.nan_to_num(half), {"elinewidth": 1, "capsize": 2}
+    ax.barh(places, middle_or_0, 0.7, xerr=half, color=SKY, edgecolor=BLUE, error_kw=thin)
     _name_rows(ax, names, places, middle, paper)
 
 
@@ -89,9 +80,8 @@ def _name_rows(
         )
     known = [(value, place) for value, place in zip(paper, places, strict=True) if value is not None]
     if known:
-        ax.plot(
-            *np.array(known).T, "D", color=ORANGE, markeredgecolor="white", markersize=7, linestyle="", label="paper"
-        )
+        style: Any = {"color": ORANGE, "markeredgecolor": "white", "markersize": 7, "linestyle": "", "label": "paper"}
+        ax.plot(*np.array(known).T, "D", **style)
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.6, len(names) - 0.4)
 

@@ -10,18 +10,19 @@ from plan2vec.results.rows import Row, in_order, read_rows
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
 HEAD = """# Results
 
-Every table and curve below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only --write-docs`; none is
-typed. Pictures of what was learned (Figures 3, 5, 10, the rope's, the streets') need arrays too, which the command that made the rows
-leaves beside them; without these a picture stays as it is. Numbers are means over seeds ± the half-width of the 95 % confidence
-interval (Student's t); a number without ± has one seed. Bars and bands in figures are these intervals, diamonds the paper's numbers.
-Claims and what is expected are prose, written before or after the runs. Where the same quantity stands in two tables with two values,
-the rows are of two commits or machines, whose graphs differ by some edges; where a graph has a hole, all walks of a seed may hang on
-one of them. The intervals say how much that matters; rows of one commit are to be compared. The command that made the rows stands with
-each experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for rows join by what they are about.
-Machine time is the sum over all domains, seeds and methods; what several of them share counts once, with the first, or not at all where
-seconds are said to be of a method alone. Positions choose tasks, score and colour pictures, and make the rows that are named true and
-the block named oracle, whose graph is of true neighbours; they are the observation in the state space of Figure 6a. Nothing else that
-is trained depends on them.
+Every table and curve below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only
+--write-docs`; none is typed. Pictures of what was learned (Figures 3, 5, 10, the rope's, the streets') need arrays too,
+which the command that made the rows leaves beside them; without these a picture stays as it is. Numbers are means over
+seeds ± the half-width of the 95 % confidence interval (Student's t); a number without ± has one seed. Bars and bands in
+figures are these intervals, diamonds the paper's numbers. Claims and what is expected are prose, written before or
+after the runs. Where the same quantity stands in two tables with two values, the rows are of two commits or machines,
+whose graphs differ by some edges; where a graph has a hole, all walks of a seed may hang on one of them. The intervals
+say how much that matters; rows of one commit are to be compared. The command that made the rows stands with each
+experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for rows join by what they are
+about. Machine time is the sum over all domains, seeds and methods; what several of them share counts once, with the
+first, or not at all where seconds are said to be of a method alone. Positions choose tasks, score and colour pictures,
+and make the rows that are named true and the block named oracle, whose graph is of true neighbours; they are the
+observation in the state space of Figure 6a. Nothing else that is trained depends on them.
 """
 
 
@@ -32,24 +33,19 @@ def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         if rows:
             sections.append(section(docs, experiment, rows))
-    return "\n".join(
-        [
-            *sections, "## Not run at full size yet", "", "Domains, blocks and methods without rows:", "",
-            *gaps(docs, experiments), ""
-        ]
-    )
+    missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
+    return "\n".join([*sections, *missing, *gaps(docs, experiments), ""])
 
 
 def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
-    """A line an experiment of which no rows are there, or none of some of its domains, blocks or methods."""
+    """A line per experiment that lacks rows of some of its domains, blocks or methods, or all."""
     lines = []
     for name, experiment in experiments.items():
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         named = {str(value) for row in rows for value in (row["domain"], row["method"], *row["setting"].values())}
         named.add(getattr(experiment, "STAND_IN", ""))  # which has no full size
-        lacking = [
-            f"`{part}`" for part in (*experiment.DOMAINS, *experiment.BLOCKS, *experiment.METHODS) if part not in named
-        ]
+        parts = (*experiment.DOMAINS, *experiment.BLOCKS, *experiment.METHODS)
+        lacking = [f"`{part}`" for part in parts if part not in named]
         if lacking:
             lines.append(f"- `plan2vec reproduce {name}`: {', '.join(lacking) if rows else 'nothing yet'}")
     return lines
@@ -58,25 +54,21 @@ def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
 def section(docs: Path, experiment: ModuleType, rows: list[Row]) -> str:
     """One experiment: its claim, command, machine, time and seeds, tables and figures."""
     claim, _, rest = inspect.cleandoc(experiment.__doc__ or "").partition("\n\n")
-    _, _, details = rest.partition("\n\n")
-    expected = rest.partition("\n\n")[0].partition("Expected")[2]
+    needed, _, details = rest.partition("\n\n")
     facts = [
         f"- command: `{command(experiment, rows)}`",
         f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
         f"- machine: {', '.join(in_order(rows, 'device'))}; {total_seconds(rows):,.0f} s of machine time",
         f"- commit: {', '.join(in_order(rows, 'commit'))}",
-        f"- expected{expected}".replace("\n", " "),
+        f"- expected{needed.partition('Expected')[2]}".replace("\n", " "),
         f"- rows: [results/{experiment.NAME}.jsonl](results/{experiment.NAME}.jsonl)",
     ]
     pictures = [
         f"![{caption(experiment, path)}]({PICTURES.as_posix()}/{path.name})\n"
         for path in sorted((docs / PICTURES).glob(f"{experiment.NAME}*.png"), key=lambda path: by_number(path.stem))
     ]
-    text = [
-        f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), "", *experiment.table(rows),
-        *pictures
-    ]
-    return "\n".join(text)
+    text = [f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), ""]
+    return "\n".join([*text, *experiment.table(rows), *pictures])
 
 
 def caption(experiment: ModuleType, path: Path) -> str:

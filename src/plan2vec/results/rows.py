@@ -41,11 +41,9 @@ class Case:
 
 
 def make_rows(case: Case, metrics: dict[str, Any], seconds: float, stamp: Stamp) -> list[Row]:
-    """A row a metric; what is no finite number becomes None. `seconds`: wall time of the whole group."""
-    return [
-        vars(case) | {"metric": metric, "value": _number(value), "seconds": round(seconds, 3)} | vars(stamp)
-        for metric, value in metrics.items()
-    ]
+    """A row per metric; what is no finite number becomes None. `seconds`: wall time of the whole group."""
+    rows = ({"metric": metric, "value": _number(value)} for metric, value in metrics.items())
+    return [vars(case) | row | {"seconds": round(seconds, 3)} | vars(stamp) for row in rows]
 
 
 def _number(value: Any) -> float | None:
@@ -90,9 +88,8 @@ def write_rows(path: Path, rows: list[Row]) -> None:
 
 def select(rows: list[Row], **wanted: Any) -> list[Row]:
     """Rows whose fields, or entries of `setting`, have the wanted values."""
-    return [
-        row for row in rows if all(row.get(name, row["setting"].get(name)) == value for name, value in wanted.items())
-    ]
+    asked = wanted.items()
+    return [row for row in rows if all(row.get(name, row["setting"].get(name)) == value for name, value in asked)]
 
 
 def values(rows: list[Row], **wanted: Any) -> np.ndarray:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,7 +14,6 @@ from plan2vec.results.rows import Case, Stamp, case_key
 
 Stage = TypeVar("Stage")
 Product = TypeVar("Product")
-Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,7 @@ class Size:
 
     num_rollouts: int = 1000  # of 10 frames, in the large set
     graph_rollouts: int = 100  # in the small set
-    # of the large set, joined where the local metric is a stacked one, which scores every pair anew
-    stacked_rollouts: int = 1000
+    stacked_rollouts: int = 1000  # of the large set, joined where a stacked local metric scores every pair anew
     rope_sequences: int = 18  # of the rope
     rope_drags: int = 785  # each, one frame more
     episodes: int = 2000  # walks a seed
@@ -40,8 +38,8 @@ class Size:
         """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
         limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
         known = {name: limit for name, limit in limits.items() if limit is not None and hasattr(stage, name)}
-        # type: ignore[type-var]
-        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in known.items()})
+        changed = {name: min(getattr(stage, name), limit) for name, limit in known.items()}
+        return replace(stage, **changed)  # type: ignore[type-var]
 
 
 SMOKE = Size(
@@ -88,9 +86,7 @@ class Settings:
         return ((domain, seed) for seed in self.seeds for domain in self.chosen("domains", known))
 
 
-def timed(
-    make: Callable[Arguments, Product], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> tuple[Product, float]:
+def timed(make: Callable[..., Product], *args: Any, **kwargs: Any) -> tuple[Product, float]:
     """What a function gives, and the seconds it took."""
     began = perf_counter()
     product = make(*args, **kwargs)

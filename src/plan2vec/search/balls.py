@@ -1,6 +1,4 @@
-"""Neighbours of many frames at once, and everything within a few hops of them, by arrays: what planners look at before
-they choose.
-"""
+"""What planners look at before they choose: neighbours of many frames at once, and all within a few hops, by arrays."""
 
 from dataclasses import dataclass
 
@@ -10,34 +8,27 @@ from scipy.sparse import csr_array
 
 @dataclass(frozen=True)
 class Balls:
-    """The nodes within some hops of each of m starts: k in all, ball after ball, each in the order breadth-first search
-    finds them.
-    """
+    """The nodes within some hops of each of m starts: k in all, ball after ball, each in breadth-first order."""
 
     owner: np.ndarray  # (k,) which start, ascending
     nodes: np.ndarray  # (k,) int64 node numbers; the first of a ball is its start
-    parents: np.ndarray  # (k,) places in these arrays: where each was reached from; -1 for starts
+    parents: np.ndarray  # (k,) indices into these arrays: where each was reached from; -1 for starts
     num_expanded: np.ndarray  # (m,) nodes whose neighbours were asked for
-    # (m,) bool: one of these queries returned the start itself; it always returned all others
-    start_touched: np.ndarray
+    start_touched: np.ndarray  # (m,) bool: one of these queries returned the start; all others always come back
 
-    def hops_to(self, places: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The ways by the fewest hops to `nodes[places]`, hop after hop: (which of the places, the nodes entered);
-        starts are left out.
-        """
-        hops, which = [], np.arange(len(places))
-        while len(places):
-            ahead = self.parents[places] >= 0
-            which, places = which[ahead], places[ahead]
-            hops.append((which, self.nodes[places]))
-            places = self.parents[places]
+    def hops_to(self, index: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The ways by the fewest hops to `nodes[index]`, hop after hop: (which of them, the nodes entered)."""
+        hops, which = [], np.arange(len(index))
+        while len(index):
+            ahead = self.parents[index] >= 0
+            which, index = which[ahead], index[ahead]
+            hops.append((which, self.nodes[index]))
+            index = self.parents[index]
         return hops[::-1]
 
 
 def neighbor_entries(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The stored edges that leave the nodes, end to end: (owner, entry), where owner is the place in `nodes`, entry
-    that in graph.data.
-    """
+    """The stored edges that leave the nodes, end to end: (owner, entry) are indices into `nodes` and graph.data."""
     begin = graph.indptr[nodes].astype(np.int64)
     counts = graph.indptr[nodes + 1] - begin
     owner = np.repeat(np.arange(len(nodes)), counts)
@@ -66,42 +57,23 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
     starts = np.asarray(starts, np.int64)
     n, m = graph.shape[0], len(starts)
     owners, nodes, parents = [np.arange(m)], [starts], [np.full(m, -1)]
-    key = owners[0] * n + starts  # of every node found, ball by ball
+    key = owners[0] * n + starts  # of every node found, sorted after the first round
     start_touched, num_expanded, num_before = np.zeros(m, bool), np.zeros(m, np.int64), 0
     for _ in range(depth):
         asked, neighbor = neighbor_lists(graph, nodes[-1])
         owner = owners[-1][asked]
         num_expanded += np.bincount(owners[-1], minlength=m)
         start_touched[owner[neighbor == starts[owner]]] = True
-        key, found = _first_occurrences(key, owner * n + neighbor)
+        num_known = len(key)
+        key, index = np.unique(np.concatenate((key, owner * n + neighbor)), return_index=True)
+        found = np.sort(index[index >= num_known]) - num_known
         parents.append(num_before + asked[found])
         num_before += len(nodes[-1])
         owners.append(owner[found])
         nodes.append(neighbor[found])
-    return _by_owner(
-        np.concatenate(owners), np.concatenate(nodes), np.concatenate(parents), num_expanded, start_touched
-    )
-
-
-def _first_occurrences(known: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All keys, and the places of those in `keys` that stand there first and are not known."""
-    if len(keys) == 0:
-        return known, np.empty(0, np.int64)
-    everything = np.concatenate((known, keys))
-    order = np.argsort(everything, kind="stable")
-    in_order = everything[order]
-    is_first = np.ones(len(order), bool)
-    is_first[1:] = in_order[1:] != in_order[:-1]
-    place = order[is_first]
-    return in_order[is_first], np.sort(place[place >= len(known)]) - len(known)
-
-
-def _by_owner(
-    owner: np.ndarray, nodes: np.ndarray, parents: np.ndarray, num_expanded: np.ndarray, start_touched: np.ndarray
-) -> Balls:
-    """Level after level becomes ball after ball."""
-    order = np.argsort(owner, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    parents = parents[order]
-    return Balls(owner[order], nodes[order], np.where(parents >= 0, place[parents], -1), num_expanded, start_touched)
+    owner, node, parent = (np.concatenate(levels) for levels in (owners, nodes, parents))
+    order = np.argsort(owner, kind="stable")  # level after level becomes ball after ball
+    index = np.empty(len(order), np.int64)
+    index[order] = np.arange(len(order))
+    parent = parent[order]
+    return Balls(owner[order], node[order], np.where(parent >= 0, index[parent], -1), num_expanded, start_touched)

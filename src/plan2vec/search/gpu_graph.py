@@ -1,4 +1,4 @@
-"""The graph where the network is, uploaded once and searched often: rows of edges as in a `csr_array`, as tensors."""
+"""The graph on a GPU, uploaded once and searched often: the arrays of a `csr_array` as tensors."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DeviceGraph:
-    """Edges from node i lead to indices[indptr[i] : indptr[i + 1]] and are `weights` of the same places long."""
+    """Edges from node i lead to indices[indptr[i] : indptr[i + 1]]; the same slice of `weights` holds their lengths."""
 
     indptr: Tensor  # [n + 1] int64
     indices: Tensor  # [m] int32

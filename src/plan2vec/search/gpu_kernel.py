@@ -1,22 +1,21 @@
 """Shortest distances from many sources as two small GPU kernels (Triton), repeated until no node has anything to tell.
 
-Sources are taken in tiles of a few that lie near each other, so that a row of distances is one sector of memory:
+A tile is a few sources that lie near each other. Their distances of one node fill one sector of memory:
 
-    distance  [tiles, nodes, tile]   steps from each source, as the bits of a float32: bits of numbers >= 0 are ordered as they are
-    pending   [tiles, nodes]         the least distance of a node that improved since it last told its neighbours; inf: none did
+    distance  [tiles, nodes, tile]   steps from each source, as the bits of a float32 (they sort as the numbers do)
+    pending   [tiles, nodes]         the node's least distance that its neighbours have not been told; inf: none
 
-`_select` lists the nodes (of a tile) whose pending distance is at most a little above the least one of the tile;
-`_relax` has each of them offer its row to its neighbours. Far ones wait (delta-stepping, Meyer and Sanders, 2003): a
-node then tells its neighbours a few times for all sources of a tile, not in each of hundreds of sweeps, and one that
-has nothing to tell costs a look at 4 bytes.
+`_select` lists the nodes (of a tile) whose pending distance is at most a little above the least one of the tile.
+`_relax` has each of them offer its distances to its neighbours. Far nodes wait (delta-stepping, Meyer and Sanders,
+2003): a node then tells its neighbours a few times, not in each of hundreds of sweeps.
 
 Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next
-`_select`. What is left in the end is the least sum over all paths, each summed from its source on, so it is the same
-bytes whatever the order was. The host looks only every few sweeps whether anything is pending, so that the device need
-not wait for it.
+`_select`. The end is the least sum over all paths, each summed from its source on: the same bytes in any order. The
+host asks only every few sweeps whether anything is pending, so the device need not wait for it.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import triton
@@ -35,10 +34,10 @@ class Tuning:
 
     tile: int = 8  # sources side by side, a power of two: 8 float32 are a sector of memory
     edges_at_once: int = 64  # neighbours that a program offers its row to at once, a power of two
-    reach: float = 4.0  # edges of mean length above a tile's least pending distance from where on nodes wait
+    reach: float = 4.0  # nodes wait that lie this many mean edges above their tile's least pending distance
     sweeps_at_once: int = 16  # before the host looks whether anything is pending
-    num_warps: int = 1  # of 32 threads, a program
-    programs_per_core: int = 32  # of `_relax`, a multiprocessor
+    num_warps: int = 1  # of 32 threads, per program
+    programs_per_core: int = 32  # of `_relax`, per multiprocessor
 
 
 @triton.jit(do_not_specialize=["sweep"])
@@ -46,8 +45,8 @@ def _select(pending, least, queue, count, reach, num_nodes, sweep, block: tl.con
     """Nodes within reach of what was the tile's least pending distance a sweep ago go into the queue."""
     tile, num_tiles = tl.program_id(1), tl.num_programs(1)
     node = tl.program_id(0) * block + tl.arange(0, block)
-    place = pending + tile.to(tl.int64) * num_nodes + node
-    bits = tl.load(place, mask=node < num_nodes, other=INFINITE)
+    address = pending + tile.to(tl.int64) * num_nodes + node
+    bits = tl.load(address, mask=node < num_nodes, other=INFINITE)
     lowest = tl.min(bits, 0)
     if lowest < INFINITE:
         tl.atomic_min(least + (sweep + 1) * num_tiles + tile, lowest, sem="relaxed")
@@ -56,14 +55,12 @@ def _select(pending, least, queue, count, reach, num_nodes, sweep, block: tl.con
         one = ready.to(tl.int32)
         first = tl.atomic_add(count + sweep, tl.sum(one, 0), sem="relaxed")
         tl.store(queue + first + tl.cumsum(one, 0) - one, tile * num_nodes + node, mask=ready)
-        tl.store(place, INFINITE, mask=ready)
+        tl.store(address, INFINITE, mask=ready)
 
 
 @triton.jit(do_not_specialize=["sweep"])
-def _relax(
-    distance, pending, queue, count, indptr, indices, weights, num_nodes, sweep, tile_size: tl.constexpr,
-    edges_at_once: tl.constexpr
-):
+def _relax(distance, pending, queue, count, indptr, indices, weights, num_nodes, sweep, tile_size: tl.constexpr,
+           edges_at_once: tl.constexpr):
     """Every node of the queue offers (its distance + edge) to its neighbours; those that take it become pending."""
     source = tl.arange(0, tile_size)
     turn, num_turns = tl.program_id(0), tl.load(count + sweep)
@@ -78,9 +75,9 @@ def _relax(
             other = first + tl.load(indices + edge, mask=edge < end, other=0)
             weight = tl.load(weights + edge, mask=edge < end, other=float("inf"))
             offered = (own[None, :] + weight[:, None]).to(tl.int32, bitcast=True)
-            place = distance + (other * tile_size)[:, None] + source[None, :]
-            better = offered < tl.load(place, mask=(edge < end)[:, None], other=0)
-            tl.atomic_min(place, offered, mask=better, sem="relaxed")
+            address = distance + (other * tile_size)[:, None] + source[None, :]
+            better = offered < tl.load(address, mask=(edge < end)[:, None], other=0)
+            tl.atomic_min(address, offered, mask=better, sem="relaxed")
             best = tl.min(tl.where(better, offered, INFINITE), 1)
             tl.atomic_min(pending + other, best, mask=best < INFINITE, sem="relaxed")
             begin += edges_at_once
@@ -97,35 +94,28 @@ def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning(
     pending = torch.full((num_tiles, graph.num_nodes), torch.inf, device=graph.device)
     distance[tile, sources, column] = 0
     pending[tile, sources] = 0
-    _sweep_until_done(graph, distance.view(torch.int32), pending.view(torch.int32), tuning)
+    _sweep(graph, distance.view(torch.int32), pending.view(torch.int32), tuning)
     return distance.transpose(1, 2).reshape(-1, graph.num_nodes)[: len(sources)]
 
 
-def _sweep_until_done(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
+def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
+    """Selects and relaxes until nothing is pending."""
     num_tiles, num_nodes = pending.shape
-    queue = torch.empty(pending.numel(), dtype=torch.int32, device=graph.device)
-    # before each sweep
-    least = torch.zeros(tuning.sweeps_at_once + 1, num_tiles, dtype=torch.int32, device=graph.device)
-    # of nodes in the queue of each sweep
-    count = torch.empty(tuning.sweeps_at_once, dtype=torch.int32, device=graph.device)
-    blocks, programs = (triton.cdiv(num_nodes, NODES_AT_ONCE), num_tiles), (_num_programs(graph.device, tuning),)
+    numbers = partial(torch.empty, dtype=torch.int32, device=graph.device)
+    queue, count = numbers(pending.numel()), numbers(tuning.sweeps_at_once)  # nodes; how many of them in each sweep
+    least = numbers(tuning.sweeps_at_once + 1, num_tiles).zero_()  # pending distance before each sweep
+    num_programs = 4  # where the device is no GPU, Triton's interpreter runs one after another
+    if graph.device.type == "cuda":  # as many as it runs at once
+        num_programs = torch.cuda.get_device_properties(graph.device).multi_processor_count * tuning.programs_per_core
+    blocks, programs = (triton.cdiv(num_nodes, NODES_AT_ONCE), num_tiles), (num_programs,)
     reach, is_pending = tuning.reach * graph.mean_weight, True
     while is_pending:
         least[1:] = INFINITE.value
         count.zero_()
         for sweep in range(tuning.sweeps_at_once):
             _select[blocks](pending, least, queue, count, reach, num_nodes, sweep, block=NODES_AT_ONCE)
-            _relax[programs](
-                distance, pending, queue, count, graph.indptr, graph.indices, graph.weights, num_nodes, sweep,
-                tile_size=tuning.tile, edges_at_once=tuning.edges_at_once, num_warps=tuning.num_warps,
-            )
+            _relax[programs](distance, pending, queue, count, graph.indptr, graph.indices, graph.weights, num_nodes,
+                             sweep, tile_size=tuning.tile, edges_at_once=tuning.edges_at_once,
+                             num_warps=tuning.num_warps)
         least[0] = least[-1]
         is_pending = bool((least[0] < INFINITE.value).any())
-
-
-def _num_programs(device: torch.device, tuning: Tuning) -> int:
-    """As many as the device runs at once; where it is no GPU, Triton's interpreter runs one after another."""
-    return (
-        torch.cuda.get_device_properties(device).multi_processor_count * tuning.programs_per_core
-        if device.type == "cuda" else 4
-    )

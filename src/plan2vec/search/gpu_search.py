@@ -1,9 +1,8 @@
 """Shortest distances from many sources on a GPU, where thousands of relaxations at once beat one clever queue.
 
-Every node takes the least of (distance of a node before it + edge), all sources at once, until nothing changes. By
-kernels that skip nodes with nothing new (`relaxation_kernel`) where Triton can compile them, else plainly, by torch:
-Bellman-Ford, as many sweeps as the shortest path with the most hops has edges. The numbers equal scipy's up to
-rounding.
+Every node takes the least of (distance of a node before it + edge), all sources at once, until nothing changes. Where
+Triton can compile them, kernels do it that skip nodes with nothing new (`gpu_kernel`). Elsewhere torch does it plainly:
+Bellman-Ford, as many sweeps as the shortest path with the most hops has edges. The numbers are scipy's up to rounding.
 """
 
 import importlib.util
@@ -31,9 +30,7 @@ NUM_LANDMARKS = 8  # whose distances tell which sources lie near each other: a t
 
 
 def distances_from_on(device: torch.device, graph: csr_array, sources: np.ndarray) -> np.ndarray:
-    """`search.distances_from` where it is fastest: relaxed on a GPU, else Dijkstra in as many processes as pay; sources
-    are shared.
-    """
+    """`distances_from` where it is fastest: on a GPU, else Dijkstra in as many processes as pay; sources are shared."""
     if device.type == "cuda":
         return DeviceSearch(DeviceGraph.of(graph, device)).shared_distances_from(sources).cpu().numpy()
     return concatenated(_shares(sources), lambda some: distances_from(graph, some, choose_workers(graph, len(some))))
@@ -71,14 +68,11 @@ class DeviceSearch:
         return distance
 
     def order(self, sources: np.ndarray, tile: int) -> np.ndarray:
-        """(s,) numbers of the sources, such that each `tile` of them lie near each other: their waves then arrive
-        together.
-        """
+        """(s,) numbers of the sources, each `tile` of them near each other: their waves then arrive together."""
         if len(sources) <= tile:
             return np.arange(len(sources))
-        distance = self.landmark_distances[
-            :, torch.from_numpy(np.asarray(sources, np.int64)).to(self.graph.device)
-        ].T.cpu().numpy()
+        columns = torch.from_numpy(np.asarray(sources, np.int64)).to(self.graph.device)
+        distance = self.landmark_distances[:, columns].T.cpu().numpy()
         far = 2 * distance.max(initial=0, where=np.isfinite(distance)) + 1
         return near_together(np.where(np.isfinite(distance), distance, far), np.arange(len(sources)), tile)
 
@@ -88,44 +82,33 @@ class DeviceSearch:
         from plan2vec.search.gpu_kernel import tile_distances
 
         joined = self.graph.indptr.diff().nonzero()[:, 0]
-        place = torch.linspace(
-            0, max(0, len(joined) - 1), NUM_LANDMARKS, dtype=torch.float64, device=self.graph.device
-        ).long()
-        return tile_distances(self.graph, joined[place] if len(joined) else place)
+        last, device = max(0, len(joined) - 1), self.graph.device
+        spread = torch.linspace(0, last, NUM_LANDMARKS, dtype=torch.float64, device=device).long()
+        return tile_distances(self.graph, joined[spread] if len(joined) else spread)
 
 
 @cache
 def can_compile() -> bool:
-    """Whether Triton is there, the C compiler that it calls, and Python's headers, which that one reads; says once what
-    is missing.
-    """
+    """Whether Triton, the C compiler that it calls and Python's headers are there; says once what is missing."""
     compilers = os.environ.get("CC"), shutil.which("cc"), shutil.which("gcc"), shutil.which("clang")
-    # as Triton does: Debian's own has no headers
-    scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")
+    scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")  # Debian's own has no headers
     headers = Path(sysconfig.get_path("include", scheme), "Python.h")
-    there = {
-        "Triton": importlib.util.find_spec("triton") is not None, "a C compiler": any(compilers),
-        "Python.h": headers.exists()
-    }
-    missing = [name for name, is_there in there.items() if not is_there]
+    found = {"Triton": importlib.util.find_spec("triton"), "a C compiler": any(compilers), "Python.h": headers.exists()}
+    missing = [name for name, it in found.items() if not it]
     if missing:
-        warnings.warn(
-            f"shortest distances take longer on this GPU: its kernels need {', '.join(missing)}; install it",
-            stacklevel=2
-        )
+        warnings.warn(f"shortest distances take longer on this GPU: its kernels need {', '.join(missing)}; install it",
+                      stacklevel=2)
     return not missing
 
 
-def near_together(place: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
-    """The numbers (m,) ordered such that each `size` of them are near in `place` (n, k): halved along the longest side,
-    and again.
-    """
+def near_together(points: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
+    """The numbers (m,), each `size` of them near each other in `points` (n, k): halved along the longest side."""
     if len(numbers) <= size:
         return numbers
-    sides = np.ptp(place[numbers], axis=0)
-    ordered = numbers[np.argsort(place[numbers, sides.argmax()], kind="stable")]
+    sides = np.ptp(points[numbers], axis=0)
+    ordered = numbers[np.argsort(points[numbers, sides.argmax()], kind="stable")]
     half = -(-len(numbers) // size) // 2 * size
-    return np.concatenate((near_together(place, ordered[:half], size), near_together(place, ordered[half:], size)))
+    return np.concatenate([near_together(points, part, size) for part in (ordered[:half], ordered[half:])])
 
 
 @torch.no_grad()

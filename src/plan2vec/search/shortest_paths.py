@@ -3,7 +3,7 @@
 The graph is a `scipy.sparse.csr_array` (n, n): entry (i, j) is the length in steps (>= 0) of the edge from frame i to
 frame j. An entry stored as zero is an edge of length zero; an entry that is not stored is a missing edge.
 
-One plan          best_first: Dijkstra, A*, weighted A*, greedy best-first and the walk with a queue of one are settings of it.
+One plan          best_first: Dijkstra, A*, weighted A*, greedy best-first and the paper's walk are settings of it.
 Many plans        best_first_many: the same searches side by side, so that the heuristic is asked once for all of them.
 Training targets  distances_from: exact distances from many sources, in several processes if asked.
 
@@ -35,6 +35,7 @@ SECONDS_PER_EDGE = 1e-8  # scipy's Dijkstra, for every stored edge and source, o
 SECONDS_TO_START = 2.0  # child processes that search, on a slow file system
 NODES_AT_ONCE = 2**24  # nodes x searches side by side: 0.5 GB of what is known about them
 SOURCES_AT_ONCE = 64  # rows of float64 distances that scipy holds before they become float32
+CHILD_INPUTS = ("data", "indices", "indptr", "sources")  # files that child processes read
 
 
 @dataclass(frozen=True)
@@ -48,66 +49,54 @@ class Path:
     touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # these nodes
 
 
-# ---------------------------------------------------------------------------------------------------- one start, one
-# goal
-
-
 def shortest_path(graph: csr_array, start: int, goal: int) -> Path:
     """The exact shortest path, by Dijkstra."""
     return best_first(graph, start, goal)
 
 
-def best_first(
-    graph: csr_array,
-    start: int,
-    goal: int,
-    heuristic: Heuristic | None = None,
-    heuristic_weight: float = 1.0,
-    cost_weight: float = 1.0,
-    queue_size: int | None = None,
-) -> Path:
-    """Expands, again and again, the open node of least cost_weight * steps so far + heuristic_weight * estimated steps
-    to go.
+def best_first(graph: csr_array, start: int, goal: int, heuristic: Heuristic | None = None,
+               heuristic_weight: float = 1.0, cost_weight: float = 1.0, queue_size: int | None = None) -> Path:
+    """Expands the open node of least cost_weight * steps so far + heuristic_weight * estimated steps to go, repeatedly.
 
-    | method             | heuristic | heuristic_weight | cost_weight | queue_size | path                                           |
-    |--------------------|-----------|------------------|-------------|------------|------------------------------------------------|
-    | Dijkstra           | None      |                  | 1           | None       | shortest                                       |
-    | A*                 | given     | 1                | 1           | None       | shortest if the heuristic never overestimates  |
-    | weighted A*        | given     | w > 1            | 1           | None       | then at most w times the shortest              |
-    | greedy best-first  | given     | 1                | 0           | None       | some path, if there is one                     |
-    | the paper's walk   | given     | 1                | 0           | 1          | some path, or none when the walk gets stuck    |
+    | method            | heuristic | its weight | cost_weight | queue | path                                      |
+    |-------------------|-----------|------------|-------------|-------|-------------------------------------------|
+    | Dijkstra          | None      |            | 1           | None  | shortest                                  |
+    | A*                | given     | 1          | 1           | None  | shortest if no estimate is too high       |
+    | weighted A*       | given     | w > 1      | 1           | None  | then at most w times the shortest         |
+    | greedy best-first | given     | 1          | 0           | None  | some path, if there is one                |
+    | the paper's walk  | given     | 1          | 0           | 1     | some path, or none if the walk gets stuck |
 
-    The heuristic is asked once for each node seen, one array an expansion. Where costs count, an expanded node is
-    opened again when a cheaper way to it is found, so a heuristic need not be consistent; in greedy search each node is
-    expanded at most once. With a `queue_size` only that many open nodes are kept; the others are forgotten, and may be
-    found again later. The search ends when the goal is taken from the queue, not when it is first seen. Ties go to the
-    smaller estimate, then number.
+    The heuristic is asked once per node seen, one array per expansion. Where costs count, an expanded node opens again
+    when a cheaper way to it is found, so a heuristic need not be consistent. Greedy search expands each node at most
+    once. `queue_size` bounds the open nodes; the others are forgotten and may be found again. The search ends when the
+    goal is taken from the queue, not when it is first seen. Ties go to the smaller estimate, then number.
     """
-    _check_weights(heuristic_weight, cost_weight, queue_size)
+    if not (heuristic_weight >= 0 and cost_weight >= 0):
+        raise ValueError(f"weights must not be negative, but heuristic_weight is {heuristic_weight} "
+                         f"and cost_weight is {cost_weight}")
+    if queue_size is not None and queue_size < 1:
+        raise ValueError(f"queue_size must be 1 or more, or None for no bound, but is {queue_size}")
     search = _expansions(graph, start, goal, heuristic_weight, cost_weight, queue_size)
     return _drive([search], [goal], lambda nodes, _: np.zeros(len(nodes)) if heuristic is None else heuristic(nodes))[0]
 
 
-def best_first_many(
-    graph: csr_array, starts: np.ndarray, goals: np.ndarray, heuristic: PairHeuristic, heuristic_weight: float = 1.0
-) -> list[Path]:
+def best_first_many(graph: csr_array, starts: np.ndarray, goals: np.ndarray, heuristic: PairHeuristic,
+                    heuristic_weight: float = 1.0) -> list[Path]:
     """A* from every start to the goal beside it, each as `best_first` finds it.
 
-    The searches go on side by side, an expansion a round, so that the heuristic is asked for all of them at once.
+    The searches go on side by side, one expansion per round, so that the heuristic is asked for all of them at once.
     """
     at_once = max(1, NODES_AT_ONCE // graph.shape[0])
     paths: list[Path] = []
     for first in range(0, len(starts), at_once):
-        tasks = list(
-            zip(starts[first : first + at_once].tolist(), goals[first : first + at_once].tolist(), strict=True)
-        )
-        searches = [_expansions(graph, start, goal, heuristic_weight, 1.0, None) for start, goal in tasks]
-        paths += _drive(searches, [goal for _, goal in tasks], heuristic)
+        some, ends = starts[first : first + at_once].tolist(), goals[first : first + at_once].tolist()
+        searches = [_expansions(graph, *task, heuristic_weight, 1.0, None) for task in zip(some, ends, strict=True)]
+        paths += _drive(searches, ends, heuristic)
     return paths
 
 
 def _drive(searches: list[Expansions], goals: list[int], heuristic: PairHeuristic) -> list[Path]:
-    """All searches to their end, a round of estimates at a time."""
+    """All searches to their end; per round the heuristic is asked once."""
     paths: dict[int, Path] = {}
     answers: dict[int, np.ndarray | None] = dict.fromkeys(range(len(searches)))
     while answers:
@@ -120,18 +109,17 @@ def _drive(searches: list[Expansions], goals: list[int], heuristic: PairHeuristi
         answers = {}
         if asked:
             sizes = [len(nodes) for nodes in asked.values()]
-            estimates = heuristic(
-                np.concatenate(list(asked.values())), np.repeat([goals[which] for which in asked], sizes)
-            )
-            answers |= zip(
-                asked, np.split(_checked_estimates(estimates, sum(sizes)), np.cumsum(sizes[:-1])), strict=True
-            )
+            ends = np.repeat([goals[which] for which in asked], sizes)
+            estimates = np.asarray(heuristic(np.concatenate(list(asked.values())), ends))
+            if estimates.shape != (len(ends),) or np.isnan(estimates).any():
+                raise ValueError(f"the heuristic must return {len(ends)} numbers, one per node, but returned shape "
+                                 f"{estimates.shape} with {int(np.isnan(estimates).sum())} NaN")
+            answers |= zip(asked, np.split(estimates, np.cumsum(sizes[:-1])), strict=True)
     return [paths[which] for which in range(len(searches))]
 
 
-def _expansions(
-    graph: csr_array, start: int, goal: int, heuristic_weight: float, cost_weight: float, queue_size: int | None
-) -> Expansions:
+def _expansions(graph: csr_array, start: int, goal: int, heuristic_weight: float, cost_weight: float,
+                queue_size: int | None) -> Expansions:
     """The search itself: gives nodes seen for the first time, takes their estimates, and ends with the path."""
     start, goal = (int(node) for node in checked_nodes(graph, [start, goal]))
     n = graph.shape[0]
@@ -154,9 +142,8 @@ def _expansions(
         if cost_weight == 0:
             cheaper &= ~expanded[neighbors]
         improved = neighbors[cheaper]
-        for neighbor, new_cost, estimate in zip(
-            improved.tolist(), costs[cheaper].tolist(), estimates[improved].tolist(), strict=True
-        ):
+        offers = zip(improved.tolist(), costs[cheaper].tolist(), estimates[improved].tolist(), strict=True)
+        for neighbor, new_cost, estimate in offers:
             if new_cost < cost[neighbor]:  # a row may name a neighbour twice
                 cost[neighbor], parent[neighbor] = new_cost, node
                 waiting.push(neighbor, cost_weight * new_cost + heuristic_weight * estimate, estimate)
@@ -164,28 +151,26 @@ def _expansions(
             for dropped in waiting.keep_best(queue_size):
                 if not expanded[dropped]:  # only expanded nodes are anyone's parent
                     cost[dropped], parent[dropped] = math.inf, -1
-    nodes = _trace(parent, goal) if node is not None else None
     answers = frozenset(np.flatnonzero(touched).tolist())
-    return Path(
-        nodes, path_length(graph, nodes) if nodes is not None else math.inf, num_expanded, len(answers), answers
-    )
+    if node is None:
+        return Path(None, math.inf, num_expanded, len(answers), answers)
+    nodes = [goal]
+    while parent[nodes[-1]] >= 0:
+        nodes.append(int(parent[nodes[-1]]))
+    return Path(nodes[::-1], path_length(graph, nodes[::-1]), num_expanded, len(answers), answers)
 
 
 def path_length(graph: csr_array, nodes: Sequence[int]) -> float:
     """Steps along the edges from each node to the next; inf if one of these edges is missing."""
     length = 0.0
     for node, following in pairwise(nodes):
-        neighbors, weights = _edges(graph, node)
-        length += min(
-            (weight for neighbor, weight in zip(neighbors, weights, strict=True) if neighbor == following),
-            default=math.inf
-        )
+        row = slice(graph.indptr[node], graph.indptr[node + 1])
+        length += min(graph.data[row][graph.indices[row] == following].tolist(), default=math.inf)
     return length
 
 
 class _Queue:
-    """Open nodes, the least (priority, estimate, node) first. A node pushed again takes the place of its former entry.
-    """
+    """Open nodes, the least (priority, estimate, node) first. A node pushed again replaces its former entry."""
 
     def __init__(self) -> None:
         self.heap: list[tuple[float, float, int]] = []  # may hold former entries too
@@ -216,59 +201,29 @@ class _Queue:
         return dropped
 
 
-def _checked_estimates(estimates: np.ndarray, num: int) -> np.ndarray:
-    estimates = np.asarray(estimates)
-    if estimates.shape != (num,) or np.isnan(estimates).any():
-        raise ValueError(
-            f"the heuristic must return {num} numbers, one a node, but returned shape {estimates.shape}"
-            f" with {int(np.isnan(estimates).sum())} NaN"
-        )
-    return estimates
-
-
-def _edges(graph: csr_array, node: int) -> tuple[list[int], list[float]]:
-    """Neighbours a node leads to, and the steps to each."""
-    row = slice(graph.indptr[node], graph.indptr[node + 1])
-    return graph.indices[row].tolist(), graph.data[row].tolist()
-
-
-def _trace(parent: np.ndarray, goal: int) -> list[int]:
-    nodes = [goal]
-    while parent[nodes[-1]] >= 0:
-        nodes.append(int(parent[nodes[-1]]))
-    return nodes[::-1]
-
-
-# ---------------------------------------------------------------------------------------------------- many sources, all
-# nodes
-
-
 @overload
-def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1, predecessors: Literal[False] = False) -> np.ndarray: ...
+def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1,
+                   predecessors: Literal[False] = False) -> np.ndarray: ...
 @overload
-def distances_from(
-    graph: csr_array, sources: np.ndarray, num_workers: int = 1, *, predecessors: Literal[True]
-) -> tuple[np.ndarray, np.ndarray]: ...
-def distances_from(
-    graph: csr_array, sources: np.ndarray, num_workers: int = 1, predecessors: bool = False
-) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-    """(len(sources), n) float32: steps from each source to every node along the edges' direction; inf where no path
-    leads.
+def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1, *,
+                   predecessors: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1,
+                   predecessors: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads.
 
     With `predecessors` also (len(sources), n) int32: the node before node j on a shortest path from the source to j;
     negative for the source itself and where no path leads.
 
-    With `num_workers` > 1 that many child processes share the sources, and this one only waits, so that a thread may
-    call it beside training. (Threads alone do not help: scipy holds the interpreter lock.) The numbers are the same for
-    any `num_workers`. A child takes about 0.5 s to start: on 10,000 nodes of degree 60 (6 ms a source) two on two cores
-    took 1.0 s instead of 0.7 s for 128 sources, 2.0 s instead of 3.3 s for 500, 6.3 s instead of 11.9 s for 2,000.
+    `num_workers` > 1 child processes share the sources, and this one only waits, so a thread may call it beside
+    training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result. A child
+    takes about 0.5 s to start; `choose_workers` tells how many pay.
     """
     sources = checked_nodes(graph, sources)
     if num_workers < 1:
         raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
-    dtypes: dict[str, type[np.generic]] = {
-        "distances": np.float32, "predecessors": np.int32
-    } if predecessors else {"distances": np.float32}
+    dtypes: dict[str, type[np.generic]] = {"distances": np.float32}
+    if predecessors:
+        dtypes["predecessors"] = np.int32
     if min(num_workers, len(sources)) > 1:
         results = _search_in_processes(graph, sources, min(num_workers, len(sources)), dtypes)
     else:
@@ -279,51 +234,33 @@ def distances_from(
 
 def choose_workers(graph: csr_array, num_sources: int) -> int:
     """Processes that `distances_from` should use: all cores where the time saved outweighs starting them, else one."""
-    # shared with those that torchrun started
-    cores = max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    num_sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # processes that torchrun started on this machine
+    cores = max(1, (os.cpu_count() or 1) // num_sharing)
     alone = num_sources * graph.nnz * SECONDS_PER_EDGE
     return min(cores, num_sources) if alone * (1 - 1 / cores) > SECONDS_TO_START else 1
 
 
 def hop_counts(graph: csr_array, sources: np.ndarray) -> np.ndarray:
-    """(len(sources), n) float32: edges on the shortest path (by length in steps) from each source to every node; inf
-    where none leads.
-
-    Where several paths are equally short it is the count of one of them, the one that `distances_from` finds.
-    """
-    sources = checked_nodes(graph, sources)
+    """(len(sources), n) float32: edges on the path that `distances_from` finds to every node; inf where none leads."""
     distances, predecessors = distances_from(graph, sources, predecessors=True)
-    return tree_depths(distances, predecessors)
-
-
-def tree_depths(distances: np.ndarray, predecessors: np.ndarray) -> np.ndarray:
-    """(k, n) float32 hop counts from what `distances_from` gives with predecessors."""
     hops = np.empty(distances.shape, np.float32)
     for part in _parts(len(hops)):
-        hops[part] = np.where(np.isinf(distances[part]), np.inf, _depths(predecessors[part]))
+        parents = predecessors[part]
+        ancestors = np.where(parents < 0, np.arange(graph.shape[0]), parents)
+        depths = (parents >= 0).astype(np.int64)
+        while (further := np.take_along_axis(depths, ancestors, axis=1)).any():  # ancestors are 1, 2, 4, ... edges up
+            depths += further
+            ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
+        hops[part] = np.where(np.isinf(distances[part]), np.inf, depths)
     return hops
-
-
-def _depths(parents: np.ndarray) -> np.ndarray:
-    """(k, n) int: edges from each node up to the root of its tree. `parents` (k, n) int: negative at roots."""
-    nodes = np.arange(parents.shape[1])
-    ancestors = np.where(parents < 0, nodes, parents)
-    depths = (parents >= 0).astype(np.int64)
-    while True:  # ancestors are 1, 2, 4, ... edges up: as many rounds as the deepest count has binary digits
-        further = np.take_along_axis(depths, ancestors, axis=1)
-        if not further.any():
-            return depths
-        depths += further
-        ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
 
 
 def _parts(num_sources: int) -> Iterator[slice]:
     return (slice(first, first + SOURCES_AT_ONCE) for first in range(0, num_sources, SOURCES_AT_ONCE))
 
 
-def _search_from(
-    graph: csr_array, sources: np.ndarray, distances: np.ndarray, predecessors: np.ndarray | None = None
-) -> None:
+def _search_from(graph: csr_array, sources: np.ndarray, distances: np.ndarray,
+                 predecessors: np.ndarray | None = None) -> None:
     """Writes its answers into `distances` and, where given, `predecessors`; both (len(sources), n)."""
     for part in _parts(len(sources)):
         if predecessors is None:
@@ -332,68 +269,53 @@ def _search_from(
             distances[part], predecessors[part] = dijkstra(graph, indices=sources[part], return_predecessors=True)
 
 
-def _search_in_processes(
-    graph: csr_array, sources: np.ndarray, num_workers: int, dtypes: dict[str, type[np.generic]]
-) -> list[np.ndarray]:
+def _search_in_processes(graph: csr_array, sources: np.ndarray, num_workers: int,
+                         dtypes: dict[str, type[np.generic]]) -> list[np.ndarray]:
     """Child processes run this very file and meet the parent in files of a temporary folder.
 
     Not `multiprocessing`: forking is unsafe beside torch's threads, and its other ways import the user's script again,
-    which breaks scripts without a `__main__` guard. Running the file, not the module, spares the children the import of
-    torch.
+    which breaks scripts without a `__main__` guard. Running the file, not the module, spares the imports.
     """
     with tempfile.TemporaryDirectory(prefix="plan2vec-search-") as folder:
-        for field, array in {
-            "data": graph.data, "indices": graph.indices, "indptr": graph.indptr, "sources": sources
-        }.items():
-            np.save(os.path.join(folder, f"{field}.npy"), array)
+        for name, array in zip(CHILD_INPUTS, (graph.data, graph.indices, graph.indptr, sources), strict=True):
+            np.save(os.path.join(folder, f"{name}.npy"), array)
         files = [os.path.join(folder, f"{result}.npy") for result in dtypes]
         for file, dtype in zip(files, dtypes.values(), strict=True):
             np.lib.format.open_memmap(file, "w+", dtype, (len(sources), graph.shape[0]))
         limits = [str(limit) for limit in np.linspace(0, len(sources), num_workers + 1).astype(int)]
-        run_side_by_side(
-            [[sys.executable, "-P", __file__, folder, first, last, *dtypes] for first, last in pairwise(limits)]
-        )
+        run_side_by_side([[sys.executable, "-P", __file__, folder, *rows, *dtypes] for rows in pairwise(limits)])
         return [np.load(file) for file in files]
 
 
 def run_side_by_side(commands: list[list[str]]) -> None:
     """Runs the commands side by side; when one fails or this process is interrupted, none is left behind."""
     with ExitStack() as stack:
-        children = [
-            stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True)) for command in commands
-        ]
+        children = [stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+                    for command in commands]
         for child in children:
             stack.callback(child.kill)
         for child in children:
             _, message = child.communicate()
             if child.returncode != 0:
-                raise RuntimeError(
-                    f"a child process ended with exit code {child.returncode}: {message.strip()[-2000:]}"
-                )
+                end = message.strip()[-2000:]
+                raise RuntimeError(f"a child process ended with exit code {child.returncode}: {end}")
 
 
 def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
     """The child's side of `_search_in_processes`: rows first to last of the named results."""
     rows = slice(int(first), int(last))
-    data, indices, indptr, sources = (
-        np.load(os.path.join(folder, f"{field}.npy"), mmap_mode="r")
-        for field in ("data", "indices", "indptr", "sources")
-    )
+    inputs = (np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r") for name in CHILD_INPUTS)
+    data, indices, indptr, sources = inputs
     graph = csr_array((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
     arrays = [np.load(os.path.join(folder, f"{result}.npy"), mmap_mode="r+") for result in results]
     _search_from(graph, sources[rows], *(array[rows] for array in arrays))
 
 
-# ---------------------------------------------------------------------------------------------------- parts
-
-
 def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "weak") -> tuple[int, np.ndarray]:
-    """Number of parts, and (n,) int64 the part of each node: 0 is the largest; equally large ones in the order of their
-    first node.
+    """Number of parts, and (n,) int64 the part of each node. 0 is the largest; ties go to the smaller first node.
 
     "weak": joined by edges in whatever direction; all there is to say where every edge has its opposite.
-    "strong": a path leads from each node of a part to each other. In a directed graph a path may also lead from one
-    strong part into another, but not back.
+    "strong": a path leads from each node of a part to each other; into another part it may lead, but not back.
     """
     num_parts, labels = connected_components(graph, directed=True, connection=connection)
     _, first_nodes, sizes = np.unique(labels, return_index=True, return_counts=True)
@@ -403,29 +325,17 @@ def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "w
     return num_parts, rank[labels]
 
 
-# ---------------------------------------------------------------------------------------------------- refusals
-
-
 def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray) -> np.ndarray:
     """(m,) int64 node numbers of this graph, or a ValueError."""
     checked = np.asarray(nodes, dtype=np.int64) if len(nodes) == 0 else np.asarray(nodes)
     if checked.ndim != 1 or checked.dtype.kind not in "iu":
-        raise ValueError(
-            f"node numbers must be integers in one dimension, but came as {checked.dtype} of shape {checked.shape}"
-        )
+        raise ValueError("node numbers must be integers in one dimension, "
+                         f"but came as {checked.dtype} of shape {checked.shape}")
     wrong = checked[(checked < 0) | (checked >= graph.shape[0])]
     if len(wrong):
-        raise ValueError(f"node numbers must lie in 0..{graph.shape[0] - 1} (the graph has {graph.shape[0]} nodes), but {wrong[0]} came")
+        raise ValueError(f"node numbers must lie in 0..{graph.shape[0] - 1} (the graph has {graph.shape[0]} nodes), "
+                         f"but {wrong[0]} came")
     return checked.astype(np.int64)
-
-
-def _check_weights(heuristic_weight: float, cost_weight: float, queue_size: int | None) -> None:
-    if not (heuristic_weight >= 0 and cost_weight >= 0):
-        raise ValueError(
-            f"weights must not be negative, but heuristic_weight is {heuristic_weight} and cost_weight is {cost_weight}"
-        )
-    if queue_size is not None and queue_size < 1:
-        raise ValueError(f"queue_size must be 1 or more, or None for no bound, but is {queue_size}")
 
 
 if __name__ == "__main__":

@@ -14,15 +14,20 @@ machine that other runs shared.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from plan2vec.experiments.maze_scene import MazeScene, Site, maze_scenes
+from plan2vec.embedding.train import Teaching
+from plan2vec.embedding.value_iteration import Walks
+from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import legend_below
 from plan2vec.results.drawing import LOOKS, curve, panels, room_title
 from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.settings import Settings
 
 NAME, TITLE = "value-iteration", "Amortized search beside fitted value iteration"
 DOMAINS = ("open", "table", "c-maze")
@@ -32,41 +37,34 @@ AMORTIZED = 0  # its place among the lookaheads
 
 
 def run(settings: Settings) -> Iterator[list[Row]]:
+    depths = tuple(int(block) for block in settings.chosen("blocks", BLOCKS))
     for scene in maze_scenes(settings, DOMAINS):
-        for method in settings.chosen("methods", tuple(METHODS)):
-            depths = [AMORTIZED] if method == "amortized" else [
-                int(block) for block in settings.chosen("blocks", BLOCKS)
-            ]
-            for depth in depths:
-                if scene.lacks(settings, NAME, {"lookahead": depth}, method):
-                    metrics, seconds = timed(measure, scene, scene.small, depth, METHODS[method])
-                    yield scene.rows(settings, NAME, {"lookahead": depth}, method, metrics, seconds)
+        for method in METHODS:
+            for depth in (AMORTIZED,) if method == "amortized" else depths:
+                yield from scene.measured(settings, NAME, {"lookahead": depth}, (method,),
+                                          partial(measure, scene, depth))
 
 
-def measure(scene: MazeScene, site: Site, depth: int, target_hops: int) -> dict[str, float | None]:
-    config = scene.config
+def measure(scene: MazeScene, depth: int, method: str) -> dict[str, Any]:
+    config, teaching, site = scene.config, Teaching(), scene.small
     if depth != AMORTIZED:
-        stage = replace(config.value_iteration, lookahead=depth, target_hops=target_hops)
+        stage = replace(config.value_iteration, lookahead=depth)
         config = replace(config, variant="value-iteration", value_iteration=stage)
-    distance = scene.train_map(site, config).on(site.frames)
-    return {"success": site.success(distance), "spearman_true": site.agreement(distance)}
+        teaching = Teaching(walks=Walks(target_hops=METHODS[method]))
+    return site.scores(scene.train_map(site, config, teaching).on(site.frames))
 
 
 def table(rows: list[Row]) -> list[str]:
     """Success, its quartiles over seeds and the worst of them, and the time a map took."""
     rooms = in_order(rows, "domain", DOMAINS)
-    header = ["variant"] + [
-        words for room in rooms for words in (f"{room_title(room)}, success %", "quartiles", "worst")
-    ] + ["seconds"]
+    header = [words for room in rooms for words in (f"{room_title(room)}, success %", "quartiles", "worst")]
     body = []
     for method, depth in variants(rows):
         samples = [100 * values(rows, domain=room, method=method, lookahead=depth, metric="success") for room in rooms]
-        cells = [
-            words for sample in samples
-            for words in (cell(sample), quartiles(sample), f"{sample.min():.1f}" if len(sample) else "-")
-        ]
+        cells = [words for sample in samples
+                 for words in (cell(sample), quartiles(sample), f"{sample.min():.1f}" if len(sample) else "-")]
         body.append([named(method, depth), *cells, f"{mean_seconds(rows, method, depth):.0f}"])
-    return [*markdown(header, body), advice(rows), ""]
+    return [*markdown(["variant", *header, "seconds"], body), advice(rows), ""]
 
 
 def variants(rows: list[Row]) -> list[tuple[str, int]]:
@@ -84,10 +82,7 @@ def mean_seconds(rows: list[Row], method: str, depth: int) -> float:
 
 
 def quartiles(sample: np.ndarray) -> str:
-    if not len(sample):
-        return "-"
-    low, high = np.quantile(sample, (0.25, 0.75))
-    return f"{low:.1f} to {high:.1f}"
+    return "{:.1f} to {:.1f}".format(*np.quantile(sample, (0.25, 0.75))) if len(sample) else "-"
 
 
 def advice(rows: list[Row]) -> str:
@@ -95,15 +90,13 @@ def advice(rows: list[Row]) -> str:
     means = {one: values(rows, method=one[0], lookahead=one[1], metric="success").mean() for one in variants(rows)}
     good = [one for one in means if means[one] >= max(means.values()) - 0.01]
     chosen = min(good, key=lambda one: mean_seconds(rows, *one))
-    also = (
-        f"; within one per cent of it: {', '.join(named(*one) for one in good if one != chosen)}" if len(good) > 1
-        else ""
-    )
+    others = ", ".join(named(*one) for one in good if one != chosen)
+    also = f"; within one per cent of it: {others}" if others else ""
     return f"Use: {named(*chosen)}, the fastest of the best ({100 * means[chosen]:.1f} %{also})."
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Success against lookahead, a curve a kind of target; amortized search as a band; every seed as a dot."""
+    """Success against lookahead, a curve per kind of target; amortized search as a band; every seed as a dot."""
     rooms = in_order(rows, "domain", DOMAINS)
     figure, axes = panels(len(rooms), max(5.0, 3.0 * len(rooms)), 3.4)
     depths = [depth for depth in in_order(rows, "lookahead") if depth != AMORTIZED]
@@ -113,14 +106,13 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
             for depth in depths:
                 seen = 100 * values(part, method=method, lookahead=depth)
                 ax.plot(np.full(len(seen), depth + 0.08 * look), seen, ".", color=LOOKS[look][0], markersize=4)
-            curve(
-                ax, part, "lookahead", depths, look, f"{method} (dots: seeds, band: 95 % interval)", 100, method=method
-            )
+            words = f"{method} (dots: seeds, band: 95 % interval)"
+            curve(ax, part, "lookahead", depths, look, words, 100, method=method)
         amortized = values(part, lookahead=AMORTIZED)
         if len(amortized):
             ax.axhline(100 * amortized.mean(), color="#0072B2", label="amortized (band: quartiles)")
             ax.axhspan(*(100 * np.quantile(amortized, (0.25, 0.75))), color="#0072B2", alpha=0.2, linewidth=0)
         ax.set(xlabel="lookahead k while learning (hops)", title=room_title(room), ylim=(0, 103), xticks=depths)
     axes[0].set_ylabel("success (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=1, frameon=False, fontsize=9)
+    legend_below(figure, axes[0], 1)
     return {NAME: figure}

@@ -10,56 +10,47 @@ candidates within 1.7. Seconds hold all that a fit does to find its candidates; 
 what it held before.
 """
 
-import importlib.util
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from plan2vec.bench.measuring import Options, forget_peak, number_table, peak_memory, size_figure, stopwatch
+from plan2vec.bench.measuring import Benchmark, Options, forget_peak, number_table, peak_memory, size_figure, stopwatch
 from plan2vec.bench.sheets import lift, places
-from plan2vec.graph.neighbors import near_pairs
+from plan2vec.config import Neighbors
+from plan2vec.graph.neighbors import near_pairs, usearch_installed
 from plan2vec.results.rows import Row
 
-NAME, TITLE = "neighbors", "Near pairs of frames"
 WITHIN, MOST = 1.7, 200
 CPU_EXACT_MOST = 100_000  # frames up to which the exact search is timed on a CPU
-COLUMNS = ("search_seconds", "recall", "memory_gb", "pairs")
 
 
 def run(options: Options) -> Iterator[list[Row]]:
     on_gpu = options.device.type == "cuda"
-    sizes = options.choose_sizes(
-        (10_000, 100_000, 1_000_000) if on_gpu else (10_000, 20_000, 30_000, 100_000), (2_000,)
-    )
-    for size in sizes:
+    usual = (10_000, 100_000, 1_000_000) if on_gpu else (10_000, 20_000, 30_000, 100_000)
+    for size in options.choose_sizes(usual, (2_000,)):
         rng = np.random.default_rng(options.seed)
         vectors = lift(places(size, rng), 32, 0.05, rng)
         if on_gpu or size <= CPU_EXACT_MOST:
             yield measure(options, vectors, "exact", "exact, by tiles")
-        if not on_gpu and importlib.util.find_spec("usearch") is not None:
+        if not on_gpu and usearch_installed():
             yield measure(options, vectors, "approximate", "usearch")
 
 
-def measure(options: Options, vectors: np.ndarray, search: str, method: str) -> list[Row]:
+def measure(options: Options, vectors: np.ndarray, search: Neighbors, method: str) -> list[Row]:
     forget_peak()
     before = peak_memory()
     with stopwatch(options.device) as watch:
-        found = near_pairs(vectors, WITHIN, MOST, options.device, search)  # type: ignore[arg-type]
+        found = near_pairs(vectors, WITHIN, MOST, options.device, search)
     after = peak_memory()
     memory = after - before if before is not None and after is not None else None
-    numbers = {
-        "search_seconds": watch.seconds,
-        "recall": 1.0 if found.recall is None else found.recall,
-        "memory_gb": memory,
-        "pairs": len(found),
-    }
-    return options.rows(NAME, "sheet", method, numbers, watch.seconds, frames=len(vectors))
+    recall = 1.0 if found.recall is None else found.recall
+    numbers = {"search_seconds": watch.seconds, "recall": recall, "memory_gb": memory, "pairs": len(found)}
+    return options.rows("sheet", method, numbers, watch.seconds, frames=len(vectors))
 
 
-def table(rows: list[Row]) -> list[str]:
-    return number_table(rows, COLUMNS, ("frames",))
-
-
-def draw(rows: list[Row]) -> Figure:
-    return size_figure(rows, ("search_seconds", "memory_gb"))
+BENCHMARK = Benchmark(
+    "neighbors", "Near pairs of frames", __doc__, run,
+    partial(number_table, columns=("search_seconds", "recall", "memory_gb", "pairs"), settings=("frames",)),
+    partial(size_figure, metrics=("search_seconds", "memory_gb"))
+)

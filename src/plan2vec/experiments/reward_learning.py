@@ -1,18 +1,17 @@
-"""Claim: the learned distance as a potential and the map's vectors as observations each make an agent learn faster,
-most so together.
+"""Claim: the learned distance as potential and the map's vectors as observations speed up learning, most so together.
 
 Command: plan2vec reproduce reward        Cost: 60 minutes on two CPU cores
 Expected: steps to 90 % success: with the potential fewer than without, from vectors fewer than from pixels; from pixels
 without the potential no agent gets there in 20,000 steps. The paper names a value for control as its aim and has no
 such experiment.
 
-A room with real actions: random starts and goals, -1 a step, 0 within 0.02 m of the goal, 50 steps. The agent is
-stable-baselines3's DQN: two layers of 256, an update a step, the same settings for all four, no hindsight relabelling.
-It sees pictures of 16 x 16 pixels (means over squares): the block's, and what the goal's has more or less; or the same
-of their vectors on a map, which stays fixed. The map (8-d, default settings) was fitted to 500 random rollouts of 10
-such pictures, without rewards: 4,500 recorded steps that are *not* counted below. "Shaped" adds the map's potential to
-the reward (`plan2vec.DistanceReward`). Success: 100 episodes after every 1,000 steps, the best action, with probability
-0.05 a random one.
+A room with real actions: random starts and goals, -1 per step, 0 within 0.02 m of the goal, 50 steps. The agent is
+stable-baselines3's DQN: two layers of 256, an update per step, the same settings for all four, no hindsight
+relabelling. It sees pictures of 16 x 16 pixels (means over squares): the block's, and what the goal's has more or less;
+or the same of their vectors on a map, which stays fixed. The map (8-d, default settings) was fitted to 500 random
+rollouts of 10 such pictures, without rewards: 4,500 recorded steps that are *not* counted below. "Shaped" adds the
+map's potential to the reward (`plan2vec.DistanceReward`). Success: 100 episodes after every 1,000 steps, the best
+action, with probability 0.05 a random one.
 """
 
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from matplotlib.figure import Figure
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import legend_below
 from plan2vec.results.drawing import curve, panels, room_title
 from plan2vec.results.rows import Case, Row, cell, in_order, make_rows, markdown, select, values
 from plan2vec.results.settings import Settings, Size, timed
@@ -57,9 +57,7 @@ def learn(room: str, method: str, seed: int, size: Size) -> dict[int, float]:
     agents = import_agents()
     settings = agents.AgentSettings()
     if size.is_smoke:
-        settings = agents.AgentSettings(
-            num_steps=160, steps_between=80, steps_before=32, updates_per_move=2, episodes=20
-        )
+        settings = agents.AgentSettings(160, 80, updates_per_move=2, steps_before=32, episodes=20)
     return agents.train_agent(room, fit_map(room, seed, size), *METHODS[method], settings, seed)
 
 
@@ -93,10 +91,8 @@ def table(rows: list[Row]) -> list[str]:
     for room in in_order(rows, "domain", DOMAINS):
         part = select(rows, domain=room)
         steps_in_all = int(values(part, metric="steps_in_all").max())
-        header = [
-            room_title(room), "environment steps to 90 % success", "seeds that got there",
-            f"success % after {steps_in_all:,} steps"
-        ]
+        header = [room_title(room), "environment steps to 90 % success", "seeds that got there",
+                  f"success % after {steps_in_all:,} steps"]
         lines += markdown(header, [line(part, method) for method in in_order(part, "method", METHODS)])
     return lines
 
@@ -104,27 +100,20 @@ def table(rows: list[Row]) -> list[str]:
 def line(rows: list[Row], method: str) -> list[str]:
     reached = values(rows, method=method, metric="steps_to_90")
     num_seeds = len(select(rows, method=method, metric="steps_to_90"))
-    steps = (
-        cell(reached, digits=0) if len(reached) == num_seeds else f"{cell(reached, digits=0)}, of those that did"
-        if len(reached) else "-"
-    )
-    return [
-        method, steps, f"{len(reached)} of {num_seeds}", cell(values(rows, method=method, metric="success_at_end"), 100)
-    ]
+    steps = cell(reached, digits=0) + (", of those that did" if 0 < len(reached) < num_seeds else "")
+    at_end = cell(values(rows, method=method, metric="success_at_end"), 100)
+    return [method, steps, f"{len(reached)} of {num_seeds}", at_end]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """Success against steps, mean and 95 % interval over seeds."""
-    rooms = in_order(rows, "domain", DOMAINS)
+    rooms, part = in_order(rows, "domain", DOMAINS), select(rows, metric="success")
     figure, axes = panels(len(rooms), max(6.0, 4.5 * len(rooms)), 3.6)
     for ax, room in zip(axes, rooms, strict=True):
         for look, method in enumerate(METHODS):
-            curve(
-                ax, rows, "steps", in_order(rows, "steps"), look, method, 100, domain=room, method=method,
-                metric="success"
-            )
+            curve(ax, part, "steps", in_order(part, "steps"), look, method, 100, domain=room, method=method)
         ax.axhline(100 * WANTED, color="0.7", linewidth=1, zorder=0)
         ax.set(xlabel="environment steps", title=room_title(room), ylim=(0, 103))
     axes[0].set_ylabel("success (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    legend_below(figure, axes[0], 2)
     return {NAME: figure}

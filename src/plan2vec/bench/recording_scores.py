@@ -1,30 +1,28 @@
 """Claim: with default settings a first-person recording becomes a graph without worm-holes and a map that greedy walks
 can follow.
 
-Command: plan2vec bench recordings --paths office1.npz deepmind_small.npz rc_car_laps.npz --json
+Command: plan2vec bench recordings --paths office1.npz deepmind_small.npz rc_car_laps.npz --seeds 3 --json
 Cost: seconds, in the rows
 Expected: false_edge_share at most 0.01, success at least 0.95, with a visited set 0.99; SPTM's local metric, pixels and
 a VAE far worse
 
-Every path is fitted with the defaults. All methods walk the same graph by the same rule. With `position`: success
-within
-`success_radius` at most 4 x the shortest hop count + 10 hops, without memory and with a visited set; false closures
-join frames more than `false_beyond` apart and at least `min_gap` frames in time. With `phase` (laps of a loop, in [0,
-1)): is the map a ring? Both are read here, for evaluation, and by nothing else.
+Every path is fitted with the defaults, once per seed. All methods walk the same graph by the same rule. With
+`position`: success within `success_radius` at most 4 x the shortest hop count + 10 hops, without memory and with a
+visited set; false closures join frames more than `false_beyond` apart and at least `min_gap` frames in time. With
+`phase` (laps of a loop, in [0, 1)): is the map a ring? Both are read here, for evaluation, and by nothing else.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from plan2vec.baselines.pixels import train_pixels
-from plan2vec.baselines.sptm import train_sptm
+from plan2vec.baselines.pixels import pixel_scorer
+from plan2vec.baselines.sptm import MetricScorer
 from plan2vec.baselines.vae import VAEConfig, train_vae
-from plan2vec.bench.demo import commit, machine_name
 from plan2vec.config import Config
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import counted_closures, rank_agreement, scorecard, truth_of
@@ -33,9 +31,13 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.planner import Distance
 from plan2vec.readers import read
+from plan2vec.results.rows import Case, Row, make_rows, markdown, values
+from plan2vec.results.stamp import stamp_of
 from plan2vec.search.shortest_paths import distances_from
 
 SHOWN = ("success", "success_memory", "success_graph", "embedding_error", "path_ratio")
+OF_GRAPH = ("num_frames", "num_edges", "num_components", "largest_component_share", "loop_closures", "false_edge_share")
+IN_TABLE = {"success": "success", "success_memory": "with a visited set", "touched_per_step": "nodes touched a step"}
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
 
@@ -50,42 +52,41 @@ class Rule:
 
 
 def run(
-    seed: int, paths: tuple[Path, ...], config: Config = Config(), device: str = "auto", rule: Rule = Rule()
+    seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
+    rule: Rule = Rule()
 ) -> dict:
     """Rows of every recording, and a table of the methods' success."""
     if not paths:
         raise ValueError("bench recordings needs --paths: one or more recordings to fit, e.g. --paths office1.npz")
-    rows = [row for path in paths for row in rows_of(path, seed, config, device, rule)]
+    settings = [replace(config, seed=number) for number in range(seed, seed + seeds)]
+    rows = [row for path in paths for one in settings for row in rows_of(path, one, device, rule)]
     return {"table": table(rows), "rows": rows}
 
 
-def rows_of(path: Path, seed: int, config: Config, device: str, rule: Rule) -> Iterator[dict]:
-    began = perf_counter()
+def rows_of(path: Path, config: Config, device: str, rule: Rule) -> list[Row]:
+    began, rows = perf_counter(), list[Row]()
     model = fit(read(path), config, device=device)
     fitted = perf_counter() - began
-    for method, judge in methods(model, seed).items():
+    for method, distance in methods(model).items():
         began = perf_counter()
-        card = score(model, judge(), method, rule, seed)
+        card = score(model, distance(), method, rule)
         if method == "plan2vec":
             card |= ring_numbers(model, path, rule.min_gap)
         seconds = perf_counter() - began + (fitted if method == "plan2vec" else 0)
-        for metric, value in card.items():
-            yield {
-                "experiment": "recordings", "domain": path.stem, "setting": {"view": model.config.view},
-                "method": method, "seed": seed, "metric": metric, "value": value, "seconds": round(seconds, 1),
-                "commit": commit(), "device": machine_name(model.device)
-            }
+        case = Case("recordings", path.stem, {"view": model.config.view}, method, config.seed)
+        rows += make_rows(case, card, round(seconds, 1), stamp_of(model.device))
+    return rows
 
 
-def methods(model: Model, seed: int) -> dict[str, Callable[[], Distance]]:
+def methods(model: Model) -> dict[str, Callable[[], Distance]]:
     """Who walks: the map, the baselines, and the exact distance on the graph."""
-    frames, device, dim = model.sequences.frames, model.device, model.vectors.shape[1]
+    frames, device, config = model.sequences.frames, model.device, model.config
     return {
         "plan2vec": lambda: model.distance_between,
-        "SPTM": lambda: train_sptm(model.local_metric, device).on(frames),
-        "pixels": lambda: train_pixels(device).on(frames),
-        "VAE": lambda: train_vae(frames, model.config.encoder, dim, VAEConfig(), seed, device).on(frames),
-        "exact graph distance": lambda: exact_distance(model),
+        "SPTM": lambda: MetricScorer(model.local_metric, device).on(frames),
+        "pixels": lambda: pixel_scorer(device).on(frames),
+        "VAE": lambda: train_vae(frames, config.encoder, config.dim, VAEConfig(), config.seed, device).on(frames),
+        "exact graph distance": lambda: exact_distance(model)
     }
 
 
@@ -95,26 +96,20 @@ def exact_distance(model: Model) -> Distance:
     return lambda frames, goals: lengths[frames, goals]
 
 
-def score(model: Model, distance: Distance, method: str, rule: Rule, seed: int) -> dict[str, Any]:
+def score(model: Model, distance: Distance, method: str, rule: Rule) -> dict[str, Any]:
     """Both kinds of walk; what belongs to graph and map is kept for plan2vec only."""
-    truth, sequence = truth_of(model.sequences), model.sequences.sequence
+    truth, sequence, seed = truth_of(model.sequences), model.sequences.sequence, model.config.seed
+    walks = [SuccessRule(radius=rule.success_radius, memory=memory) for memory in (False, True)]
     cards = [
-        scorecard(
-            model.graph, sequence, distance, seed, truth, SuccessRule(radius=rule.success_radius, memory=memory),
-            rule.false_beyond, rule.min_gap
-        ) for memory in (False, True)
+        scorecard(model.graph, sequence, distance, seed, truth, walk, rule.false_beyond, rule.min_gap) for walk in walks
     ]
     found = {name: cards[0].get(name) for name in SHOWN} | {"success_memory": cards[1].get("success")}
     costs: Any = cards[0]["touched_per_step"]
     found["touched_per_step"] = costs["greedy"]
     if method == "plan2vec":
-        kept = (
-            "num_frames", "num_edges", "num_components", "largest_component_share", "loop_closures", "false_edge_share"
-        )
-        found |= {name: cards[0].get(name) for name in kept} | {
-            "local_accuracy": model.local_accuracy, "radius": model.radius
-        }
-        found |= {"touched_per_step_dijkstra": costs["dijkstra"], "touched_per_step_astar": costs["astar"]}
+        found |= {name: cards[0].get(name) for name in OF_GRAPH}
+        found |= {"local_accuracy": model.local_accuracy, "radius": model.radius}
+        found |= {f"touched_per_step_{name}": costs[name] for name in ("dijkstra", "astar")}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -155,13 +150,10 @@ def circular_correlation(first: np.ndarray, second: np.ndarray) -> float:
     return float(abs((a * b).sum()) / np.sqrt((a**2).sum() * (b**2).sum()))
 
 
-def table(rows: list[dict]) -> list[str]:
-    """Lines of a markdown table: a recording and method a line."""
-    lines = ["| recording | method | success | with a visited set | nodes touched a step |", "|---|---|---|---|---|"]
+def table(rows: list[Row]) -> list[str]:
+    """Lines of a markdown table: a line per recording and method, the mean over seeds."""
+    lines = []
     for domain, method in dict.fromkeys((row["domain"], row["method"]) for row in rows):
-        found = {row["metric"]: row["value"] for row in rows if (row["domain"], row["method"]) == (domain, method)}
-        cells = [
-            f"{found[name]:.3f}" if name in found else "-" for name in ("success", "success_memory", "touched_per_step")
-        ]
-        lines.append(f"| {domain} | {method} | " + " | ".join(cells) + " |")
-    return lines
+        samples = [values(rows, domain=domain, method=method, metric=name) for name in IN_TABLE]
+        lines.append([domain, method, *(f"{sample.mean():.3f}" if len(sample) else "-" for sample in samples)])
+    return markdown(["recording", "method", *IN_TABLE.values()], lines)[:-1]

@@ -1,0 +1,72 @@
+"""Claim: recordings become graph, map and planner in seconds on a GPU, in minutes on two CPU cores, stage by stage.
+
+Command: plan2vec bench fit        Cost: as the rows say: on two CPU cores a minute and a half each
+Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 vectors in 10 minutes on two cores
+
+`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo takes `--preset quick`: README).
+`vectors` 100,000 observations of 8 numbers from a world of many rooms (where the block is, a code of the room), too.
+`total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other frame counts; 0 leaves one out.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from plan2vec.bench.measuring import Benchmark, Options, bar_figure, forget_peak, number_table, peak_memory, stopwatch
+from plan2vec.config import Config
+from plan2vec.data import Sequences
+from plan2vec.domains import rooms
+from plan2vec.domains.maze import simulate
+from plan2vec.evaluation import evaluate
+from plan2vec.pipeline import fit
+from plan2vec.results.rows import Row
+
+STAGES = ("local_metric", "graph", "embedding", "vectors")
+COLUMNS = (
+    "total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error",
+    "false_edge_share"
+)
+
+
+def run(options: Options) -> Iterator[list[Row]]:
+    sizes = options.choose_sizes((10_000, 100_000), (200, 400))
+    for domain, size, make in zip(("c-maze", "vectors"), sizes, (simulate_maze, simulate_vectors), strict=False):
+        if size:
+            yield from fit_rows(options, domain, make(size, options.seed), options.config())
+
+
+def simulate_maze(size: int, seed: int) -> Sequences:
+    return simulate("c-maze", size // 10, seed=seed)
+
+
+def simulate_vectors(size: int, seed: int) -> Sequences:
+    """What a robot might know of itself in a world of rooms, 0 to 1: where it is in its room, which room, its code."""
+    seen = rooms.simulate_positions(size, seed)
+    assert seen.position is not None
+    room = rooms.room_of(seen.position)
+    local = seen.position / rooms.ROOM - room
+    column, row = (room[:, k, None] / rooms.MOST_ROOMS for k in (0, 1))
+    codes = np.random.default_rng(rooms.WORLD_SEED).uniform(size=(rooms.MOST_ROOMS, rooms.MOST_ROOMS, 4))
+    frames = np.concatenate((local, column, row, codes[room[:, 0], room[:, 1]]), axis=1).astype(np.float32)
+    return Sequences(frames, seen.sequence, position=seen.position, domain=seen.domain, source="simulated vectors")
+
+
+def fit_rows(options: Options, domain: str, sequences: Sequences, config: Config) -> Iterator[list[Row]]:
+    """Rows of one fit: seconds by stage and memory as soon as they are known, then the scorecard."""
+    forget_peak()
+    with stopwatch(options.device) as watch:
+        model = fit(sequences, config, device=str(options.device))
+    numbers: dict[str, Any] = {"total": watch.seconds, "memory_gb": peak_memory()}
+    numbers |= {stage: model.seconds[stage] for stage in STAGES}
+    yield options.rows(domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)
+    card: dict[str, Any] = evaluate(model, costs=False)
+    known = {name: card[name] for name in COLUMNS if name in card} | {"evaluate": card["seconds"]["evaluate"]}
+    yield options.rows(domain, "plan2vec", known, watch.seconds, frames=sequences.num_frames)
+
+
+BENCHMARK = Benchmark(
+    "fit", "A whole fit, stage by stage", __doc__, run, partial(number_table, columns=COLUMNS, settings=("frames",)),
+    partial(bar_figure, metric="total", unit="seconds")
+)

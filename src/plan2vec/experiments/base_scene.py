@@ -1,0 +1,198 @@
+"""What every experiment stands on: a scene (one domain and one seed), the sites it plans on, and rows about both.
+
+A scene makes each product when it is first asked for, and once: recordings, local metric, graphs, maps, baselines. It
+calls the stages of `pipeline.learn`, on other frames or with other settings than a fit would. A site is some frames
+with their graph: walks take place there. Ground truth is read by the sites' scores alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from plan2vec.baselines import Scorer
+from plan2vec.baselines.registry import Map, baseline_trainers
+from plan2vec.config import DEFAULTS, Config, setting, settle, with_settings
+from plan2vec.data import Sequences, SuccessRule
+from plan2vec.embedding.train import Teaching, train_map
+from plan2vec.embedding.value_iteration import Walks
+from plan2vec.evaluation import graph_numbers, straight_line
+from plan2vec.graph.build import BuiltGraph
+from plan2vec.graph.join import join_frames
+from plan2vec.graph.neighbors import usearch_installed
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.random_streams import rng_at
+from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
+from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
+from plan2vec.planner import Distance, walk_many
+from plan2vec.results.rows import Case, Row, make_rows
+from plan2vec.results.settings import Settings, Size, timed
+from plan2vec.search.gpu_search import distances_from_on
+
+SMOKE_WALKS = Walks(num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6)
+Setting = dict[str, Any]
+
+
+class Scene:
+    """One domain and one seed. Subclasses say what is recorded; `config` is settled here."""
+
+    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, config: Config):
+        self.domain, self.seed, self.size, self.device = domain, seed, size, device
+        self.config = settled(replace(config, seed=seed))
+        self.maps: dict[tuple[str, Config, Teaching], Map] = {}
+        self.baselines: dict[str, Scorer] = {}
+
+    @property
+    def recordings(self) -> Sequences:
+        raise NotImplementedError
+
+    @cached_property
+    def timed_metric(self) -> tuple[TrainedMetric, float]:
+        """The local metric of the recordings, and the seconds it took."""
+        return timed(self.train_metric, self.recordings, self.config)
+
+    @property
+    def metric(self) -> LocalMetric:
+        return self.timed_metric[0].metric
+
+    def train_metric(self, recorded: Sequences, config: Config, usable: np.ndarray | None = None) -> TrainedMetric:
+        """Stage 1."""
+        return train_local_metric(recorded.without_truth(), config, self.images(recorded.frames), usable)
+
+    def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
+        """Stage 2, and the seconds it took."""
+        config = settle(config, recorded, self.device.type, usearch_installed())  # how neighbours are searched for
+        return timed(join_frames, recorded.without_truth(), metric, config, self.images(recorded.frames))
+
+    @cached_property
+    def site(self) -> "Site":
+        """All frames of the recordings and their graph."""
+        built, seconds = self.build(self.recordings, self.metric, self.config)
+        return Site(scene=self, frames=self.recordings.frames, graph=built.graph, radius=built.radius, seconds=seconds,
+                    name="all")
+
+    def train_map(self, site: "Site", config: Config, teaching: Teaching = Teaching()) -> Map:
+        """Stage 4 on a site; on a named site once per configuration and teaching."""
+        if self.size.is_smoke:
+            few = replace(SMOKE_WALKS, target_hops=teaching.walks.target_hops)
+            teaching = replace(teaching, walks=few)
+        known = self.maps.get((site.name, config, teaching)) if site.name else None
+        if known is None:
+            known = Map(train_map(self.images(site.frames), site.graph, config, teaching), self.device)
+            if site.name:
+                self.maps[site.name, config, teaching] = known
+        return known
+
+    def baseline(self, method: str) -> Scorer:
+        """Trained on the recordings, whichever graph it walks on, and once."""
+        if method not in self.baselines:
+            trainers = baseline_trainers(self.recordings, lambda: self.metric, self.config.encoder, self.size.shorten,
+                                         self.seed, self.device)
+            self.baselines[method] = trainers[method]()
+        return self.baselines[method]
+
+    def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
+                   truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> dict[str, float | None]:
+        """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps, by part of the frames.
+
+        Cleaned: without random pairs that are not truly far.
+        """
+        found: dict[str, float | None] = {}
+        for name, usable in parts.items():
+            pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)
+            first, second, is_near = draw_judged(pairs, 10 * self.size.episodes, rng)
+            scores = pair_distances(metric, self.images(self.recordings.frames), first, second)
+            right, clean = (scores < cut_off * max_gap) == is_near, is_near | truly_far(first, second)
+            found |= {f"{name}_accuracy": right.mean(), f"{name}_accuracy_cleaned": right[clean].mean()}
+        return found
+
+    def images(self, frames: np.ndarray) -> FrameTensors:
+        return FrameTensors(frames, self.device)
+
+    # ------------------------------------------------------------------------------------------------ rows
+
+    def lacking(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str]) -> list[str]:
+        """The chosen ones of the methods that are still to be run."""
+        chosen = settings.chosen("methods", tuple(methods))
+        return [m for m in chosen if settings.lacks(Case(experiment, self.domain, setting, m, self.seed))]
+
+    def rows(self, settings: Settings, experiment: str, setting: Setting, method: str, metrics: dict[str, Any],
+             seconds: float) -> list[Row]:
+        return make_rows(Case(experiment, self.domain, setting, method, self.seed), metrics, seconds, settings.stamp)
+
+    def measured(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str],
+                 measure: Callable[[str], dict[str, Any]]) -> Iterator[list[Row]]:
+        """A group of rows per method that is still to be run, from what `measure` gives for it."""
+        for method in self.lacking(settings, experiment, setting, methods):
+            metrics, seconds = timed(measure, method)
+            yield self.rows(settings, experiment, setting, method, metrics, seconds)
+
+
+def settled(config: Config) -> Config:
+    """What is not given is decided as for a camera that does not move, without a look at the recordings."""
+    decided = DEFAULTS | {"view": "fixed"}
+    return with_settings(config, {name: value for name, value in decided.items() if setting(config, name) is None})
+
+
+def some_frames(sequences: Sequences, numbers: np.ndarray | slice) -> Sequences:
+    """A part of recordings that cuts no sequence."""
+    recorded = {name: getattr(sequences, name) for name in ("frames", "sequence", "position", "action", "step_length")}
+    return replace(sequences, **{name: values[numbers] for name, values in recorded.items() if values is not None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Frames and their graph: where walks take place."""
+
+    scene: Scene
+    frames: np.ndarray
+    graph: csr_array
+    radius: float = 0.0  # steps within which frames were joined
+    seconds: float = 0.0  # that joining them took
+    name: str = ""  # of a site whose maps the scene keeps
+
+    @property
+    def seed(self) -> int:
+        return self.scene.seed
+
+    @property
+    def episodes(self) -> int:
+        return self.scene.size.episodes
+
+    @property
+    def position(self) -> np.ndarray:
+        """(n, 2) where the nodes truly are."""
+        raise NotImplementedError
+
+    def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
+                      rng: np.random.Generator, graph: csr_array | None = None) -> float:
+        """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
+        position = self.position
+        walks = walk_many(self.graph if graph is None else graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon,
+                          rule.memory, lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius,
+                          rng)
+        return float(walks.arrived.mean())
+
+    def exact_distance_to(self, goals: np.ndarray) -> Distance:
+        """Distance on the graph itself, to these goals only."""
+        backward = self.graph.T.tocsr()
+        return self.looked_up(goals, lambda ends: distances_from_on(self.scene.device, backward, ends))
+
+    def looked_up(self, goals: np.ndarray, table_of: Callable[[np.ndarray], np.ndarray]) -> Distance:
+        """D from all frames to the goals, out of a table (distinct goals, frames)."""
+        distinct, place = np.unique(goals, return_inverse=True)
+        number = np.full(len(self.frames), -1)
+        number[goals] = place
+        table = table_of(distinct)
+        return lambda nodes, asked: table[number[asked], nodes]
+
+    @cached_property
+    def shape_numbers(self) -> dict[str, Any]:
+        """Radius, degree and parts of the graph."""
+        parts = graph_numbers(self.graph)
+        return {"radius": self.radius, "degree": self.graph.nnz / len(self.frames),
+                "num_components": parts["num_components"], "largest_component_share": parts["largest_component_share"]}

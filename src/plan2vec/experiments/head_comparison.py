@@ -1,0 +1,69 @@
+"""Claim: l1 in 32 dimensions fits best and walks no worse than any; in 8, l2 walks as well as any, with more error than
+most. It is a sound default on small graphs.
+
+Command: plan2vec reproduce heads        Cost: 3 minutes on one H200
+Expected: l2 8-d success at least 97 %; l1 32-d (`--norm-order 1 --dim 32`) about half of its error and no less success.
+The paper compares no heads; it uses l2 (mazes).
+
+The graph of 1,000 fresh frames of Table 1 (block `fitted`). Error: mean |D - path| / path over pairs from 64 sources
+drawn anew. Every head is trained alike.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from plan2vec.config import Head
+from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
+from plan2vec.results.arrays import Arrays
+from plan2vec.results.comparisons import Column, by_method, compare_each, domain_panels, panel_figure
+from plan2vec.results.drawing import ROOM_TITLES, dots
+from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.settings import Settings
+
+NAME, TITLE = "heads", "Distances between vectors: success and error by head"
+DOMAINS = ("open", "table", "c-maze")
+METHODS: dict[str, tuple[Head, float]] = {"l2": ("lp", 2.0), "l1": ("lp", 1.0), "l1.2": ("lp", 1.2),
+                                          "l-infinity": ("lp", inf), "max-relu": ("max-relu", 2.0), "mrn": ("mrn", 2.0)}
+BLOCKS = ("8", "32")  # dimensions
+
+
+def run(settings: Settings) -> Iterator[list[Row]]:
+    for scene in maze_scenes(settings, DOMAINS):
+        for dim in map(int, settings.chosen("blocks", BLOCKS)):
+            yield from scene.measured(settings, NAME, {"dim": dim}, tuple(METHODS), partial(measure, scene, dim))
+
+
+def measure(scene: MazeScene, dim: int, method: str) -> dict[str, Any]:
+    head, norm_order = METHODS[method]
+    site = scene.small
+    distance = scene.train_map(site, replace(scene.config, dim=dim, head=head, norm_order=norm_order)).on(site.frames)
+    return site.scores(distance) | site.map_error(distance)
+
+
+def table(rows: list[Row]) -> list[str]:
+    columns = [Column(f"{words}, {dim}-d", {"metric": metric, "dim": dim}) for dim in in_order(rows, "dim")
+               for metric, words in (("success", "success %"), ("embedding_error", "error %"))]
+    return compare_each(rows, ROOM_TITLES, by_method(rows, METHODS), columns)
+
+
+def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+    """Success above, error below, a panel per room; one dot per head and dimension."""
+    methods = in_order(rows, "method", METHODS)
+    names = {f"{method}, {dim}-d": {"method": method, "dim": dim}
+             for dim in in_order(rows, "dim") for method in methods}
+    return error_figures(NAME, rows, names, 1.2 + 0.22 * len(names))
+
+
+def error_figures(name: str, rows: list[Row], names: dict[str, Any], height: float) -> dict[str, Figure]:
+    """A figure of success and one of the error, a panel per room."""
+    figures = {}
+    for metric, words in (("success", "success (%)"), ("embedding_error", "error of the path length (%)")):
+        shown = domain_panels(select(rows, metric=metric), ROOM_TITLES, words)
+        figure, _ = panel_figure(names, shown, (9, height), dots, xlim=None, legend=False)
+        figures[f"{name}-{metric.removeprefix('embedding_')}"] = figure
+    return figures
