@@ -114,7 +114,6 @@ def test_quick_does_not_cut_the_updates_that_a_moving_camera_needs():
     assert quick.local_metric.num_updates == quick.embedding.num_updates == 1500
 
 
-@pytest.mark.xfail(strict=True, reason="camera rule")
 def test_a_cars_camera_moves():
     recordings = car()
     change = np.abs(np.diff(recordings.frames.astype(int), axis=0)) > 8

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import numpy as np
 import pytest
@@ -393,7 +393,8 @@ def test_strangers_and_large_requests_are_refused_while_waiting_too(folder, tmp_
 
 def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_path):
     copy_products(folder, tmp_path, ("plan2vec-run.txt", "data.json", "frames.npy", "index.npz", "config.json"))
-    with serving(tmp_path) as address, urlopen(address) as answer:
+    browser = build_opener(HTTPCookieProcessor())  # the address brings the token, which is kept
+    with serving(tmp_path) as address, browser.open(address) as answer:
         assert answer.status == 200 and b"fit is under way" in answer.read()
 
 

@@ -122,7 +122,6 @@ def test_no_unit_imports_another_in_a_circle():
     assert circles(IMPORTS) == set()
 
 
-@pytest.mark.xfail(strict=True, reason="experiments still import bench: until both are merged")
 def test_experiments_and_benchmarks_never_import_each_other():
     assert "bench" not in IMPORTS["experiments"] and "experiments" not in IMPORTS["bench"]
 
