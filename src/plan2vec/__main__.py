@@ -1,8 +1,6 @@
 """`python -m plan2vec` is the same program as `plan2vec`."""
 
-import sys
-
-from plan2vec.commands.main import main
+from plan2vec.commands.main import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

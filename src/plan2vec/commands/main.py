@@ -50,6 +50,16 @@ def main(arguments: list[str] | None = None) -> int:
         return refuse(" ".join(str(error).split()), 2)
 
 
+def program() -> None:
+    """`plan2vec`, as it is started from a shell."""
+    code = main()
+    if "WORLD_SIZE" in os.environ:  # under load, torch's threads outlive the interpreter, and the process is aborted
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def refuse(text: str, code: int) -> int:
     print(f"plan2vec: {text}", file=sys.stderr)
     return code
