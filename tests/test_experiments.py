@@ -328,7 +328,8 @@ def test_domains_blocks_and_methods_without_rows_are_listed(tmp_path):
     (tmp_path / "results" / "table1.jsonl").write_text(json.dumps(row) + "\n")
     lines = gaps(tmp_path, EXPERIMENTS)
     assert lines[0].startswith(
-        "- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`, `oracle`, `plan2vec 2-d`, `plan2vec FVI`, "
+        "- `plan2vec reproduce table1`: `table`, `c-maze`, `unseen`, `large`, `paper`, `oracle`, `plan2vec 2-d`, "
+        "`plan2vec FVI`, "
     )
     assert "- `plan2vec reproduce rope-table`: nothing yet" in lines and len(lines) == len(EXPERIMENTS)
 
