@@ -1,7 +1,7 @@
 # make demo    set up and run the demo            make test    set up, then lint, types and tests, on WORKERS cores
 # make coverage        the same tests, and which lines none of them runs: below 90 % it fails
 # make test-browser    the interactive page in a real browser (installs Debian's chromium where it is missing)
-# make fuzz SECONDS=600    damaged recordings of every format against the readers; what fails is kept in fuzz-failures/
+# make fuzz SECONDS=600    damaged recordings and run folders against readers and runs; what fails is kept in fuzz-failures/
 # make crash           every command that writes, killed before each of its file-system changes
 # All need Python >= 3.11 and make, nothing else; once set up they work offline.
 
@@ -26,7 +26,7 @@ test-browser: $(READY) browser
 	$(BIN)/python -m pytest tests/browser/test_explorer_browser.py
 
 fuzz: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz_readers.py --seconds $(SECONDS)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --seconds $(SECONDS)
 
 crash: $(READY)
 	$(BIN)/python tests/crash/crash.py

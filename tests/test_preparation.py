@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from plan2vec.config import ReadOptions, parse_crop
-from plan2vec.readers.preparation import array_to_frame, frame_shape, image_frame, open_picture, to_frame
+from plan2vec.readers.picture_to_frame import array_to_frame, frame_shape, image_frame, open_picture, to_frame
 
 RAMP = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32)
 

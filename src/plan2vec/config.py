@@ -8,9 +8,10 @@ scikit-learn alike.
 import dataclasses
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
 
-HEADS = {  # the registry of heads: name -> class in embedding/heads.py, and whether it tells there from back
+HEADS = {  # the registry of heads: name -> class in embedding/heads.py, and whether D(a, b) may differ from D(b, a)
     "lp": ("LpHead", False), "max-relu": ("MaxReluHead", True), "mrn": ("MRNHead", True), "squared": ("SquaredHead", False),
 }
 
@@ -109,13 +110,13 @@ class ClosureConfig:
     # on sparse recordings the radius grows until frames have so many neighbours; default 12, moving 16
     min_degree: Float = NOT_GIVEN
     max_neighbors: int = 200  # candidates per frame
-    # exact | approximate (usearch) | hubs: some anywhere in the radius, for long hops; default exact, but approximate
-    # above 30,000 frames on a CPU where usearch is installed
+    # exact | approximate (usearch) | hubs: a random subset of the near frames, so that hops are long; default exact, but
+    # approximate above 30,000 frames on a CPU where usearch is installed
     neighbors: Neighbors | None = None
     support: Support = "auto"  # tests a closure must pass; auto: by local density
-    # frames look alike within half a step, up to a whole one until they have so many; 16, moving 0
+    # wanted look-alikes per frame: frames look alike within 0.5 to 1 step; default 16, moving camera 0 (0.5 step)
     look_alikes: Float = NOT_GIVEN
-    max_detour: float = 4.0  # steps by which recorded steps and surer closures must join the ends of a doubtful closure
+    max_detour: float = 4.0  # longest detour (steps) that may support a doubtful closure
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class EmbeddingConfig:
     goals_per_round: Int = NOT_GIVEN  # goals searched from per round; default 256, moving 512
     learning_rate: float = 1e-3  # Adam, at its highest
     loss: Loss = NOT_GIVEN  # of D and the path's length, see losses.py; default relative, with a moving camera sammon
-    # weight, beside the loss, of how D changes over an edge: a greedy walk lives by it (squared head)
+    # weight, beside the loss, of how D changes over an edge: greedy walks depend on it (squared head)
     slope: float = 0.0
 
 
@@ -150,7 +151,7 @@ class Config:
     dim: Int = NOT_GIVEN
     head: Head = "lp"  # distance between vectors; max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
-    view: Literal["fixed", "moving"] | None = None  # of the camera; default: by the pixels that a recorded step changes
+    view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much of the picture a recorded step changes
     # small | medium | maze-global | resnet18 | mlp | fourier | module:factory; default small, moving medium
     encoder: Text = NOT_GIVEN
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
@@ -224,6 +225,10 @@ def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch
                                   if setting(config, name) is None})
 
 
+def is_settled(config: Config) -> bool:
+    return all(setting(config, name) is not None for name in (*DEFAULTS, "view", "closures.neighbors"))
+
+
 def keep_decisions(config: Config, decided: Config) -> Config:
     """The configuration in which what was not given is as an earlier `settle` decided it."""
     return with_settings(config, {name: setting(decided, name) for name in (*DEFAULTS, "view", "closures.neighbors")
@@ -279,14 +284,35 @@ def to_json(config: Config) -> dict:
 
 
 def from_json(values: dict) -> Config:
-    """The configuration that `to_json` gave; ValueError where a setting is missing or unknown."""
-    stages = {"local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig,
-              "value_iteration": ValueIterationConfig}
+    """The configuration that `to_json` gave; ValueError where a setting is missing, unknown or of a wrong kind."""
+    stages = {
+        "local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig,
+        "value_iteration": ValueIterationConfig,
+    }
     try:
-        built = {name: make(**values[name]) for name, make in stages.items()}
-        return Config(**(values | built | {"norm_order": float(values["norm_order"])}))
+        built = {name: _built(make, values[name]) for name, make in stages.items()}
+        return _built(Config, values | built | {"norm_order": float(values["norm_order"])})
     except (KeyError, TypeError) as error:
         raise ValueError(f"the stored configuration does not fit this version ({error}); fit again") from None
+
+
+def _built(make: type, values: dict) -> Any:
+    """A dataclass of settings from plain values, whose kinds are checked: they may come from elsewhere."""
+    for one in dataclasses.fields(make):
+        if not _admits(one.type, values[one.name]):
+            raise TypeError(f"{one.name} is {values[one.name]!r}")
+    return make(**values)
+
+
+def _admits(kind: Any, value: object) -> bool:
+    """Whether a value is of a field's type."""
+    if get_origin(kind) in (Union, UnionType):
+        return any(_admits(part, value) for part in get_args(kind))
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind in (int, float):
+        return isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
+    return isinstance(value, kind)
 
 
 def differences(first: dict, second: dict, prefix: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""Stage 1: a local metric d, learned from recorded steps alone. One step apart is 1, unrelated frames are 2 or more.
+"""Stage 1: a local metric d, learned from recorded steps alone. One step apart is 1, unrelated frames 2 x max_gap or more.
 
 In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
 """

@@ -20,7 +20,7 @@ from plan2vec.learning.frame_tensors import FrameTensors, choose_device
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import NEAR, TrainedMetric, local_vectors, pair_distances
 from plan2vec.planner import Plan, make_plans
-from plan2vec.readers.preparation import prepare_image
+from plan2vec.readers.picture_to_frame import prepare_image
 from plan2vec.runs.folder import PRODUCTS, open_run, read_run, refuse_unasked_code, require_finished
 from plan2vec.search.shortest_paths import connected_parts
 

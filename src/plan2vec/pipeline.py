@@ -39,7 +39,7 @@ def make_anew(name: str, stage: Callable, *arguments: Any) -> Any:
 def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make = make_anew) -> Learned:
     """The method. `config` is settled, `images` are the recorded frames on the device; no stage ever sees a position.
 
-    `make` calls a stage. A run folder's also keeps what it made, and reads it where it is there already.
+    `make` calls a stage; `Run.make` also saves its product, or loads it if the file is there already.
     """
     usable = training_frames(recorded.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     trained = make("local_metric", train_local_metric, recorded, config, images, usable)

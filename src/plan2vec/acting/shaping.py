@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from plan2vec.config import parse_crop
 from plan2vec.model import Model
-from plan2vec.readers.preparation import array_to_frame
+from plan2vec.readers.picture_to_frame import array_to_frame
 
 Mode = Literal["distance", "potential"]
 

@@ -1,7 +1,7 @@
 """Stage 4, amortized search: an embedding whose distances are shortest-path lengths on the graph, in steps.
 
-In the paper: D(x, x') = |phi(x) - phi(x')|_p, Algorithm 1, regressed towards the length of planned paths (equations 6
-and 7). Here one batch supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
+In the paper: D(x, x') = |phi(x) - phi(x')|_p, regressed towards the length of planned paths (equations 6 and 7). Its
+Algorithm 1, paths by A* that D itself leads, is in `bootstrapped.py`. Here one batch supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
 """
 
 from copy import deepcopy
@@ -100,7 +100,7 @@ class Teacher(nn.Module):
         """A block of nodes and goals: rows of the targets, frame numbers, the guide's weight, changes of the frames."""
         config, rng = self.config, rng_at(self.seed, Stream.MAP_UPDATE, update)
         current = self.rounds.at(update * config.num_rounds // config.num_updates)
-        self._show(current.targets)
+        self._copy_targets(current.targets)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         nodes = rng.choice(current.nodes_with_a_path(rows), config.nodes_per_update)
         if config.slope:
@@ -114,7 +114,7 @@ class Teacher(nn.Module):
         until = self.teaching.guided * self.config.num_updates
         return [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
 
-    def _show(self, targets: Tensor) -> None:
+    def _copy_targets(self, targets: Tensor) -> None:
         """The targets of a new round, always in the same place: an update that was captured reads them there."""
         if self.targets.shape != targets.shape:
             self.targets = torch.empty_like(targets, device=self.images.device)

@@ -10,7 +10,7 @@ from flask import Flask, Response, abort
 
 from plan2vec.data import Sequences
 from plan2vec.pictures.plan_video import enlarged, frame_picture
-from plan2vec.readers.preparation import image_frame
+from plan2vec.readers.picture_to_frame import image_frame
 
 LARGEST_FILE = 8_000_000  # bytes of an uploaded image
 LARGEST_IMAGE = 25_000_000  # pixels

@@ -53,7 +53,7 @@ def build_graph(
 
 
 def graph_of_edges(row: np.ndarray, column: np.ndarray, value: np.ndarray, n: int) -> csr_array:
-    """The graph of n frames with these entries, the first of a pair given twice. scipy's sum could lose a zero."""
+    """The graph of n frames with these entries; of duplicates the first counts (scipy would add them up)."""
     ends = (row.astype(np.int32, copy=False), column.astype(np.int32, copy=False))
     edges = coo_array((value.astype(np.float32, copy=False), ends), shape=(n, n))
     edges.has_canonical_format = True  # else what is given twice would be added up
@@ -73,7 +73,7 @@ def transition_weights(start: np.ndarray, step_length: np.ndarray | None) -> np.
 
 
 def places(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
-    """(n,) the first of the frames that recorded steps of length 0 join a frame to: one place to stand at."""
+    """(n,) the first frame of the pause that each frame belongs to; its own number where it moved."""
     row = edge_rows(graph)
     still = (graph.indices == row + 1) & (graph.data == 0)
     still &= sequence[row] == sequence[graph.indices]

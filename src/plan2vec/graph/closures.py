@@ -1,12 +1,14 @@
 """Which loop closures to believe. One false closure (a "worm-hole") shortens thousands of distances.
 
-A worked example. Frames 0 to 9 walk down a corridor, frames 10 to 19 walk down it again; 30 to 39 walk down another
-that looks much the same. The local metric puts 3 - 13 at 0.4 steps, 4 - 14 at 0.5, and by chance 3 - 33 at 0.6.
+A worked example. One recording: frames 0 to 9 walk down a corridor, 10 to 19 walk down it again, 30 to 39 walk down
+another that looks much the same. Recorded steps are 0.9 to 1.1 long by the local metric. It puts 3 - 13 at 0.4 steps,
+4 - 14 at 0.95, and by a chance resemblance 3 - 33 at 0.95.
 
     common neighbours   frames 2, 4, 12 and 14 are near both 3 and 13: believed. Few are near both 3 and 33: refused.
     transition support  3 - 14: frame 4 follows 3 and looks like 14, so a recorded step leads there: believed.
-    short detour        3 - 13 - 14 joins 4 and 14 in two steps already, so 4 - 14 is believed, and helps 5 - 15, like a
-                        zip. No way of recorded steps and surer closures joins 3 and 33: refused.
+    short detour        3 - 13 is shorter than most steps: sure. 4 - 3 - 13 - 14 joins 4 and 14 within `max_detour`, so
+                        4 - 14 is believed, and helps 5 - 15, like a zip. The recorded way from 3 to 33 has 30 steps:
+                        refused. (Were they of two recordings that nothing else joins, it would be believed.)
 
 Common neighbours catch single false closures; with transition support also clusters of them, through a wall say. Both
 need dense recordings. Sparse ones are tested by the short detour. Closures are looked for within a radius that comes
@@ -54,7 +56,7 @@ def choose_closures(
     """Believed closures among the candidates.
 
     `steps` are the local distances of recorded steps that moved. `first_duplicate` (n,) is the first frame that a frame
-    equals to the last pixel, -1 where it is not to be joined. Density is counted over frames that differ: a camera that
+    equals to the last pixel, -1 for frames that get no closure. Density is counted over frames that differ: a camera that
     shows the same image twice is not denser for it.
     """
     settings, given = config.closures, config.radius
@@ -72,7 +74,7 @@ def choose_closures(
     believed, failed = _believe(candidates, radius, sequence, tests, (common * radius, alike), device)
     while given is None and failed > MAX_UNSUPPORTED and radius > start * 1.001:
         radius = max(start, radius * 0.95)
-        reason = f"grown from {start:.2f} ({PERCENTILE}) for a sparse recording, stopped by unsupported candidates"
+        reason = f"grown from {start:.2f} ({PERCENTILE}) for a sparse recording, reduced as too many candidates failed"
         believed, failed = _believe(candidates, radius, sequence, tests, (common * radius, alike), device)
     if DETOUR in tests:
         num_before = len(believed)
@@ -116,7 +118,7 @@ def choose_tests(distance: np.ndarray, num_frames: int, support: str) -> tuple[t
 
 
 def alike_reach(distance: np.ndarray, num_frames: int, look_alikes: float) -> float:
-    """Steps within which frames look alike: half a step, at most one until they have `look_alikes` on average."""
+    """Steps within which frames look alike: from 0.5 up to 1, as far as `look_alikes` neighbours on average need."""
     return float(np.clip(_distance_of_degree(distance, num_frames, look_alikes), SAME, FARTHEST_ALIKE))
 
 

@@ -3,13 +3,11 @@
 So a killed run continues with the same numbers and stores no random state. Streams that share a number never meet.
 """
 
-from enum import IntEnum
-
 import numpy as np
 
 
-class Stream(IntEnum):
-    """Who draws."""
+class Stream:
+    """Who draws; an update draws with its number behind the stream's."""
 
     METRIC_SPLIT = 0  # sequences that the local metric's accuracy is measured on
     METRIC = 1  # its updates; 2: of a stacked one

@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -60,11 +60,16 @@ class Journal:
                 file.write(json.dumps(values).encode() + b"\n")
 
     def records(self) -> list[dict]:
+        """The lines of metrics.jsonl; one that a kill has cut, or that is damaged, is passed over."""
         path = self.folder / "metrics.jsonl" if self.folder else None
-        if path is None or not path.exists():
+        if path is None or not path.is_file():
             return []
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.endswith("}")]  # a kill can cut a line
+        found = []
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError):
+                values = json.loads(line)
+                found += [values] if isinstance(values, dict) and "stage" in values else []
+        return found
 
     def checkpoint(self, stage: str) -> Path | None:
         return own_folder(self.folder, "checkpoints") / f"{stage}.safetensors" if self.folder else None

@@ -1,6 +1,6 @@
 """Recordings from files: `read(path)` finds the reader of the format in FORMATS, the only list of formats.
 
-    one file per format     npz  ogbench_npz  pickled  hdf5  minari  lerobot  streetlearn  video  images
+    one file per format     npz  ogbench_npz  pickled  hdf5  minari  lerobot  streetlearn  video  image_folders
     what they share         preparation (how a picture becomes a frame)  messages (refusals, notes)  folders
                             kept_frames  decoding  named_arrays  episodes  parquet_columns  hdf5_guard
 
@@ -19,7 +19,7 @@ from PIL import Image
 from plan2vec.config import ReadOptions
 from plan2vec.data import Sequences
 from plan2vec.learning.training import Journal
-from plan2vec.readers import hdf5, images, lerobot, minari, npz, ogbench_npz, pickled, streetlearn, video
+from plan2vec.readers import hdf5, image_folders, lerobot, minari, npz, ogbench_npz, pickled, streetlearn, video
 from plan2vec.readers.messages import Reading, first_line, shown
 
 
@@ -34,7 +34,7 @@ class Format(Protocol):
     def read(self, path: Path, reading: Reading) -> Sequences: ...
 
 
-FORMATS: tuple[Format, ...] = (ogbench_npz, npz, pickled, hdf5, minari, lerobot, streetlearn, video, images)
+FORMATS: tuple[Format, ...] = (ogbench_npz, npz, pickled, hdf5, minari, lerobot, streetlearn, video, image_folders)
 
 
 class ReadWarning(UserWarning):

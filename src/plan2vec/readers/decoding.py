@@ -13,7 +13,7 @@ from plan2vec.config import Box
 from plan2vec.learning.processes import num_helpers, spread
 from plan2vec.readers.kept_frames import FrameStore
 from plan2vec.readers.messages import Reading, first_line
-from plan2vec.readers.preparation import BROKEN_PICTURE, to_frame
+from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, to_frame
 
 BATCH = 256  # pictures decoded together
 

@@ -12,7 +12,7 @@ from plan2vec.data import Sequences
 from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
 from plan2vec.readers.messages import Reading, first_line, refuse_most, require_memory, shown
 from plan2vec.readers.parquet_columns import EncodedColumn
-from plan2vec.readers.preparation import BROKEN_PICTURE, LARGEST_PICTURE, open_picture
+from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, LARGEST_PICTURE, open_picture
 
 BATCH_BYTES = 32_000_000  # of an array, read at once
 BATCH_ROWS = 64  # encoded pictures, whose bytes are not known before

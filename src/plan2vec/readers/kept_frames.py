@@ -9,7 +9,7 @@ import numpy as np
 from plan2vec.config import ReadOptions, parse_crop
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.readers.messages import Reading
-from plan2vec.readers.preparation import array_to_frame, frame_shape
+from plan2vec.readers.picture_to_frame import array_to_frame, frame_shape
 
 
 class Picker:

@@ -25,7 +25,7 @@ from plan2vec.readers.decoding import decode, in_parallel, store_decoded
 from plan2vec.readers.kept_frames import build, kept_frames, taken
 from plan2vec.readers.messages import Reading, first_line, name_some, refuse_most, shown
 from plan2vec.readers.npz import load_array, open_plainly
-from plan2vec.readers.preparation import BROKEN_PICTURE, frame_shape, open_picture
+from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, frame_shape, open_picture
 
 NAME = "processed StreetLearn folder"
 EXPECTED = "a processed StreetLearn folder (with --trust-pickle)"

@@ -12,10 +12,10 @@ from PIL import Image
 
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
-from plan2vec.readers.images import SUFFIXES as IMAGE_SUFFIXES
+from plan2vec.readers.image_folders import SUFFIXES as IMAGE_SUFFIXES
 from plan2vec.readers.kept_frames import FrameStore, Picker, build
 from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refuse_most, shown
-from plan2vec.readers.preparation import LARGEST_PICTURE
+from plan2vec.readers.picture_to_frame import LARGEST_PICTURE
 
 NAME = "video"
 EXPECTED = "a video or a folder of videos"

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, differences, from_json, to_json
+from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, differences, from_json, is_settled, to_json
 from plan2vec.data import Sequences, chunks
 from plan2vec.embedding.network import build_embedding
 from plan2vec.files import is_leftover, replacing, write_text
@@ -106,15 +106,18 @@ class Run:
         path, frames = self.folder / PRODUCTS[name], self.sequences.frames
         match name:
             case "local_metric":
-                metric = build_local_metric(frames, self.config.encoder, self.config.local_metric)
+                with readable(self.folder / "config.json"):
+                    metric = build_local_metric(frames, self.config.encoder, self.config.local_metric)
                 return TrainedMetric(metric, json.loads(load_module(path, metric)["accuracy"])).to(self.device)
             case "graph":
                 built = load_graph(path)
                 if built.graph.shape[0] != self.sequences.num_frames:
                     raise ValueError(f"{path} is of {built.graph.shape[0]:,} frames, not {self.sequences.num_frames:,}")
-                return replace(built, graph=drop_struck(built.graph, self.sequences.sequence, self.struck))
+                with readable(self.folder / "struck.json"):
+                    return replace(built, graph=drop_struck(built.graph, self.sequences.sequence, self.struck))
             case "embedding":
-                embedding = build_embedding(frames, self.config)
+                with readable(self.folder / "config.json"):
+                    embedding = build_embedding(frames, self.config)
                 load_module(path, embedding)
                 return embedding.to(self.device)
             case _:
@@ -133,7 +136,8 @@ class Run:
 
     def seconds(self) -> dict[str, float]:
         """Wall time of the finished stages, of earlier processes too."""
-        return {line["stage"]: line["seconds"] for line in self.journal.records() if line.get("finished")} | self.times
+        known = {line["stage"]: line.get("seconds") for line in self.journal.records() if line.get("finished")}
+        return {stage: took for stage, took in known.items() if isinstance(took, int | float)} | self.times
 
 
 def open_run(
@@ -319,7 +323,10 @@ def read_config(folder: Path) -> Config:
     if version != FORMAT_VERSION:
         matching = "fit again or use the matching version"
         raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; {matching}")
-    return from_json(settings)
+    with readable(folder / "config.json"):
+        config = from_json(settings)
+        require(is_settled(config), "every setting decided")
+        return config
 
 
 def read_json(path: Path) -> dict:

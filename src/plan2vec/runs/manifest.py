@@ -50,12 +50,13 @@ def check_files(folder: Path, thoroughly: bool = False, names: Iterable[str] = C
     """What the run was made with, by its manifest. A ValueError names the first file that is not as it was written."""
     try:
         manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        entries = {name: manifest["files"][name] for name in names}
-        for name, entry in entries.items():
-            _check_file(folder / name, entry["bytes"], entry["modified"], entry["digest"], thoroughly)
-        return manifest["made_with"]
-    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+        facts = {name: [manifest["files"][name][fact] for fact in ("bytes", "modified", "digest")] for name in names}
+        made_with = dict(manifest["made_with"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{folder / FILE} cannot be read ({error}); {remedy(folder)}") from None
+    for name, (size, modified, expected) in facts.items():
+        _check_file(folder / name, size, modified, expected, thoroughly)
+    return made_with
 
 
 def _check_file(path: Path, size: int, modified: int, expected: str, thoroughly: bool) -> None:

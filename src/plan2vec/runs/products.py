@@ -1,6 +1,8 @@
 """How each product is written, read and checked. A file that came from elsewhere is believed only where it fits."""
 
 import json
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -19,8 +21,9 @@ from plan2vec.graph.build import BuiltGraph, closure_entries
 from plan2vec.runs.manifest import PRODUCTS, remedy
 from plan2vec.runs.struck import Pair
 
-UNREADABLE = (
-    KeyError, TypeError, EOFError, OverflowError, MemoryError, zipfile.BadZipFile, zlib.error, SafetensorError
+UNREADABLE = (  # what damaged files make their readers raise
+    KeyError, TypeError, AttributeError, EOFError, OSError, ArithmeticError, MemoryError, RecursionError, SyntaxError,
+    NotImplementedError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error, SafetensorError,
 )
 
 

@@ -21,7 +21,7 @@ from plan2vec.readers.decoding import Decoded, decode, in_all_processes, store_d
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.kept_frames import build, kept_frames
 from plan2vec.readers.messages import Reading, first_line, name_some, refuse_most, shown
-from plan2vec.readers.preparation import BROKEN_PICTURE, frame_shape, open_picture
+from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, frame_shape, open_picture
 
 NAME = "folder of images"
 EXPECTED = "a folder of images (png, jpg, ...)"

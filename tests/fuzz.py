@@ -1,11 +1,14 @@
-"""Fuzzing of all readers: `make fuzz SECONDS=600`, or `python tests/fuzz_readers.py --seconds 600 --seed 0`.
+"""Fuzzing of readers and run folders: `make fuzz SECONDS=600`, or `python tests/fuzz.py --seconds 600 --seed 0`.
 
-Valid recordings of every format are damaged at random, again and again. Each must be read to valid sequences or be
-refused by a ValueError of one line, within the limits of time and memory. Anything else (another error, a crash, a
-hang, a flood of memory) is saved with its input, and the program ends with exit code 1.
+Valid recordings of every format, and fitted run folders, are damaged at random, again and again. Each must be read to
+valid sequences, or opened, planned on and checked, or be refused by a ValueError of one line, within the limits of time
+and memory. A run's manifest is sometimes written anew after the damage, as who made the folder can. Anything else
+(another error, a crash, a hang, a flood of memory, a file touched outside) is saved with its input, and the program
+ends with exit code 1.
 """
 
 import argparse
+import json
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -17,20 +20,26 @@ import tempfile
 import time
 import traceback
 import warnings
+import zipfile
+import zlib
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
+os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder is talkative
 
 import samples
 import torch
 
-from plan2vec.config import ReadOptions
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, ReadOptions
 from plan2vec.data import make_sequences
+from plan2vec.model import load
+from plan2vec.pipeline import fit
 from plan2vec.readers import read
 from plan2vec.readers.npz import write_npz
+from plan2vec.runs.manifest import COVERED, check_files, write_manifest
 
 LARGEST_GROWTH = 1 << 30  # bytes of resident memory that one small input may cost
 ADDRESS_SPACE = 6 << 30  # bytes beyond what the program itself has mapped
@@ -80,7 +89,21 @@ def make_seeds(folder: Path) -> dict[str, Path]:
             seeds[f"lerobot-{version}-{kind}"] = samples.write_lerobot(
                 folder / f"lerobot-{version}-{kind}", version, kind, (5, 4, 3)
             )
-    return seeds
+    return seeds | make_runs(folder)
+
+
+def make_runs(folder: Path) -> dict[str, Path]:
+    """Two small run folders of each kind; the second lends its files to the first."""
+    config = Config(
+        local_metric=LocalMetricConfig(num_updates=3, batch_size=16),
+        embedding=EmbeddingConfig(num_updates=3, goals_per_update=8, nodes_per_update=16, goals_per_round=16)
+    )
+    frames = samples.moving_block(40, 16, 16)
+    walks = np.random.default_rng(0).normal(0, 0.2, (40, 2)).cumsum(axis=0)
+    for kind, recorded in (("run-images", frames), ("run-vectors", walks)):
+        for name, part in ((kind, recorded), (f"{kind}-other", recorded[::-1].copy())):
+            fit(make_sequences(part, np.repeat([0, 1], 20)), config, folder / name, device="cpu")
+    return {kind: folder / kind for kind in ("run-images", "run-vectors")}
 
 
 # ------------------------------------------------------------------------------------------------ damage
@@ -145,6 +168,63 @@ def _damage_whole(file: Path, rng: np.random.Generator, place: Path) -> str:
     return how
 
 
+def damage_run(run: Path, other: Path, rng: np.random.Generator) -> str:
+    """Damages a run folder: as any folder, or by files of another run, or by changed settings; says how."""
+    how = str(rng.choice(("bytes", "bytes", "swap", "edit", "arrays")))
+    if how == "swap":
+        names = sorted(path.name for path in other.iterdir() if path.is_file())
+        name = names[rng.integers(len(names))]
+        shutil.copy(other / name, run / name)
+        how = f"swap {name}"
+    elif how == "edit":
+        how = f"edit {_edit_json(run, rng)}"
+    elif how == "arrays":
+        how = f"arrays {_edit_arrays(run / 'graph.npz', rng)}"
+    else:
+        how = damage(run, rng)
+    if rng.random() < 0.5 and all((run / name).is_file() for name in COVERED):
+        if (run / "manifest.json").is_dir():
+            (run / "manifest.json").rmdir()
+        write_manifest(run)
+        how += ", manifest written anew"
+    return how
+
+
+def _edit_json(run: Path, rng: np.random.Generator) -> str:
+    """One value of config.json, data.json or struck.json becomes another kind of thing."""
+    name = str(rng.choice(("config.json", "data.json", "struck.json")))
+    try:
+        values = json.loads((run / name).read_text()) if (run / name).is_file() else {"struck": [[1, 25]], "kept": []}
+    except ValueError:
+        return f"{name}, which is no JSON any more"
+    inner = values
+    while isinstance(inner, dict) and inner:
+        key = list(inner)[rng.integers(len(inner))]
+        if not isinstance(inner[key], dict) or rng.random() < 0.3:
+            strange = (None, -1, 1e308, "x", "os:system", [], {}, True, "../../etc", 10**30, [[-1, 10**9]], [[0, 1]])
+            inner[key] = strange[rng.integers(len(strange))]
+            break
+        inner = inner[key]
+    if not (run / name).is_dir():
+        (run / name).write_text(json.dumps(values))
+    return name
+
+
+def _edit_arrays(path: Path, rng: np.random.Generator) -> str:
+    """One number of a graph's arrays becomes extreme."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name].copy() for name in file.files}
+        name = str(rng.choice(("data", "indices", "indptr", "shape", "radius")))
+        flat = arrays[name].reshape(-1)
+        extreme = (np.nan, np.inf, -1.0, 1e30) if flat.dtype.kind == "f" else (-1, 10**9, -(2**31), 2**31 - 1)
+        flat[rng.integers(len(flat))] = extreme[rng.integers(4)]
+        np.savez(path, **arrays)
+        return name
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return "that cannot be read any more"
+
+
 def random_options(rng: np.random.Generator) -> ReadOptions:
     """Mostly none; else a few that matter to pictures and episodes."""
     if rng.random() < 0.7:
@@ -182,6 +262,8 @@ def attempt(path: Path, options: ReadOptions) -> tuple[str, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if path.name.startswith("run-"):
+                return open_run(path)
             sequences = read(path, options)
         values = np.asarray(sequences.frames[:: max(1, sequences.num_frames // 50)])
         if values.dtype not in (np.uint8, np.float32) or not np.isfinite(values).all():
@@ -194,6 +276,15 @@ def attempt(path: Path, options: ReadOptions) -> tuple[str, str]:
         return "refused", text
     except BaseException:
         return "failure", traceback.format_exc()
+
+
+def open_run(path: Path) -> tuple[str, str]:
+    """What commands do with a run: open it, plan, look an image up, read everything."""
+    model = load(path, "cpu")
+    plans = [model.plan(0, model.sequences.num_frames - 1, method) for method in ("auto", "dijkstra")]
+    model.locate(np.asarray(model.sequences.frames[0]))
+    check_files(path, thoroughly=True)
+    return "read", f"{plans[0].hops}"
 
 
 class Worker:
@@ -231,12 +322,17 @@ def fuzz(seconds: float, seed: int, out: Path, limit: float) -> int:
     with tempfile.TemporaryDirectory(prefix="plan2vec-fuzz-") as scratch:
         seeds = make_seeds(Path(scratch) / "seeds")
         names = sorted(seeds)
+        outside = Path(scratch) / "outside"
+        outside.mkdir()
+        (outside / "thesis.txt").write_text("three years")
         worker = Worker()
         while time.monotonic() < ends:
             name = names[rng.integers(len(names))]
             place, how = damaged_copy(seeds[name], Path(scratch) / "damaged", rng)
             options = random_options(rng)
             outcome, words = worker.ask(place, options, limit)
+            if [path.name for path in outside.iterdir()] != ["thesis.txt"] or len(list(Path(scratch).iterdir())) != 3:
+                outcome, words = "failure", "something outside the folder was touched"
             counts[name, outcome] += 1
             if outcome == "failure":
                 failures += 1
@@ -260,6 +356,9 @@ def damaged_copy(seed: Path, folder: Path, rng: np.random.Generator) -> tuple[Pa
     folder.mkdir()
     place = folder / seed.name
     shutil.copytree(seed, place) if seed.is_dir() else shutil.copy(seed, place)
+    if seed.name.startswith("run-"):
+        other = seed.with_name(f"{seed.name}-other")
+        return place, "; ".join(damage_run(place, other, rng) for _ in range(rng.integers(1, 3)))
     return place, "; ".join(damage(place, rng) for _ in range(rng.integers(1, 4)))
 
 
