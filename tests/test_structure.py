@@ -141,7 +141,6 @@ def test_the_package_has_at_most_19_500_lines():
     assert sum(len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")) <= MOST_LINES
 
 
-@pytest.mark.xfail(strict=True, reason="until the shortened rooms and their tests are merged")
 @pytest.mark.parametrize("folder", ["src", "tests"])
 def test_lines_have_at_most_120_characters_and_no_formatter_is_told_to_skip_them(folder):
     long, skipped = [], []

@@ -12,7 +12,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 HEADS = {  # the registry of heads: name -> class in embedding/heads.py, and whether D(a, b) may differ from D(b, a)
-    "lp": ("LpHead", False), "max-relu": ("MaxReluHead", True), "mrn": ("MRNHead", True), "squared": ("SquaredHead", False),
+    "lp": ("LpHead", False), "max-relu": ("MaxReluHead", True), "mrn": ("MRNHead", True),
+    "squared": ("SquaredHead", False),
 }
 
 if TYPE_CHECKING:
@@ -110,8 +111,8 @@ class ClosureConfig:
     # on sparse recordings the radius grows until frames have so many neighbours; default 12, moving 16
     min_degree: Float = NOT_GIVEN
     max_neighbors: int = 200  # candidates per frame
-    # exact | approximate (usearch) | hubs: a random subset of the near frames, so that hops are long; default exact, but
-    # approximate above 30,000 frames on a CPU where usearch is installed
+    # exact | approximate (usearch) | hubs: a random subset of the near frames, so that hops are long; default exact,
+    # but approximate above 30,000 frames on a CPU where usearch is installed
     neighbors: Neighbors | None = None
     support: Support = "auto"  # tests a closure must pass; auto: by local density
     # wanted look-alikes per frame: frames look alike within 0.5 to 1 step; default 16, moving camera 0 (0.5 step)
@@ -151,7 +152,7 @@ class Config:
     dim: Int = NOT_GIVEN
     head: Head = "lp"  # distance between vectors; max-relu and mrn tell there from back
     norm_order: float = 2.0  # p of the l^p head; inf is allowed
-    view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much of the picture a recorded step changes
+    view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much a step changes
     # small | medium | maze-global | resnet18 | mlp | fourier | module:factory; default small, moving medium
     encoder: Text = NOT_GIVEN
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3

@@ -1,4 +1,4 @@
-"""The scorecard of a fitted model: how good graph, map and plans are. Ground truth is used here and in pictures, never before."""
+"""The scorecard: how good graph, map and plans are. Ground truth is used here and in pictures, never before."""
 
 from __future__ import annotations
 

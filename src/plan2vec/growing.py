@@ -130,7 +130,8 @@ def refuse_unlike(old: Model, new: Sequences) -> None:
             f"but they have shape {new.frame_shape} and type {new.frames.dtype}; read them as the map's were read"
         )
     if old.config.holdout > 0:
-        raise ValueError(f"a map fitted with --holdout {old.config.holdout} cannot grow, because its split would change; fit it without")
+        held = f"a map fitted with --holdout {old.config.holdout}"
+        raise ValueError(f"{held} cannot grow, because its split would change; fit it without")
 
 
 # ---------------------------------------------------------------------------------------------------- recordings
@@ -204,7 +205,8 @@ def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGr
         np.concatenate((built.graph.data, value[new])), joined.num_frames,
     )
     new_old, new_new = closure_counts(graph, joined.sequence, num_old)
-    report = f"{built.report}; {joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures, {new_old:,} to old frames"
+    added = f"{joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures"
+    report = f"{built.report}; {added}, {new_old:,} to old frames"
     return BuiltGraph(graph, built.radius, report)
 
 
@@ -222,9 +224,10 @@ def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> N
     if not len(unreached):
         return
     num_frames, names = int(np.isin(part, unreached).sum()), ", ".join(map(str, unreached[:NUM_NAMED]))
+    more = ", ..." if len(unreached) > NUM_NAMED else ""
     journal.say(
-        f"warning: {num_frames:,} of the {len(part) - num_old:,} new frames are joined to nothing on the old map; they form parts of their "
-        f"own: {len(unreached):,} ({names}{', ...' if len(unreached) > NUM_NAMED else ''}), and plans exist inside each. Remedy: record "
+        f"warning: {num_frames:,} of the {len(part) - num_old:,} new frames are joined to nothing on the old map; they "
+        f"form parts of their own: {len(unreached):,} ({names}{more}), and plans exist inside each. Remedy: record "
         f"sequences that pass places on the map, or fit all recordings anew (the radius stays {built.radius:.2f} steps)"
     )
 

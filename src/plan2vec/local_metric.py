@@ -1,4 +1,4 @@
-"""Stage 1: a local metric d, learned from recorded steps alone. One step apart is 1, unrelated frames 2 x max_gap or more.
+"""Stage 1: a local metric d, from recorded steps alone. A step is 1, unrelated frames are 2 x max_gap or more.
 
 In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
 """
@@ -210,7 +210,8 @@ def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
     first = pairs.first[0]
     median = float(np.median(pair_distances(metric, images, first, first + 1)))
     if not median > 0:
-        raise ValueError("the noise-contrastive local metric collapsed: recorded steps have length 0; train longer or use the hinge loss")
+        collapsed = "the noise-contrastive local metric collapsed: recorded steps have length 0"
+        raise ValueError(f"{collapsed}; train longer or use the hinge loss")
     metric.scale.mul_(1 / median)
 
 

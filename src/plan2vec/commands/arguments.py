@@ -174,7 +174,7 @@ class Explore:
 class Bench:
     """Run a benchmark and print its rows."""
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all (of speed), or one; a wrong name lists them
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or one; a wrong name lists them
     paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
     seed: int = 0  # the first one
     seeds: int | None = None  # how many, from --seed on; default 1, of `bench demo` 5

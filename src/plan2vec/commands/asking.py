@@ -62,7 +62,8 @@ def review_closures(command: ClosuresCommand) -> None:
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
     if not map_follows(model):
-        say(f"the map does not know yet what was struck; `plan2vec closures {command.run} --update` brings it up to date")
+        update = f"`plan2vec closures {command.run} --update`"
+        say(f"the map does not know yet what was struck; {update} brings it up to date")
     print_closures(model, command, answer)
 
 

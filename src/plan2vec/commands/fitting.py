@@ -93,7 +93,8 @@ def fit_recordings(command: Fit) -> None:
     def read_all() -> tuple[Sequences, Config]:
         sequences, _ = read_recordings(command.recordings, command.reading)
         num_sequences = len(np.unique(sequences.sequence))
-        say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num_sequences:,} sequences")
+        frames = f"{sequences.num_frames:,} frames of {sequences.frame_shape}"
+        say(f"{sequences.source}: {frames} in {num_sequences:,} sequences")
         if num_sequences == 1:
             say("warning: one sequence only; loop closures inside it are all that can join distant times")
         return sequences, settled(command.config, sequences, command.out, command.device)

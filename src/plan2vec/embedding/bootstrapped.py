@@ -1,4 +1,4 @@
-"""The paper's own targets, for comparison: distances that come from D itself beyond a few hops (equation 7, Algorithm 1)."""
+"""The paper's own targets, for comparison: beyond a few hops distances come from D itself (equation 7, Algorithm 1)."""
 
 from functools import partial
 

@@ -9,12 +9,12 @@ BEYOND = 3.0  # steps of error from where on Huber's loss grows no faster than t
 def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:
     """Mean error over pairs with a path; errors are taken over at least one step.
 
-    | kind     | of an error e of a path                | in training                                                               |
-    |----------|----------------------------------------|---------------------------------------------------------------------------|
-    | relative | abs(e) / path                          | never fails, forgives the few large errors, which trap a greedy walk      |
-    | sammon   | e^2 / path                             | punishes them, but now and then one update of a squared head undoes a map |
-    | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm                      |
-    | absolute | abs(e) / mean path                     | near and far alike                                                        |
+    | kind     | of an error e of a path                | in training                                                |
+    |----------|----------------------------------------|------------------------------------------------------------|
+    | relative | abs(e) / path                          | never fails, forgives the few large errors that trap walks |
+    | sammon   | e^2 / path                             | punishes them; one update of a squared head can undo a map |
+    | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm       |
+    | absolute | abs(e) / mean path                     | near and far alike                                         |
     """
     known = target < torch.inf
     path = torch.where(known, target, 0)

@@ -1,7 +1,8 @@
 """Stage 4, amortized search: an embedding whose distances are shortest-path lengths on the graph, in steps.
 
 In the paper: D(x, x') = |phi(x) - phi(x')|_p, regressed towards the length of planned paths (equations 6 and 7). Its
-Algorithm 1, paths by A* that D itself leads, is in `bootstrapped.py`. Here one batch supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
+Algorithm 1, paths by A* that D itself leads, is in `bootstrapped.py`. Here one batch supervises every pair of a block
+of goals and nodes, so 384 encodings carry 32,768 distances.
 """
 
 from copy import deepcopy
@@ -84,7 +85,8 @@ class Teacher(nn.Module):
         teaching: Teaching
     ):
         super().__init__()
-        self.embedding, self.graph, self.images, self.config, self.seed, self.teaching = embedding, graph, images, config, seed, teaching
+        self.embedding, self.graph, self.images = embedding, graph, images
+        self.config, self.seed, self.teaching = config, seed, teaching
         if teaching.targets == "full":
             self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed)
         else:

@@ -7,7 +7,7 @@ distance from x to a goal is regressed towards the length of the next `target_ho
 goal), and no more hops than reach the goal. D_target follows D slowly. The paper calls it unstable; amortized search
 (`train.py`) is the method.
 
-    a walk      x_0 -> x_1 -> x_2 -> ... -> x_T      with a goal g         one update sees all pairs (x_t, x_j), t < j, and (x_t, g)
+    a walk      x_0 -> x_1 -> ... -> x_T with a goal g         one update sees all pairs (x_t, x_j), t < j, and (x_t, g)
     target      len(x_t ... x_t+h) + D_target(x_t+h, x_j)                  h = target_hops; D_target(x_j, x_j) = 0
 """
 

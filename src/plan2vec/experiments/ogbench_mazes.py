@@ -8,15 +8,15 @@ best head at least 90 % in medium and large, 80 % in giant.
 files are a download); evaluated in its environments by its own `success`, on its 5 tasks x 50 episodes of at most 1,000
 steps. Published rows were learned from the published files, by other authors, and act by a policy alone, where our
 agent keeps nodes of the recordings and plans on them: success in %, from OGBench's table. Nothing reads the maze: the
-observation is a vector like any other. Frames become a few thousand nodes (docs/control-and-reward.md), the controller is told a
-waypoint about 10 steps ahead on the plan. *Controller* heads for the goal without any plan. *Graph search* follows
-shortest paths on the graph of the nodes. *Greedy* plans hop to the neighbour of least D without memory, *lookahead* to
-the best node within three hops; *A\\** searches the graph with 1.1 D as heuristic. Where a method finds no plan the
-agent heads for the goal and tries again after 30 actions. *Teleport* mazes draw at random where a teleport leads, so no
-plan on a graph is sure; a recorded jump is an edge, as if it could be chosen. They are the known limit of planning as
-if every recorded step could be had again. Distillation: what greedy walks on the graph of nodes (2,000 random pairs)
-owe to head, encoder and loss. *Free vectors* are the classical scaling of all distances (of their roots: squared)
-without a network: what the head itself can hold.
+observation is a vector like any other. Frames become a few thousand nodes (docs/control-and-reward.md), the
+controller is told a waypoint about 10 steps ahead on the plan. *Controller* heads for the goal without any plan. *Graph
+search* follows shortest paths on the graph of the nodes. *Greedy* plans hop to the neighbour of least D without memory,
+*lookahead* to the best node within three hops; *A\\** searches the graph with 1.1 D as heuristic. Where a method finds
+no plan the agent heads for the goal and tries again after 30 actions. *Teleport* mazes draw at random where a teleport
+leads, so no plan on a graph is sure; a recorded jump is an edge, as if it could be chosen. They are the known limit of
+planning as if every recorded step could be had again. Distillation: what greedy walks on the graph of nodes (2,000
+random pairs) owe to head, encoder and loss. *Free vectors* are the classical scaling of all distances (of their roots:
+squared) without a network: what the head itself can hold.
 `success` share of the episodes that the environment calls a success
 `touched_share` nodes that A* touches over those that Dijkstra's search touches, same tasks
 `touched_share_exact` the same for A* led by the exact distance on the graph: about the least that can be

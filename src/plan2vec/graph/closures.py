@@ -56,8 +56,8 @@ def choose_closures(
     """Believed closures among the candidates.
 
     `steps` are the local distances of recorded steps that moved. `first_duplicate` (n,) is the first frame that a frame
-    equals to the last pixel, -1 for frames that get no closure. Density is counted over frames that differ: a camera that
-    shows the same image twice is not denser for it.
+    equals to the last pixel, -1 for frames that get no closure. Density is counted over frames that differ: a camera
+    that shows the same image twice is not denser for it.
     """
     settings, given = config.closures, config.radius
     is_step = (sequence[candidates.first] == sequence[candidates.second]) & (candidates.second - candidates.first < 2)

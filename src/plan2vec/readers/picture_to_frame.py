@@ -116,9 +116,9 @@ def image_frame(
 def prepare_image(
     image: object, shape: tuple[int, ...], options: ReadOptions, source_size: tuple[int, int] | None
 ) -> np.ndarray:
-    """A frame of a map from an image of any kind: the path of a file, a PIL image, or a uint8 array (h, w) or (h, w, c).
+    """A frame of a map from an image: the path of a file, a PIL image, or a uint8 array (h, w) or (h, w, c).
 
-    One of the recordings' own size (`source_size`) is cropped as they were; any other is taken to show the frame itself.
+    One of the recordings' own size (`source_size`) is cropped as they were; any other shows the frame itself.
     """
     if isinstance(image, str | Path):
         try:
@@ -132,6 +132,7 @@ def prepare_image(
     array = np.asarray(image)
     array = array[..., None] if array.ndim == 2 else array
     if array.dtype != np.uint8 or array.ndim != 3:
-        raise ValueError(f"an image must be a path, a PIL image or a uint8 array (h, w, c), but came {array.dtype} {array.shape}")
+        came = f"{array.dtype} {array.shape}"
+        raise ValueError(f"an image must be a path, a PIL image or a uint8 array (h, w, c), but came {came}")
     box = parse_crop(options.crop) if (array.shape[1], array.shape[0]) == source_size else None
     return array_to_frame(array, shape, box)

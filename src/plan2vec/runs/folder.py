@@ -305,9 +305,9 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
         if ":" in named and named != encoder:
             asked = "" if encoder is None else f", but --encoder {encoder} was given"
             raise ValueError(
-                f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. It runs only "
-                f"if you name it: add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if you "
-                f"trust that module"
+                f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. It runs "
+                f"only if you name it: add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if "
+                f"you trust that module"
             )
 
 
