@@ -183,7 +183,7 @@ def damage_run(run: Path, other: Path, rng: np.random.Generator) -> str:
     else:
         how = damage(run, rng)
     if rng.random() < 0.5 and all((run / name).is_file() for name in COVERED):
-        if (run / "manifest.json").is_dir():
+        if (run / "manifest.json").is_dir() and not (run / "manifest.json").is_symlink():
             (run / "manifest.json").rmdir()
         write_manifest(run)
         how += ", manifest written anew"

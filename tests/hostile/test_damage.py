@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import pickle
 import shutil
 import stat
 import subprocess
@@ -249,3 +250,12 @@ def test_a_run_that_may_not_be_written_to_still_answers(fitted):
             assert done.returncode == 0 and json.loads(done.stdout), done.stderr
         for path in (run, *run.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def test_a_pickled_array_that_lies_about_its_kind_is_refused_and_does_not_crash(tmp_path):
+    """numpy's own reconstruction takes eight bytes for a pointer where the kind says object."""
+    data = pickle.dumps({"observations": np.arange(20.0).reshape(10, 2)}, protocol=2)
+    assert data.count(b"f8") == 1
+    (tmp_path / "lie.pkl").write_bytes(data.replace(b"f8", b"O8"))
+    with pytest.raises(ValueError, match=r"lie\.pkl"):
+        plan2vec.read(tmp_path / "lie.pkl", plan2vec.ReadOptions(trust_pickle=True))

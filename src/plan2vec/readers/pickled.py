@@ -3,9 +3,13 @@
 A .pkl file holds what an .npz file holds, as a dict of arrays by name, or a list of such dicts: one sequence each.
 """
 
+import math
 import pickle
+import re
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import is_file_of, require_file
@@ -14,12 +18,56 @@ from plan2vec.readers.named_arrays import name_arrays, to_sequences
 
 NAME = "pickle of arrays"
 EXPECTED = "a .pkl file of arrays (with --trust-pickle)"
-ADMITTED = {
-    (f"numpy{core}.{module}", name)
-    for core in ("", ".core", "._core")
-    for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
-} | {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}
 BROKEN_PICKLE = (*DAMAGED, pickle.UnpicklingError, ValueError, ImportError, EOFError, AssertionError, SystemError)
+
+
+class Kind:
+    """Stands for a numpy dtype while a pickle is read: numpy's own trusts what the pickle says, and can crash."""
+
+    def __init__(self, code: str, *_: object):
+        if not isinstance(code, str) or not re.fullmatch(r"[<>=|]?([biufc]\d{1,2}|[SU]\d{1,6}|O8?|\?)", code):
+            raise pickle.UnpicklingError(f"it has values of the kind {code!r}, but only numbers and text are admitted")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: tuple) -> None:
+        if len(state) < 5 or any(part is not None for part in state[2:5]) or state[1] not in ("<", ">", "=", "|"):
+            raise pickle.UnpicklingError("it has values of several kinds together, but only plain arrays are admitted")
+        self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class Stored:
+    """Stands for an array until all of the pickle is read."""
+
+    def __init__(self, *_: object):
+        self.state: tuple = ()
+
+    def __setstate__(self, state: tuple) -> None:
+        self.state = state
+
+    def array(self) -> np.ndarray:
+        """The array, after a check that its content is as large as it says."""
+        _, shape, kind, is_fortran, content = self.state
+        if not isinstance(kind, Kind) or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise pickle.UnpicklingError("it has an array without a plain kind and shape")
+        if kind.dtype != object:
+            flat = np.frombuffer(content if isinstance(content, bytes) else content.encode("latin1"), kind.dtype)
+        elif len(content) != math.prod(shape):
+            raise pickle.UnpicklingError(f"it has {len(content)} entries for an array of shape {shape}")
+        else:
+            flat = np.empty(len(content), object)
+            for number, item in enumerate(content):
+                flat[number] = as_arrays(item)
+        return flat.reshape(shape, order="F" if is_fortran else "C").copy()
+
+
+def scalar(kind: Kind, content: bytes | str = b"") -> Any:
+    """One number."""
+    return np.frombuffer(content if isinstance(content, bytes) else content.encode("latin1"), kind.dtype)[0]
+
+
+def from_buffer(buffer: bytes, kind: Kind, shape: tuple[int, ...], order: str) -> np.ndarray:
+    """An array of a newer pickle."""
+    return np.frombuffer(buffer, kind.dtype).reshape(shape, order="F" if order == "F" else "C")
 
 
 def latin1(text: str, encoding: str) -> bytes:
@@ -27,19 +75,36 @@ def latin1(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
+STAND_INS: dict[tuple[str, str], Any] = {
+    (f"numpy{core}.{module}", name): ours
+    for core in ("", ".core", "._core")
+    for module, name, ours in (("multiarray", "_reconstruct", Stored), ("multiarray", "scalar", scalar),
+                               ("numeric", "_frombuffer", from_buffer))
+} | {("numpy", "ndarray"): Stored, ("numpy", "dtype"): Kind, ("_codecs", "encode"): latin1}
+
+
 class ArraysOnly(pickle.Unpickler):
     """Builds arrays, numbers, text, lists and dicts; nothing that could run a program."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """What a pickle asks for by name; only what builds arrays is given."""
-        if (module, name) not in ADMITTED:
+        """What a pickle asks for by name; only what builds arrays is given, and that is ours."""
+        if (module, name) not in STAND_INS:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, but only arrays are admitted")
-        return latin1 if name == "encode" else super().find_class(module, name)
+        return STAND_INS[module, name]
+
+
+def as_arrays(content: Any) -> Any:
+    """The content with arrays instead of what stood for them."""
+    if isinstance(content, Stored):
+        return content.array()
+    if isinstance(content, dict):
+        return {as_arrays(name): as_arrays(value) for name, value in content.items()}
+    return type(content)(map(as_arrays, content)) if type(content) in (list, tuple) else content
 
 
 def admit_arrays(file: IO[bytes]) -> Any:
     """The content of a trusted pickle."""
-    return ArraysOnly(file).load()
+    return as_arrays(ArraysOnly(file).load())
 
 
 def recognizes(path: Path) -> bool:
