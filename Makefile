@@ -3,6 +3,7 @@
 # make test-browser    the interactive page in a real browser (installs Debian's chromium where it is missing)
 # make fuzz SECONDS=600    damaged recordings and run folders against readers and runs; what fails is kept in fuzz-failures/
 # make crash           every command that writes, killed before each of its file-system changes
+# make test-lowest     the tests with the lowest versions that pyproject.toml admits
 # All need Python >= 3.11 and make, nothing else; once set up they work offline.
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-browser browser fuzz crash lint coverage clean
+.PHONY: demo test test-lowest test-browser browser fuzz crash lint coverage clean
 
 demo: $(READY)
 	$(BIN)/plan2vec demo
@@ -30,6 +31,11 @@ fuzz: $(READY)
 
 crash: $(READY)
 	$(BIN)/python tests/crash/crash.py
+
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --constraint constraints-lowest.txt --editable '.[dev]'
+	.venv-lowest/bin/python -m pytest --numprocesses $(WORKERS) --override-ini filterwarnings=ignore
 
 browser:
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)
