@@ -116,7 +116,7 @@ def test_hovering_shows_the_frame_under_the_pointer(page, address):
 
 
 def test_a_link_reproduces_the_view_and_another_method_changes_it(page, address):
-    visit(page, f"{address}?start=3&goal=1:7&method=dijkstra&color=distance")
+    visit(page, f"{address}&start=3&goal=1:7&method=dijkstra&color=distance")
     wait_for_plan(page, "dijkstra", "17")
     assert page.input_value("#goal") == "1:7" and page.is_checked("input[value=distance]")
     page.check("input[value=astar]")
@@ -129,7 +129,7 @@ def test_a_link_reproduces_the_view_and_another_method_changes_it(page, address)
 
 
 def test_every_colour_and_the_three_dimensional_view_can_be_chosen(page, address):
-    visit(page, f"{address}?start=3&goal=17&method=dijkstra")
+    visit(page, f"{address}&start=3&goal=17&method=dijkstra")
     for color in ("sequence", "time", "distance", "component", "position"):
         page.check(f"input[value={color}]")
         page.wait_for_function(f"location.search.includes('color={color}')")
@@ -155,7 +155,7 @@ def test_the_keyboard_alone_makes_a_plan(page, address):
 
 
 def test_unknown_frames_get_a_message(page, address):
-    visit(page, f"{address}?start=99999999999&goal=12")
+    visit(page, f"{address}&start=99999999999&goal=12")
     page.wait_for_function("document.getElementById('message').textContent.includes('frame number from 0 to 599')")
 
 
@@ -204,7 +204,7 @@ def test_an_image_that_is_too_large_gets_a_message_and_no_request(page, address)
 
 
 def test_the_page_of_a_run_under_way_becomes_the_map_by_itself(browser, folder, tmp_path):
-    products = ("graph.npz", "embedding.safetensors", "vectors.npy")
+    products = ("graph.npz", "embedding.safetensors", "vectors.npy", "manifest.json")
     for path in folder.iterdir():
         if path.is_file() and path.name not in products:
             shutil.copy(path, tmp_path)
