@@ -214,9 +214,12 @@ class Model:
             label, _, index = text.partition(":")
             members = np.flatnonzero(sequence == int(label)) if _is_number(label) else np.empty(0, int)
             if not _is_number(index) or not 0 <= int(index) < len(members):
-                expected = f"expected sequence:index of a recorded frame; sequence {label} has {len(members)} frames"
-                raise ValueError(f"{name} {text}: {expected}")
+                known = f"sequence {label} has {len(members)} frames" if len(members) else (
+                    f"there is no sequence {label}, they are numbered {sequence.min()} to {sequence.max()}")
+                raise ValueError(f"{name} {text}: expected sequence:index of a recorded frame; {known}")
             return int(members[int(index)])
+        if Path(text).suffix and not _is_number(text.replace(".", "", 1)):
+            raise ValueError(f"{name} {text} does not exist; expected an image file, a frame number or sequence:index")
         if not _is_number(text) or not 0 <= int(text) < len(sequence):
             expected = f"a frame number from 0 to {len(sequence) - 1}, sequence:index or an image"
             raise ValueError(f"{name} must be {expected}, but is {text}")
