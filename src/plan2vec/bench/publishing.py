@@ -1,28 +1,37 @@
-"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes docs/performance.md."""
+"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes the two pages on speed."""
 
 import inspect
 import sys
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plan2vec.bench.measuring import Benchmark, Options
+from plan2vec.bench.measuring import Benchmark, Options, number_table
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.results.drawing import save_both, save_small
-from plan2vec.results.pages import PICTURES, RESULTS, as_text, total_seconds
+from plan2vec.results.pages import PICTURES, RESULTS, anchor, as_text, claim_of, total_seconds
 from plan2vec.results.rows import Row, append_rows, in_order, read_rows, write_rows
 
 DOCS = Path(__file__).parents[3] / "docs"
 PREFIX = "bench-"  # of files of rows and pictures
+SHORT = {  # columns of the short page, of the benchmarks that it has tables of
+    "fit": ("total", "memory_gb", "success"), "scale": ("total", "memory_gb", "success", "spearman_true"),
+    "peers": ("fit_seconds", "times_ours", "new_frames_ms", "success"), "plan": ("ms_per_hop", "hops_per_second"),
+    "neighbors": ("search_seconds", "memory_gb")
+}
 HEAD = """# Speed and scale
 
-Every number and figure below is made from the rows in [results/](results) by `plan2vec bench all --draw-only
---write-docs`; nothing is typed. A benchmark is run by its command, on a machine that does nothing else; `--write-docs`
-joins its rows to the committed ones, where rows of several machines stand side by side. `--device cpu` measures the CPU
-of a machine with a GPU.
+What a fit and a plan cost, in seconds, GB and milliseconds. `plan2vec bench all --draw-only --write-docs` makes this page
+from the rows in [results/](results); [all tables](results/speed.md) has settings, stages and commits. `plan2vec bench
+NAME` measures your machine; let it do nothing else meanwhile. Several processes and machines: [scaling](scaling.md).
+"""
+FULL_HEAD = """# All tables of speed
+
+Made from the rows beside this page. The short page is [performance](../performance.md). `--write-docs` joins a run's
+rows to the committed ones; rows of several machines stand side by side. `--device cpu` measures the CPU of a machine
+with a GPU.
 """
 
 
@@ -56,7 +65,8 @@ def run_speed(request: Request, known: dict[str, Benchmark]) -> dict[str, Any]:
     if request.write_docs:
         for one in chosen:
             write_figure(one, out, DOCS)
-        write_text(DOCS / "performance.md", performance_page(DOCS, known.values()))
+        for name, page in speed_pages(DOCS, known).items():
+            write_text(DOCS / name, page)
     return {"out": str(out), "tables": tables, "rows": made}
 
 
@@ -82,7 +92,8 @@ def publish(benchmark: Benchmark, out: Path) -> list[str]:
     rows = read_rows(file_of(out, benchmark))
     if not rows:
         return []
-    save_both(benchmark.draw(rows), out, f"{PREFIX}{benchmark.name}")
+    if benchmark.draw:
+        save_both(benchmark.draw(rows), out, f"{PREFIX}{benchmark.name}")
     return benchmark.table(rows)
 
 
@@ -92,24 +103,43 @@ def write_figure(benchmark: Benchmark, out: Path, docs: Path) -> None:
     rows = read_rows(path) + read_rows(file_of(out, benchmark))
     if rows:
         write_rows(path, rows)
-        save_small(benchmark.draw(read_rows(path)), docs / PICTURES / f"{PREFIX}{benchmark.name}.png")
+        if benchmark.draw:
+            save_small(benchmark.draw(read_rows(path)), docs / PICTURES / f"{PREFIX}{benchmark.name}.png")
 
 
-def performance_page(docs: Path, known: Iterable[Benchmark]) -> str:
-    return "\n".join([HEAD, *(section(docs, benchmark) for benchmark in known)])
+def speed_pages(docs: Path, known: dict[str, Benchmark]) -> dict[str, str]:
+    """The short page and the full one, by file below docs/."""
+    first = [known[name] for name in SHORT if name in known]
+    rest = [benchmark for benchmark in known.values() if benchmark.name not in SHORT]
+    more = [f"- [{one.title}](results/speed.md#{anchor(one.title)}): {claim_of(one.text)}" for one in rest]
+    short = [HEAD, *(short_section(docs, benchmark) for benchmark in first), "## Single stages", "", *more, ""]
+    full = [FULL_HEAD, *(section(docs, benchmark) for benchmark in known.values())]
+    return {"performance.md": "\n".join(short), "results/speed.md": "\n".join(full)}
+
+
+def short_section(docs: Path, benchmark: Benchmark) -> str:
+    """The claim, the figure and what came out where."""
+    rows = [row for row in read_rows(file_of(docs / RESULTS, benchmark)) if row["metric"] in SHORT[benchmark.name]]
+    rows = sorted((row for row in rows if row["value"] is not None), key=lambda row: row["setting"]["frames"])
+    words = [f"## {benchmark.title}", "", claim_of(benchmark.text), "", picture(benchmark), ""]
+    return "\n".join([*words, *number_table(rows, SHORT[benchmark.name], ("frames",))])
+
+
+def picture(benchmark: Benchmark, way: str = "") -> str:
+    return f"![{benchmark.title}]({way}{PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png)"
 
 
 def section(docs: Path, benchmark: Benchmark) -> str:
     """One benchmark: claim, command, what is expected, what came out where; or that it was not run yet."""
-    claim, needed, details = inspect.cleandoc(benchmark.text or "").split("\n\n", 2)
-    rows, file = read_rows(file_of(docs / RESULTS, benchmark)), f"{PREFIX}{benchmark.name}"
-    text = [f"## {benchmark.title}", "", as_text(claim), "", f"- command: `plan2vec bench {benchmark.name}`"]
+    _, needed, details = inspect.cleandoc(benchmark.text or "").split("\n\n", 2)
+    rows, file = read_rows(file_of(docs / RESULTS, benchmark)), f"{PREFIX}{benchmark.name}.jsonl"
+    text = [f"## {benchmark.title}", "", claim_of(benchmark.text), "", f"- command: `plan2vec bench {benchmark.name}`"]
     text += [f"- expected{needed.partition('Expected')[2]}".replace("\n", " ")]
     if not rows:
         return "\n".join([*text, "", as_text(details), "", "*No rows yet.*", ""])
     text += [
         f"- machines: {', '.join(in_order(rows, 'machine'))}; {total_seconds(rows):,.0f} s of machine time",
-        f"- commit: {', '.join(in_order(rows, 'commit'))}", f"- rows: [results/{file}.jsonl](results/{file}.jsonl)"
+        f"- commit: {', '.join(in_order(rows, 'commit'))}", f"- rows: [{file}]({file})"
     ]
-    picture = f"![{benchmark.name}]({PICTURES.as_posix()}/{file}.png)"
-    return "\n".join([*text, "", as_text(details), "", *benchmark.table(rows), picture, ""])
+    pictures = [picture(benchmark, "../"), ""] if benchmark.draw else []
+    return "\n".join([*text, "", as_text(details), "", *benchmark.table(rows), *pictures])

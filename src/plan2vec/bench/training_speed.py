@@ -187,15 +187,14 @@ def replayed(work: Callable[[], None]) -> Callable[[], None]:
 
 step_columns = partial(number_table, columns=("ms_per_update", "bare_ms", "ratio", "frames_per_second"),
                        settings=("batch", "frames"))
-ratio_bars = partial(bar_figure, metric="ratio", unit="update / forward and backward pass of the bare network")
 encode_columns = partial(number_table, columns=("frames_per_second", "bare_frames_per_second", "share_of_bare"),
                          settings=("frames",))
 ENCODE = Benchmark("encode", "Frames to vectors", time_encoding.__doc__, time_encoding, encode_columns,
                         partial(bar_figure, metric="frames_per_second"))
 LOCAL_METRIC = Benchmark("local-metric", "A training step of the local metric", time_metric_updates.__doc__,
-                              time_metric_updates, step_columns, ratio_bars)
+                              time_metric_updates, step_columns, None)
 EMBEDDING = Benchmark("embedding", "A training step of the embedding", time_map_updates.__doc__, time_map_updates,
-                           step_columns, ratio_bars)
+                           step_columns, None)
 
 
 # ------------------------------------------------------------------------------------------- one pair per sample

@@ -24,7 +24,7 @@ from plan2vec.local_metric import NEAR, TrainedMetric
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, compare_each, legend_below
-from plan2vec.results.drawing import ROOM_TITLES, curve, log_places, panels, room_title
+from plan2vec.results.drawing import ROOM_TITLES, curve, log_places, panels
 from plan2vec.results.rows import Row, in_order
 from plan2vec.results.settings import Settings
 
@@ -79,7 +79,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
                 ("local metric", "aliasing", "aliasing of the local metric (%)"))
     for ax, (method, metric, words) in zip(axes, panel_of, strict=True):
         for look, room in enumerate(in_order(rows, "domain", DOMAINS)):
-            curve(ax, rows, "dim", DIMENSIONS, look, room_title(room), 100, domain=room, method=method, metric=metric)
+            curve(ax, rows, "dim", DIMENSIONS, look, ROOM_TITLES[room], 100, domain=room, method=method, metric=metric)
         ax.set(xlabel="dimensions of a vector", ylabel=words)
         log_places(ax, DIMENSIONS)
         ax.set_ylim(bottom=0)

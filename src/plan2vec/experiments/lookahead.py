@@ -19,7 +19,7 @@ from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, by_method, compare_each, legend_below
-from plan2vec.results.drawing import ROOM_TITLES, curve, panels, room_title
+from plan2vec.results.drawing import ROOM_TITLES, curve, panels
 from plan2vec.results.rows import Row, in_order
 from plan2vec.results.settings import Settings, timed
 
@@ -67,7 +67,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for ax, room in zip(axes, rooms, strict=True):
         for look, method in enumerate(METHODS):
             curve(ax, rows, "lookahead", DEPTHS, look, method, 100, domain=room, method=method)
-        ax.set(xlabel="lookahead k (hops)", title=room_title(room), ylim=(0, 103), xticks=DEPTHS)
+        ax.set(xlabel="lookahead k (hops)", title=ROOM_TITLES[room], ylim=(0, 103), xticks=DEPTHS)
     axes[0].set_ylabel("success (%)")
     legend_below(figure, axes[0], 4)
     return {NAME: figure}

@@ -30,7 +30,7 @@ from plan2vec.learning.frame_tensors import encode
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import make_plan, walk_many
 from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.drawing import room_title
+from plan2vec.results.drawing import ROOM_TITLES
 from plan2vec.results.rows import Row, cell, in_order, markdown, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.balls import neighbor_lists
@@ -155,7 +155,7 @@ def table(rows: list[Row]) -> list[str]:
     rooms = in_order(rows, "domain", DOMAINS)
     body = [[words, *(cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms)]
             for metric, words, digits in shown]
-    return markdown(["", *(room_title(room) for room in rooms)], body)
+    return markdown(["", *(ROOM_TITLES[room] for room in rooms)], body)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:

@@ -25,7 +25,7 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import legend_below
-from plan2vec.results.drawing import curve, panels, room_title
+from plan2vec.results.drawing import ROOM_TITLES, curve, panels
 from plan2vec.results.rows import Case, Row, cell, in_order, make_rows, markdown, select, values
 from plan2vec.results.settings import Settings, Size, timed
 
@@ -91,7 +91,7 @@ def table(rows: list[Row]) -> list[str]:
     for room in in_order(rows, "domain", DOMAINS):
         part = select(rows, domain=room)
         steps_in_all = int(values(part, metric="steps_in_all").max())
-        header = [room_title(room), "environment steps to 90 % success", "seeds that got there",
+        header = [ROOM_TITLES[room], "environment steps to 90 % success", "seeds that got there",
                   f"success % after {steps_in_all:,} steps"]
         lines += markdown(header, [line(part, method) for method in in_order(part, "method", METHODS)])
     return lines
@@ -113,7 +113,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
         for look, method in enumerate(METHODS):
             curve(ax, part, "steps", in_order(part, "steps"), look, method, 100, domain=room, method=method)
         ax.axhline(100 * WANTED, color="0.7", linewidth=1, zorder=0)
-        ax.set(xlabel="environment steps", title=room_title(room), ylim=(0, 103))
+        ax.set(xlabel="environment steps", title=ROOM_TITLES[room], ylim=(0, 103))
     axes[0].set_ylabel("success (%)")
     legend_below(figure, axes[0], 2)
     return {NAME: figure}

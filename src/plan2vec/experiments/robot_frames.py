@@ -13,7 +13,6 @@ as many closures. The bottle's place in the image (0 to 1) is read by the scores
 `start_distance` the same for the frame at which the start was placed: what standing still gives
 `small_step_share` plan steps in which the bottle moves less than 0.08 of the image
 `plans_found` plans that end at the frame at which the goal was placed (share)
-The smoke run uses made-up frames of a moving block (domain `made-up`).
 """
 
 import sys
@@ -36,7 +35,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
 from plan2vec.readers import read
 from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_method, compare
+from plan2vec.results.comparisons import Column, by_method, compare, legend_below
 from plan2vec.results.drawing import bars, panels
 from plan2vec.results.rows import Case, Row, values
 from plan2vec.results.settings import Settings, Size
@@ -157,9 +156,10 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     """How far off the bottle ends, and how many steps are small."""
     methods = list(by_method(rows, METHODS))
-    figure, axes = panels(2, 8, 1.3 + 0.25 * len(methods))
+    figure, axes = panels(2, 8, 1.5 + 0.25 * len(methods))
     for ax, (metric, words, factor, _) in zip(axes, (SHOWN[0], SHOWN[3]), strict=True):
         samples = [factor * values(rows, method=method, metric=metric) for method in methods]
         bars(ax, methods, samples, [None] * len(methods))
         ax.set_xlabel(words)
+    legend_below(figure, axes[0], 2)
     return {NAME: figure}

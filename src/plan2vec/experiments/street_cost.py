@@ -16,19 +16,18 @@ from the neighbours of where it stands only, and fails where it would circle.
 from collections.abc import Iterator
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.experiments import planning_cost
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, parts_of, street_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.pictures.figures import ORANGE
+from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.arrays import Arrays, save_arrays
 from plan2vec.results.comparisons import Column, by_method, compare
-from plan2vec.results.drawing import LOOKS
-from plan2vec.results.rows import Row, in_order, interval, select, values
+from plan2vec.results.drawing import bars
+from plan2vec.results.rows import Row, in_order, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
 
@@ -134,11 +133,11 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Per network and part whose arrays are at hand: the nodes that each method touched, and bars of their number."""
+    """Per network, of Large where its arrays are at hand: the nodes that each method touched, and their number."""
     figures = {}
     for network, domain, part in parts_of(rows, DOMAINS):
         pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
-        if any(pictures.values()):  # without them the figure would be bars beside empty panels
+        if domain == DOMAINS[-1] and any(pictures.values()):
             figure = cost_figure(part, pictures)
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
             figures[f"{NAME}-{network}-{domain}"] = figure
@@ -156,26 +155,13 @@ def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | Non
         if picture is not None:
             position, path = picture["position"], picture["path"]
             ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
-            color = ORANGE if method == "plan2vec" else "0.35"
-            ax.scatter(*position[picture["touched"]].T, s=4, c=color, linewidths=0, label="touched")
-            ax.plot(*position[path].T, color="#0072B2", linewidth=0.8, label="plan")
+            ax.scatter(*position[picture["touched"]].T, s=4, c="0.35", linewidths=0, label="touched")
+            ax.plot(*position[path].T, color=BLUE, linewidth=0.8, label="plan")
             if method == methods[0]:
                 ax.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2,
                           markerscale=2)
-    bars_of(axes[-1], rows, methods)
+    corners = [values(rows, block="corners", method=method, metric="touched_per_step") for method in methods]
+    bars(axes[-1], methods, corners, [PAPER.get(method) for method in methods])
+    axes[-1].set(xlabel="nodes touched per step", xlim=(0, 13))
+    axes[-1].legend(frameon=False, fontsize=7)
     return figure
-
-
-def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
-    """Touched nodes per step, 200 far pairs and corner to corner, the mean on top of each bar."""
-    for shift, block in enumerate(in_order(rows, "block", BLOCKS)):
-        samples = [values(rows, block=block, method=method, metric="touched_per_step") for method in methods]
-        middle = np.array([interval(sample)[0] for sample in samples])
-        place = np.arange(len(methods)) + 0.4 * shift - 0.2
-        ax.bar(place, middle, 0.38, color=LOOKS[shift][0], label=BLOCKS[block])
-        for x, height in zip(place, middle, strict=True):
-            ax.annotate(f"{height:.1f}", (x, height), ha="center", va="bottom", fontsize=6)
-    ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)
-    ax.set(ylabel="nodes touched a step", yscale="log", ylim=(0.5, 50))
-    ax.set_yticks([1, 10], ["1", "10"])
-    ax.legend(frameon=False, fontsize=7)

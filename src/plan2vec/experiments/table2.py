@@ -257,11 +257,13 @@ def settings_table(domains: list[str]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """A figure per network and block: success by method, a panel per part of the city."""
+    """A figure per network and block with baselines: success by method, a panel per part of the city."""
     figures = {}
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):
             part = select(rows, network=network, block=block, metric="success")
+            if "random scores" not in BLOCKS[block]:
+                continue
             methods, shown = by_method(part, BLOCKS[block]), domain_panels(part, TITLES, paper=papers_success)
             figure, _ = panel_figure(methods, shown, (max(5.0, 2.4 * len(shown)), 1.5 + 0.22 * len(methods)))
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)

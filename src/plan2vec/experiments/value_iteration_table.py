@@ -25,7 +25,7 @@ from plan2vec.embedding.value_iteration import Walks
 from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import legend_below
-from plan2vec.results.drawing import LOOKS, curve, panels, room_title
+from plan2vec.results.drawing import LOOKS, ROOM_TITLES, curve, panels
 from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
 from plan2vec.results.settings import Settings
 
@@ -57,7 +57,7 @@ def measure(scene: MazeScene, depth: int, method: str) -> dict[str, Any]:
 def table(rows: list[Row]) -> list[str]:
     """Success, its quartiles over seeds and the worst of them, and the time a map took."""
     rooms = in_order(rows, "domain", DOMAINS)
-    header = [words for room in rooms for words in (f"{room_title(room)}, success %", "quartiles", "worst")]
+    header = [words for room in rooms for words in (f"{ROOM_TITLES[room]}, success %", "quartiles", "worst")]
     body = []
     for method, depth in variants(rows):
         samples = [100 * values(rows, domain=room, method=method, lookahead=depth, metric="success") for room in rooms]
@@ -112,7 +112,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
         if len(amortized):
             ax.axhline(100 * amortized.mean(), color="#0072B2", label="amortized (band: quartiles)")
             ax.axhspan(*(100 * np.quantile(amortized, (0.25, 0.75))), color="#0072B2", alpha=0.2, linewidth=0)
-        ax.set(xlabel="lookahead k while learning (hops)", title=room_title(room), ylim=(0, 103), xticks=depths)
+        ax.set(xlabel="lookahead k while learning (hops)", title=ROOM_TITLES[room], ylim=(0, 103), xticks=depths)
     axes[0].set_ylabel("success (%)")
     legend_below(figure, axes[0], 1)
     return {NAME: figure}

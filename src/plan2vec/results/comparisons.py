@@ -81,9 +81,9 @@ def domain_panels(rows: list[Row], titles: Mapping[str, str], xlabel: str = "suc
 
 def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float],
                  mark: Callable[..., None] = bars, xlim: tuple[float, float] | None = (0, 103),
-                 legend: bool = True) -> tuple[Figure, list[Axes]]:
+                 legend: bool = True, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Panels beside each other that name their rows once. Without `xlim` dots share the range of all panels."""
-    figure, axes = panels(len(shown), *size)
+    figure, axes = panels(len(shown), *size, num_rows)
     for ax, panel in zip(axes, shown, strict=True):
         samples: list[np.ndarray] = [panel.factor * values(panel.rows, **line, **panel.wanted)
                                      for line in names.values()]
@@ -93,11 +93,11 @@ def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tupl
             ax.set_xlim(*xlim)
     if xlim is None:
         share_limits(axes)
-    for ax in axes[1:]:
-        ax.set_yticklabels([])
-    handles = axes[0].get_legend_handles_labels()
-    if legend and handles[0]:
-        figure.legend(*handles, loc="outside lower right", frameon=False, fontsize=9)
+    for number, ax in enumerate(axes):
+        if number % -(-len(axes) // num_rows):
+            ax.set_yticklabels([])
+    if legend:
+        legend_below(figure, axes[0], 5)
     return figure, axes
 
 

@@ -1,4 +1,4 @@
-"""docs/results.md from the committed rows: every number in it is computed, none is typed. A test compares the two."""
+"""Pages of docs/ that are made from the committed rows: no number in them is typed. Tests compare pages and rows."""
 
 import inspect
 import re
@@ -8,26 +8,24 @@ from types import ModuleType
 from plan2vec.results.rows import Row, in_order, read_rows
 
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
-HEAD = """# Results
+HEAD = """# All tables
 
-Every table and curve below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only
---write-docs`; none is typed. Pictures of what was learned (Figures 3, 5, 10, the rope's, the streets') need arrays too,
-which the command that made the rows leaves beside them; without these a picture stays as it is. Numbers are means over
-seeds ± the half-width of the 95 % confidence interval (Student's t); a number without ± has one seed. Bars and bands in
-figures are these intervals, diamonds the paper's numbers. Claims and what is expected are prose, written before or
-after the runs. Where the same quantity stands in two tables with two values, the rows are of two commits or machines,
-whose graphs differ by some edges; where a graph has a hole, all walks of a seed may hang on one of them. The intervals
-say how much that matters; rows of one commit are to be compared. The command that made the rows stands with each
-experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for rows join by what they are
-about. Machine time is the sum over all domains, seeds and methods; what several of them share counts once, with the
-first, or not at all where seconds are said to be of a method alone. Positions choose tasks, score and colour pictures,
-and make the rows that are named true and the block named oracle, whose graph is of true neighbours; they are the
-observation in the state space of Figure 6a. Nothing else that is trained depends on them.
+Made from the rows beside this page by `plan2vec reproduce all --draw-only --write-docs`. The short page is
+[results](../results.md).
+
+Numbers are means over seeds ± half of the 95 % confidence interval (Student's t). A number without ± has one seed. Bars
+and bands show these intervals, diamonds the paper's numbers. Each experiment names its command. `--domains`,
+`--methods`, `--blocks` and `--seed-start` split a run; its rows join the others. Pictures of what was learned need the
+arrays of a run; without them a picture stays as it is. Two tables may differ in the same quantity: their rows come from
+two commits or machines. Compare rows of one commit. Machine time is the sum over domains, seeds and methods.
+
+Positions choose tasks, score and colour pictures. They make the rows named true and the block named oracle, and they
+are the observation in the state space of Figure 6a. Nothing else that is trained depends on them.
 """
 
 
-def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
-    """The whole page."""
+def tables_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
+    """docs/results/tables.md: every experiment in full."""
     sections = [HEAD]
     for name, experiment in experiments.items():
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
@@ -35,6 +33,17 @@ def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
             sections.append(section(docs, experiment, rows))
     missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
     return "\n".join([*sections, *missing, *gaps(docs, experiments), ""])
+
+
+def claim_of(words: str | None) -> str:
+    """The first paragraph of an experiment's or benchmark's docstring as a sentence."""
+    claim = " ".join(inspect.cleandoc(words or "").partition("\n\n")[0].split()).removeprefix("Claim: ")
+    return claim[:1].upper() + claim[1:]
+
+
+def anchor(title: str) -> str:
+    """Of a heading, as Markdown's table of contents makes it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
 def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
@@ -53,21 +62,20 @@ def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
 
 def section(docs: Path, experiment: ModuleType, rows: list[Row]) -> str:
     """One experiment: its claim, command, machine, time and seeds, tables and figures."""
-    claim, _, rest = inspect.cleandoc(experiment.__doc__ or "").partition("\n\n")
-    needed, _, details = rest.partition("\n\n")
+    _, needed, details = inspect.cleandoc(experiment.__doc__ or "").split("\n\n", 2)
     facts = [
         f"- command: `{command(experiment, rows)}`",
         f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
         f"- machine: {', '.join(in_order(rows, 'device'))}; {total_seconds(rows):,.0f} s of machine time",
         f"- commit: {', '.join(in_order(rows, 'commit'))}",
         f"- expected{needed.partition('Expected')[2]}".replace("\n", " "),
-        f"- rows: [results/{experiment.NAME}.jsonl](results/{experiment.NAME}.jsonl)",
+        f"- rows: [{experiment.NAME}.jsonl]({experiment.NAME}.jsonl)",
     ]
     pictures = [
-        f"![{caption(experiment, path)}]({PICTURES.as_posix()}/{path.name})\n"
+        f"![{caption(experiment, path)}](../{PICTURES.as_posix()}/{path.name})\n"
         for path in sorted((docs / PICTURES).glob(f"{experiment.NAME}*.png"), key=lambda path: by_number(path.stem))
     ]
-    text = [f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), ""]
+    text = [f"## {experiment.TITLE}", "", claim_of(experiment.__doc__), "", *facts, "", as_text(details), ""]
     return "\n".join([*text, *experiment.table(rows), *pictures])
 
 
