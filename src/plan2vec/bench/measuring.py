@@ -16,14 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
-from plan2vec.results.drawing import KINDS, LOOKS, kind_of, panels
+from plan2vec.results.drawing import LOOKS, panels
 from plan2vec.results.rows import Case, Row, Stamp, make_rows, markdown, select, values
 from plan2vec.results.stamp import commit, machine_name
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 DIGITS = 4  # of numbers in tables
 TITLES = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}  # of metrics whose names lack it
-WIDE = 50.0  # bars that differ by more than this factor are drawn on a logarithmic axis: the least could not be seen
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Benchmark:
 
     name: str
     title: str
-    text: str | None  # three paragraphs: the claim; command, cost and what is expected; details
+    text: str | None  # three paragraphs: the claim; what is expected; details
     run: Callable[[Options], Iterator[list[Row]]]  # gives groups of rows as soon as they are known
     table: Callable[[list[Row]], list[str]]
     draw: Callable[[list[Row]], Figure] | None
@@ -166,30 +165,3 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
     handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
-
-
-def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
-    """A bar per machine, data, method and size; what all have in common is the title."""
-    groups = grouped(select(rows, metric=metric))
-    names = [_bar_name(**group[0]) for group in groups]
-    common = [word for word in names[0] if all(word in name for name in names)] if len(names) > 1 else []
-    figure, (ax,) = panels(1, 8.0, 1.1 + 0.35 * len(groups))
-    lengths = [float(np.mean([row["value"] or 0.0 for row in group])) for group in groups]
-    kinds = [kind_of(name[0]) for name in names]
-    colors = [KINDS[kind if "plan2vec" in kinds else "plan2vec"] for kind in kinds]
-    drawn = ax.barh(range(len(groups)), lengths, color=colors)
-    ax.bar_label(drawn, [f" {length:,.0f}" if length >= 100 else f" {length:.2g}" for length in lengths], fontsize=8)
-    shown = [length for length in lengths if length]
-    if shown and max(shown) > WIDE * min(shown):
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_yticks(range(len(groups)), [", ".join(word for word in name if word not in common) for name in names],
-                  fontsize=8)
-    ax.margins(x=0.2)
-    ax.set(title=", ".join(common), xlabel=metric.replace("_", " ") + (f" ({unit})" if unit else ""))
-    return figure
-
-
-def _bar_name(method: str, domain: str, setting: dict[str, Any], **_: Any) -> list[str]:
-    size = [f"{setting['frames']:,} frames"] if "frames" in setting else []
-    return [method, domain, *size, setting["machine"]]

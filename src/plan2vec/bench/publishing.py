@@ -1,6 +1,5 @@
 """`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes the two pages on speed."""
 
-import inspect
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from plan2vec.bench.measuring import Benchmark, Options, number_table
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.results.drawing import save_both, save_small
-from plan2vec.results.pages import PICTURES, RESULTS, anchor, as_text, claim_of, total_seconds
-from plan2vec.results.rows import Row, append_rows, in_order, read_rows, write_rows
+from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of, section
+from plan2vec.results.rows import Row, append_rows, read_rows, write_rows
 
 DOCS = Path(__file__).parents[3] / "docs"
 PREFIX = "bench-"  # of files of rows and pictures
@@ -23,15 +22,14 @@ SHORT = {  # columns of the short page, of the benchmarks that it has tables of
 }
 HEAD = """# Speed and scale
 
-What a fit and a plan cost, in seconds, GB and milliseconds. `plan2vec bench all --draw-only --write-docs` makes this page
-from the rows in [results/](results); [all tables](results/speed.md) has settings, stages and commits. `plan2vec bench
-NAME` measures your machine; let it do nothing else meanwhile. Several processes and machines: [scaling](scaling.md).
+What a fit and a plan cost. `plan2vec bench all --draw-only --write-docs` makes this page and [all
+tables](results/speed.md) from the rows in [results/](results). `plan2vec bench fit` measures your machine; let it do
+nothing else meanwhile. Several processes and machines: [scaling](scaling.md).
 """
 FULL_HEAD = """# All tables of speed
 
-Made from the rows beside this page. The short page is [performance](../performance.md). `--write-docs` joins a run's
-rows to the committed ones; rows of several machines stand side by side. `--device cpu` measures the CPU of a machine
-with a GPU.
+Made from the rows beside this page. The short page is [performance](../performance.md). Rows of several machines stand
+side by side. `--device cpu` measures the CPU of a machine with a GPU.
 """
 
 
@@ -109,37 +107,19 @@ def write_figure(benchmark: Benchmark, out: Path, docs: Path) -> None:
 
 def speed_pages(docs: Path, known: dict[str, Benchmark]) -> dict[str, str]:
     """The short page and the full one, by file below docs/."""
-    first = [known[name] for name in SHORT if name in known]
-    rest = [benchmark for benchmark in known.values() if benchmark.name not in SHORT]
+    rows = {name: read_rows(file_of(docs / RESULTS, benchmark)) for name, benchmark in known.items()}
+    rest = [benchmark for name, benchmark in known.items() if name not in SHORT]
     more = [f"- [{one.title}](results/speed.md#{anchor(one.title)}): {claim_of(one.text)}" for one in rest]
-    short = [HEAD, *(short_section(docs, benchmark) for benchmark in first), "## Single stages", "", *more, ""]
-    full = [FULL_HEAD, *(section(docs, benchmark) for benchmark in known.values())]
+    short = [HEAD, *(short_section(known[name], rows[name]) for name in SHORT), "## Single stages", "", *more, ""]
+    full = [FULL_HEAD, *(section(docs, f"{PREFIX}{name}", one.title, one.text, f"plan2vec bench {name}", rows[name],
+                                 one.table(rows[name])) for name, one in known.items())]
     return {"performance.md": "\n".join(short), "results/speed.md": "\n".join(full)}
 
 
-def short_section(docs: Path, benchmark: Benchmark) -> str:
+def short_section(benchmark: Benchmark, rows: list[Row]) -> str:
     """The claim, the figure and what came out where."""
-    rows = [row for row in read_rows(file_of(docs / RESULTS, benchmark)) if row["metric"] in SHORT[benchmark.name]]
-    rows = sorted((row for row in rows if row["value"] is not None), key=lambda row: row["setting"]["frames"])
-    words = [f"## {benchmark.title}", "", claim_of(benchmark.text), "", picture(benchmark), ""]
-    return "\n".join([*words, *number_table(rows, SHORT[benchmark.name], ("frames",))])
-
-
-def picture(benchmark: Benchmark, way: str = "") -> str:
-    return f"![{benchmark.title}]({way}{PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png)"
-
-
-def section(docs: Path, benchmark: Benchmark) -> str:
-    """One benchmark: claim, command, what is expected, what came out where; or that it was not run yet."""
-    _, needed, details = inspect.cleandoc(benchmark.text or "").split("\n\n", 2)
-    rows, file = read_rows(file_of(docs / RESULTS, benchmark)), f"{PREFIX}{benchmark.name}.jsonl"
-    text = [f"## {benchmark.title}", "", claim_of(benchmark.text), "", f"- command: `plan2vec bench {benchmark.name}`"]
-    text += [f"- expected{needed.partition('Expected')[2]}".replace("\n", " ")]
-    if not rows:
-        return "\n".join([*text, "", as_text(details), "", "*No rows yet.*", ""])
-    text += [
-        f"- machines: {', '.join(in_order(rows, 'machine'))}; {total_seconds(rows):,.0f} s of machine time",
-        f"- commit: {', '.join(in_order(rows, 'commit'))}", f"- rows: [{file}]({file})"
-    ]
-    pictures = [picture(benchmark, "../"), ""] if benchmark.draw else []
-    return "\n".join([*text, "", as_text(details), "", *benchmark.table(rows), *pictures])
+    shown = [row for row in rows if row["metric"] in SHORT[benchmark.name] and row["value"] is not None]
+    shown.sort(key=lambda row: row["setting"]["frames"])
+    picture = [f"![{benchmark.title}]({PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png)", ""][: 2 * bool(benchmark.draw)]
+    table = number_table(shown, SHORT[benchmark.name], ("frames",))
+    return "\n".join([f"## {benchmark.title}", "", claim_of(benchmark.text), "", *picture, *table])

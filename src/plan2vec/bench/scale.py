@@ -1,6 +1,5 @@
 """Claim: the time of a fit grows no faster than its frames, up to a million on one GPU, and the map stays right.
 
-Command: plan2vec bench scale        Cost: 10 minutes on an H200; too much for two CPU cores
 Expected: 1,000,000 frames of 64 x 64 on one H200 in 5 minutes or less, memory_gb 16 or less, spearman_true and
 success_graph 0.95 or more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
 

@@ -1,12 +1,10 @@
 """Claim: a map of 3 or more dimensions walks better than one of 2, which is for looking at; a local metric of 8 or more
 aliases nothing (Figure 10a).
 
-Command: plan2vec reproduce latent-dimension        Cost: 4 minutes on one H200
 Expected: aliasing falls with the dimension (paper, without numbers); success at 8 dimensions at least 97 %.
 
 The graph of 1,000 fresh frames of Table 1 (block `fitted`). *Aliasing*: among random pairs of frames that the vectors
-put within 1.5 steps, the share whose places are truly farther apart (around walls) than three of the longest steps,
-0.106 m. `map` varies the embedding's dimension, `local metric` that of the Siamese local metric.
+put within 1.5 steps, the share whose places are truly farther apart than three of the longest steps (0.106 m).
 """
 
 from collections.abc import Iterator

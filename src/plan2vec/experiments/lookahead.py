@@ -1,12 +1,10 @@
 """Claim: search improves every judge of distances that leaves room for it; plan2vec is best at every depth (Figure 6b).
 
-Command: plan2vec reproduce lookahead        Cost: 9 minutes on a CPU core
 Expected: success of plan2vec, which begins near 100 %, at least that of SPTM and random scores at every k from 1 to 7;
 these rise with k (paper, without numbers).
 
 The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and success rule. With k-step lookahead the
-walker jumps to the frame of least D within k hops. A jump counts as k hops even where it is shorter, so 50 hops are 50
-// k jumps; a random jump (probability 0.05) goes anywhere within k hops; success is looked for where a jump lands.
+walker jumps to the frame of least D within k hops. A jump counts as k hops, so 50 hops are 50 // k jumps.
 """
 
 from collections.abc import Iterator

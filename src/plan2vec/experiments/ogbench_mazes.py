@@ -1,6 +1,5 @@
 """Claim: on OGBench's point mazes an agent led by the map reaches more goals than OGBench's six reference baselines.
 
-Command: plan2vec reproduce ogbench --env pointmaze-giant-stitch-v0     Cost: 140 minutes on two CPU cores (all sets)
 Expected: graph search and A* at least 98 % in every maze, A* touching at most 0.3 of Dijkstra's nodes; greedy with the
 best head at least 90 % in medium and large, 80 % in giant.
 

@@ -1,17 +1,14 @@
 """Claim: the learned distance as potential and the map's vectors as observations speed up learning, most so together.
 
-Command: plan2vec reproduce reward        Cost: 60 minutes on two CPU cores
 Expected: steps to 90 % success: with the potential fewer than without, from vectors fewer than from pixels; from pixels
-without the potential no agent gets there in 20,000 steps. The paper names a value for control as its aim and has no
-such experiment.
+without the potential no agent gets there in 20,000 steps. The paper has no such experiment.
 
 A room with real actions: random starts and goals, -1 per step, 0 within 0.02 m of the goal, 50 steps. The agent is
 stable-baselines3's DQN: two layers of 256, an update per step, the same settings for all four, no hindsight
-relabelling. It sees pictures of 16 x 16 pixels (means over squares): the block's, and what the goal's has more or less;
-or the same of their vectors on a map, which stays fixed. The map (8-d, default settings) was fitted to 500 random
-rollouts of 10 such pictures, without rewards: 4,500 recorded steps that are *not* counted below. "Shaped" adds the
-map's potential to the reward (`plan2vec.DistanceReward`). Success: 100 episodes after every 1,000 steps, the best
-action, with probability 0.05 a random one.
+relabelling. It sees pictures of 16 x 16 pixels, its own and the difference to the goal's, or the same of their vectors
+on a fixed map. The map (8-d, default settings) was fitted to 500 random rollouts of 10 such pictures: 4,500 recorded
+steps that are *not* counted below. "Shaped" adds the map's potential to the reward (`plan2vec.DistanceReward`).
+Success: 100 episodes after every 1,000 steps, the best action, with probability 0.05 a random one.
 """
 
 from collections.abc import Iterator

@@ -1,18 +1,15 @@
 """Claim: on frames of a real robot, plans bring the bottle nearer to its goal than plans by pixels or a VAE do.
 
-Command: plan2vec reproduce g1-bottle --recordings g1_bottle.npz        Cost: 2 minutes on one H200
 Expected: no number was promised: what comes out is reported.
 
 Frames of a Unitree G1 at 5 a second, 58 episodes (YifanTian07/G1-policy-train, MIT as stated by the uploader); they are
 not part of the program. Fitted, with the default settings, to 90 % of the episodes, planned in the others: from every
 fifth frame of an episode's first half to its last frame. Both are placed at the nearest frame of the fitted episodes,
 by each method's own distance; greedy plans without memory lead there, on the learned graph, or on a baseline's own with
-as many closures. The bottle's place in the image (0 to 1) is read by the scores alone.
-`final_distance` of the bottle in the plan's last frame from that in the episode's last frame, share of the image's side
-`goal_distance` the same for the frame at which the goal was placed: what no plan can better
-`start_distance` the same for the frame at which the start was placed: what standing still gives
-`small_step_share` plan steps in which the bottle moves less than 0.08 of the image
-`plans_found` plans that end at the frame at which the goal was placed (share)
+as many closures. Distances are of the bottle from where it is in the episode's last frame, as shares of the image's
+side: in the plan's last frame, and in the frames at which goal and start were placed (what no plan can better, what
+standing still gives). In a small step the bottle moves less than 0.08 of the image. A plan is found where it ends at
+the frame at which the goal was placed.
 """
 
 import sys

@@ -1,11 +1,9 @@
 """Claim: to plan on its own recordings plan2vec needs fewer of them than Q-learning, and from images no more than its
 graph needs; an agent in the room needs as many (Figure 6a).
 
-Command: plan2vec reproduce sample-complexity        Cost: 85 minutes on one H200 and 10 on a CPU core
 Expected: 95 % success on the recorded frames with a quarter of DQN's rollouts (images) or half of them (positions); as
-agents in the room both need 200. The paper: "at least 1 magnitude less", read off a figure. Ten times less is out of
-reach here: both walk on plan2vec's graph, on which exact distances need 50 rollouts too, and DQN needs no more than
-200.
+agents in the room both need 200. The paper: "at least 1 magnitude less", read off a figure. That is out of reach here:
+both walk on plan2vec's graph, on which exact distances need 50 rollouts too, and DQN needs no more than 200.
 
 Open room. All learn from the same n rollouts of 10 frames by random actions, DQN with the actions and goals relabelled
 in hindsight, plan2vec without actions; the local metric sees these n rollouts only. Both walk on the same graph by the

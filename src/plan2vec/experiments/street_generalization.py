@@ -1,7 +1,6 @@
 """Claim: 2-d maps judge tasks between diagonally opposite quarters of the city, never taught, about as well as taught
 ones; the maps of Table 2 judge them far worse.
 
-Command: plan2vec reproduce street-generalization --street-graph touchdown_graph.npz        Cost: 23 minutes on one H200
 Expected on Small: the mean relative error of the tasks left out at most 1.5 times the control's, which was taught all
 tasks. On Large the paper finds distances between opposite quarters underestimated.
 

@@ -1,15 +1,12 @@
 """Claim: restricted to two dimensions the vectors are a map of the city, drawn from street views alone.
 
-Command: plan2vec reproduce street-maps --street-graph touchdown_graph.npz        Cost: 11 minutes on one H200
-Expected: Spearman of 2-d latent distance with the true way along the streets at least 0.95 on Small and 0.9 on Large,
-the true GPS positions' own beside it (about 0.94); Procrustes residual on Small at most 0.15. The paper shows such maps
-without numbers.
+Expected: Spearman of 2-d map distance with the true way along the streets at least 0.95 on Small and 0.9 on Large (true
+GPS about 0.94); Procrustes residual on Small at most 0.15. The paper shows such maps without numbers.
 
-The graph of views of Table 2. Latents of 2 and 3 dimensions with l2, and of 3 with l1.2 (the paper's last figure). At
+The graph of views of Table 2. Maps of 2 and 3 dimensions with l2, and of 3 with l1.2 (the paper's last figure). At
 first the vectors of classical scaling show the way (docs/domains.md): without a guide 2-d maps fold for some seeds.
 Maps are turned, mirrored, moved and scaled onto the true positions (Procrustes); the residual is the share of the
-positions' variance that this leaves. A view has the same colour in every panel. On Large the 2-d map's Spearman is in
-Table 2.
+positions' variance that this leaves. A view has the same colour in every panel. Large in 2-d: see Table 2.
 """
 
 from collections.abc import Iterator

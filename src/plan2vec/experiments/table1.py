@@ -1,7 +1,6 @@
 """Claim: a walker without memory that follows the map reaches its goal, around walls too; of the baselines only Isomap
 does as well. On unseen frames the map walks about as well as the true way around walls does.
 
-Command: plan2vec reproduce table1        Cost: 75 minutes on one H200 (VAE, contrastive, paper) and 67 on a CPU core
 Expected (success %, Open / Table / C-Maze): plan2vec at least 98 / 97 / 97 in block `fitted`; the paper's plan2vec 90.0
 / 76.4 / 80.2 (of 1,000 frames); exact distance about 100; random scores about the paper's random 3 to 5 where
 neighbours are those within 0.03 m (`oracle`).

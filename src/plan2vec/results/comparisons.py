@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from plan2vec.results.drawing import bars, panels, share_limits
+from plan2vec.results.drawing import bars, panels
 from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
 
 Wanted = Mapping[str, Any]  # which rows: values of their fields, or of entries of `setting`
@@ -89,11 +89,9 @@ def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tupl
                                      for line in names.values()]
         mark(ax, list(names), samples, [panel.paper.get(name) for name in names])
         ax.set(xlabel=panel.xlabel, title=panel.title)
-        if xlim is not None:
-            ax.set_xlim(*xlim)
-    if xlim is None:
-        share_limits(axes)
+    low, high = zip(*(ax.get_xlim() for ax in axes), strict=True)
     for number, ax in enumerate(axes):
+        ax.set_xlim(xlim or (min(low), max(high)))
         if number % -(-len(axes) // num_rows):
             ax.set_yticklabels([])
     if legend:

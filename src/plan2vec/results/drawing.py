@@ -21,8 +21,8 @@ LOOKS = (
     (BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D", ":"), (SKY, "v", "-"), (YELLOW, "P", "--"),
     (BLACK, "X", ":")
 )
-OURS = ("plan2vec", "paper's", "local metric", "greedy", "lookahead", "A*")  # how names of methods begin
-ORACLES = ("exact", "true ", "Dijkstra", "graph search")
+OURS = ("plan2vec", "paper's", "local metric", "greedy", "lookahead", "A*", "amortized")  # how names of methods begin
+ORACLES = ("exact", "true ", "Dijkstra", "graph search", "A* with l1")
 KINDS = {"plan2vec": BLUE, "baseline": YELLOW, "exact or true distance": GRAY}
 
 
@@ -41,10 +41,8 @@ def panels(num: int, width: float = 9.0, height: float = 3.2, num_rows: int = 1)
     return figure, axes[:num]
 
 
-def curve(
-    ax: Axes, rows: list[Row], name: str, places: Sequence[float], look: int, label: str, factor: float = 1.0,
-    **wanted: Any
-) -> None:
+def curve(ax: Axes, rows: list[Row], name: str, places: Sequence[float], look: int, label: str, factor: float = 1.0,
+          **wanted: Any) -> None:
     """Mean and 95 % interval of the selected rows against one entry of `setting`; `factor` 100: per cent."""
     samples = [factor * values(rows, **wanted, **{name: place}) for place in places]
     known = [k for k, sample in enumerate(samples) if len(sample)]
@@ -89,9 +87,8 @@ def _spans(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.nd
     return np.arange(len(samples))[::-1], middle, np.minimum(half, np.maximum(0, (middle, 100 - middle)))
 
 
-def _name_rows(
-    ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray, paper: Sequence[float | None]
-) -> None:
+def _name_rows(ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray,
+               paper: Sequence[float | None]) -> None:
     """Names at the places of the rows, the paper's numbers, and words where there is no number of ours."""
     for place in places[np.isnan(middle)]:
         ax.annotate(
@@ -104,13 +101,6 @@ def _name_rows(
         ax.plot(*np.array(known).T, "D", **style)
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.6, len(names) - 0.4)
-
-
-def share_limits(axes: Sequence[Axes]) -> None:
-    """Panels beside each other show the same range of x."""
-    low, high = min(ax.get_xlim()[0] for ax in axes), max(ax.get_xlim()[1] for ax in axes)
-    for ax in axes:
-        ax.set_xlim(low, high)
 
 
 def save_both(figure: Figure, folder: Path, name: str) -> None:
