@@ -1,6 +1,7 @@
 """The experiments at smoke size, and what turns their rows into tables, figures and docs/results.md."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import torch
 from plan2vec.commands.main import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration_table
 from plan2vec.experiments.maze_scene import MazeScene, maze_scene
+from plan2vec.experiments.overview import results_page
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, Request, choose_experiments, has_work
 from plan2vec.graph.build import edge_rows
 from plan2vec.results.comparisons import by_domain, by_method, compare
-from plan2vec.results.pages import PICTURES, by_number, gaps, results_page, total_seconds
+from plan2vec.results.pages import PICTURES, by_number, gaps, tables_page, total_seconds
 from plan2vec.results.rows import (
     FIELDS,
     Case,
@@ -334,24 +336,42 @@ def test_domains_blocks_and_methods_without_rows_are_listed(tmp_path):
     assert "- `plan2vec reproduce rope-table`: nothing yet" in lines and len(lines) == len(EXPERIMENTS)
 
 
-def test_the_results_page_is_what_the_committed_rows_give():
+def test_the_results_page_and_its_tables_are_what_the_committed_rows_give():
     assert (DOCS / "results.md").read_text(encoding="utf-8") == results_page(DOCS, EXPERIMENTS)
+    assert (DOCS / "results" / "tables.md").read_text(encoding="utf-8") == tables_page(DOCS, EXPERIMENTS)
+
+
+def test_the_results_page_has_at_most_8000_bytes_and_per_domain_one_figure_and_one_small_table():
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    assert len(text.encode()) <= 8000 and re.search(r"\bcommit\b|\b[0-9a-f]{7}\b", text) is None
+    parts = [part for part in text.split("\n## ")[1:] if not part.startswith("More")]
+    assert len(parts) == 8
+    for part in parts:
+        lines = [line for line in part.splitlines() if line.startswith("|")]
+        assert part.count("![") == 1 and 3 <= len(lines) - 2 <= 5 and lines[1].startswith("| --- |")
+
+
+def test_every_committed_figure_is_linked_and_every_link_of_the_pages_of_results_leads_somewhere():
+    pages = [DOCS / "results.md", DOCS / "performance.md", *(DOCS / "results").glob("*.md")]
+    links = {(page.parent / link.partition("#")[0]).resolve() for page in pages
+             for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8"))}
+    assert [link for link in links if not link.exists()] == []
+    assert set((DOCS / PICTURES).resolve().glob("*.png")) <= links
 
 
 def test_committed_figures_are_small():
     assert [path.name for path in (DOCS / PICTURES).glob("*.png") if path.stat().st_size > 300_000] == []
 
 
-def test_a_run_reaches_the_page_with_its_command_machine_time_and_seeds(tmp_path):
+def test_a_run_reaches_the_pages_with_its_command_machine_time_and_seeds(tmp_path):
     out, docs = tmp_path / "out", tmp_path / "docs"
     rows = [row for seed in (0, 1) for row in some_rows(0.9 + 0.02 * seed, seed, block="fitted")]
     append_rows(out / "table1.jsonl", rows)
     reproduce.write_docs(out, docs, ["table1"])
-    page = (docs / "results.md").read_text(encoding="utf-8")
-    for words in (
-        "plan2vec reproduce table1 --seeds 2", "seeds: 0, 1", "machine: cpu; 3 s of machine time", "commit: abc",
-        "91.0 ± 12.7"
-    ):
-        assert words in page
-    assert "](images/results/table1-fitted.png)" in page and (docs / PICTURES / "table1-fitted.png").exists()
+    page, tables = ((docs / name).read_text(encoding="utf-8") for name in ("results.md", "results/tables.md"))
+    for words in ("reproduce table1 --seeds 2", "seeds: 0, 1", "machine: cpu; 3 s of machine time", "commit: abc"):
+        assert words in tables and words not in page
+    assert "91.0 ± 12.7" in page and "91.0 ± 12.7" in tables
+    assert "](images/results/table1-fitted.png)" in page and "](../images/results/table1-fitted.png)" in tables
+    assert (docs / PICTURES / "table1-fitted.png").exists()
     assert read_rows(docs / "results" / "table1.jsonl") == rows

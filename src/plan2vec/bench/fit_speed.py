@@ -1,6 +1,5 @@
 """Claim: recordings become graph, map and planner in seconds on a GPU, in minutes on two CPU cores, stage by stage.
 
-Command: plan2vec bench fit        Cost: as the rows say: on two CPU cores a minute and a half each
 Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 vectors in 10 minutes on two cores
 
 `c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo takes `--preset quick`: README).
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from plan2vec.bench.measuring import Benchmark, Options, bar_figure, forget_peak, number_table, peak_memory, stopwatch
+from plan2vec.bench.measuring import Benchmark, Options, forget_peak, number_table, peak_memory, stopwatch
 from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains import rooms
@@ -68,5 +67,5 @@ def fit_rows(options: Options, domain: str, sequences: Sequences, config: Config
 
 BENCHMARK = Benchmark(
     "fit", "A whole fit, stage by stage", __doc__, run, partial(number_table, columns=COLUMNS, settings=("frames",)),
-    partial(bar_figure, metric="total", unit="seconds")
+    None
 )

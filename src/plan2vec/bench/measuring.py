@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogLocator
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.results.drawing import LOOKS, panels
@@ -23,7 +23,6 @@ from plan2vec.results.stamp import commit, machine_name
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 DIGITS = 4  # of numbers in tables
 TITLES = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}  # of metrics whose names lack it
-WIDE = 50.0  # bars that differ by more than this factor are drawn on a logarithmic axis: the least could not be seen
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,10 @@ class Benchmark:
 
     name: str
     title: str
-    text: str | None  # three paragraphs: the claim; command, cost and what is expected; details
+    text: str | None  # three paragraphs: the claim; what is expected; details
     run: Callable[[Options], Iterator[list[Row]]]  # gives groups of rows as soon as they are known
     table: Callable[[list[Row]], list[str]]
-    draw: Callable[[list[Row]], Figure]
+    draw: Callable[[list[Row]], Figure] | None
 
 
 @contextmanager
@@ -158,28 +157,11 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
                 label = f"{method}, {machine}"
                 ax.plot(sizes, means, dashes, color=color, marker=marker, markersize=5, label=label)
         ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
-        ax.yaxis.set_major_formatter("{x:g}")
-        # names some where the values span less than a power of ten
-        ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_formatter="")
+        low, high = ax.get_ylim()
+        ax.set_ylim(low / 1.3, high * 1.3)  # three names or more, also where the values span less than a power of ten
         ax.grid(color="0.9")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
-
-
-def bar_figure(rows: list[Row], metric: str, unit: str = "") -> Figure:
-    """A bar per machine, data, method and size."""
-    groups = grouped(select(rows, metric=metric))
-    figure, (ax,) = panels(1, 7.0, 0.8 + 0.35 * len(groups))
-    lengths = [float(np.mean([row["value"] or 0.0 for row in group])) for group in groups]
-    ax.barh(range(len(groups)), lengths, color=LOOKS[0][0])
-    shown = [length for length in lengths if length]
-    if shown and max(shown) > WIDE * min(shown):
-        ax.set_xscale("log")
-    ax.set_yticks(range(len(groups)), [_bar_name(**group[0]) for group in groups], fontsize=7)
-    ax.set_xlabel(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
-    return figure
-
-
-def _bar_name(method: str, domain: str, setting: dict[str, Any], **_: Any) -> str:
-    size = f", {setting['frames']:,} frames" if "frames" in setting else ""
-    return f"{method}, {domain}{size}, {setting['machine']}"

@@ -1,13 +1,11 @@
-"""Claim: on a CPU the exact search of near pairs is the faster in small recordings, and usearch, which finds the same,
-in large ones; on a GPU the exact one takes seconds for a million frames.
+"""Claim: on a CPU usearch finds near pairs as well as the exact search does, in large recordings faster; on a GPU the
+exact search takes seconds for a million frames.
 
-Command: plan2vec bench neighbors        Cost: two minutes on two CPU cores, half a minute on a GPU
 Expected: recall of usearch 0.99 or more; on two CPU cores it is the faster from 20,000 frames on; 1,000,000 frames in
 20 s on an H200
 
 Vectors of 32 numbers, as the local metric gives them: a flat sheet with noise, about 50 others within 1.28 steps,
-candidates within 1.7. Seconds hold all that a fit does to find its candidates; memory is the peak of the process beyond
-what it held before.
+candidates within 1.7. Memory is the peak of the process beyond what it held before.
 """
 
 from collections.abc import Iterator

@@ -1,28 +1,35 @@
-"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes docs/performance.md."""
+"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes the two pages on speed."""
 
-import inspect
 import sys
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plan2vec.bench.measuring import Benchmark, Options
+from plan2vec.bench.measuring import Benchmark, Options, number_table
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.results.drawing import save_both, save_small
-from plan2vec.results.pages import PICTURES, RESULTS, as_text, total_seconds
-from plan2vec.results.rows import Row, append_rows, in_order, read_rows, write_rows
+from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of, section
+from plan2vec.results.rows import Row, append_rows, read_rows, write_rows
 
 DOCS = Path(__file__).parents[3] / "docs"
 PREFIX = "bench-"  # of files of rows and pictures
+SHORT = {  # columns of the short page, of the benchmarks that it has tables of
+    "fit": ("total", "memory_gb", "success"), "scale": ("total", "memory_gb", "success", "spearman_true"),
+    "peers": ("fit_seconds", "times_ours", "new_frames_ms", "success"), "plan": ("ms_per_hop", "hops_per_second"),
+    "neighbors": ("search_seconds", "memory_gb")
+}
 HEAD = """# Speed and scale
 
-Every number and figure below is made from the rows in [results/](results) by `plan2vec bench all --draw-only
---write-docs`; nothing is typed. A benchmark is run by its command, on a machine that does nothing else; `--write-docs`
-joins its rows to the committed ones, where rows of several machines stand side by side. `--device cpu` measures the CPU
-of a machine with a GPU.
+What a fit and a plan cost. `plan2vec bench all --draw-only --write-docs` makes this page and [all
+tables](results/speed.md) from the rows in [results/](results). `plan2vec bench fit` measures your machine; let it do
+nothing else meanwhile. Several processes and machines: [scaling](scaling.md).
+"""
+FULL_HEAD = """# All tables of speed
+
+Made from the rows beside this page. The short page is [performance](../performance.md). Rows of several machines stand
+side by side. `--device cpu` measures the CPU of a machine with a GPU.
 """
 
 
@@ -56,7 +63,8 @@ def run_speed(request: Request, known: dict[str, Benchmark]) -> dict[str, Any]:
     if request.write_docs:
         for one in chosen:
             write_figure(one, out, DOCS)
-        write_text(DOCS / "performance.md", performance_page(DOCS, known.values()))
+        for name, page in speed_pages(DOCS, known).items():
+            write_text(DOCS / name, page)
     return {"out": str(out), "tables": tables, "rows": made}
 
 
@@ -82,7 +90,8 @@ def publish(benchmark: Benchmark, out: Path) -> list[str]:
     rows = read_rows(file_of(out, benchmark))
     if not rows:
         return []
-    save_both(benchmark.draw(rows), out, f"{PREFIX}{benchmark.name}")
+    if benchmark.draw:
+        save_both(benchmark.draw(rows), out, f"{PREFIX}{benchmark.name}")
     return benchmark.table(rows)
 
 
@@ -92,24 +101,25 @@ def write_figure(benchmark: Benchmark, out: Path, docs: Path) -> None:
     rows = read_rows(path) + read_rows(file_of(out, benchmark))
     if rows:
         write_rows(path, rows)
-        save_small(benchmark.draw(read_rows(path)), docs / PICTURES / f"{PREFIX}{benchmark.name}.png")
+        if benchmark.draw:
+            save_small(benchmark.draw(read_rows(path)), docs / PICTURES / f"{PREFIX}{benchmark.name}.png")
 
 
-def performance_page(docs: Path, known: Iterable[Benchmark]) -> str:
-    return "\n".join([HEAD, *(section(docs, benchmark) for benchmark in known)])
+def speed_pages(docs: Path, known: dict[str, Benchmark]) -> dict[str, str]:
+    """The short page and the full one, by file below docs/."""
+    rows = {name: read_rows(file_of(docs / RESULTS, benchmark)) for name, benchmark in known.items()}
+    rest = [benchmark for name, benchmark in known.items() if name not in SHORT]
+    more = [f"- [{one.title}](results/speed.md#{anchor(one.title)}): {claim_of(one.text)}" for one in rest]
+    short = [HEAD, *(short_section(known[name], rows[name]) for name in SHORT), "## Single stages", "", *more, ""]
+    full = [FULL_HEAD, *(section(docs, f"{PREFIX}{name}", one.title, one.text, f"plan2vec bench {name}", rows[name],
+                                 one.table(rows[name])) for name, one in known.items())]
+    return {"performance.md": "\n".join(short), "results/speed.md": "\n".join(full)}
 
 
-def section(docs: Path, benchmark: Benchmark) -> str:
-    """One benchmark: claim, command, what is expected, what came out where; or that it was not run yet."""
-    claim, needed, details = inspect.cleandoc(benchmark.text or "").split("\n\n", 2)
-    rows, file = read_rows(file_of(docs / RESULTS, benchmark)), f"{PREFIX}{benchmark.name}"
-    text = [f"## {benchmark.title}", "", as_text(claim), "", f"- command: `plan2vec bench {benchmark.name}`"]
-    text += [f"- expected{needed.partition('Expected')[2]}".replace("\n", " ")]
-    if not rows:
-        return "\n".join([*text, "", as_text(details), "", "*No rows yet.*", ""])
-    text += [
-        f"- machines: {', '.join(in_order(rows, 'machine'))}; {total_seconds(rows):,.0f} s of machine time",
-        f"- commit: {', '.join(in_order(rows, 'commit'))}", f"- rows: [results/{file}.jsonl](results/{file}.jsonl)"
-    ]
-    picture = f"![{benchmark.name}]({PICTURES.as_posix()}/{file}.png)"
-    return "\n".join([*text, "", as_text(details), "", *benchmark.table(rows), picture, ""])
+def short_section(benchmark: Benchmark, rows: list[Row]) -> str:
+    """The claim, the figure and what came out where."""
+    shown = [row for row in rows if row["metric"] in SHORT[benchmark.name] and row["value"] is not None]
+    shown.sort(key=lambda row: row["setting"]["frames"])
+    picture = [f"![{benchmark.title}]({PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png)", ""][: 2 * bool(benchmark.draw)]
+    table = number_table(shown, SHORT[benchmark.name], ("frames",))
+    return "\n".join([f"## {benchmark.title}", "", claim_of(benchmark.text), "", *picture, *table])

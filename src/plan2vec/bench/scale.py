@@ -1,26 +1,16 @@
 """Claim: the time of a fit grows no faster than its frames, up to a million on one GPU, and the map stays right.
 
-Command: plan2vec bench scale        Cost: 10 minutes on an H200; too much for two CPU cores
 Expected: 1,000,000 frames of 64 x 64 on one H200 in 5 minutes or less, memory_gb 16 or less, spearman_true and
 success_graph 0.95 or more; exponent of time in frames 1.15 or less from 10,000 to 1,000,000
 
-One world of 4 x 4 rooms of 20 x 20 steps (plan2vec/domains/rooms.py), recorded for longer and longer: 1.6 frames a
-square step at 10,000 and 156 at 1,000,000. Frames are written to a file as they are drawn and memory-mapped. Settings
-are the defaults, but for the encoder (medium), the closures (within 1.6 steps, up to 80 hubs a frame, so that a walk
-has long hops to choose from however dense the recording is; tested by two common neighbours within 1.1 steps, in the
-rows below still within 1, which regions that the metric half confuses seldom have), the map (64 dimensions, squared
-head, Huber's loss: many rooms are many loops, as streets are; slope 1) and the updates, of which this world asks for
-24,000 however few frames there are; they stand in the rows. So the small sizes spend most of their time on the world,
-not on their frames, and the exponent is far below 1; that of the graph stage alone stands beside it. 10,000 frames are
-few for so large a world: fewer walks arrive.
+One world of 4 x 4 rooms of 20 x 20 steps (plan2vec/domains/rooms.py), recorded for longer and longer. Frames are
+written to a file as they are drawn and memory-mapped. Encoder, closures, map and updates are not the defaults
+(`settings` below); the rows were made with common neighbours within 1 step. The world asks for 24,000 updates however
+few frames there are, so the exponent of the whole fit is far below 1; that of the graph stage stands beside it.
 
-A harder task failed before: worlds that grow with the recording, at the same density. 1,000,000 frames of 20 x 20 rooms
-of 10 x 10 steps gave the right graph and walks that got stuck, success_graph 0.245 (commit 4eb74d4, 242 s,
-spearman_true 0.998; rows docs/results/bench-scale-400-rooms.jsonl); of 10 x 10 rooms of 20 x 20 steps, with false
-closures in 0.7 % of the edges, 0.578 (commit 14c6d28, 287 s, 17.1 GB, spearman_true 0.989, and 1.0, 1.0 and 0.997 for
-10,000, 30,000 and 100,000 frames in 1, 4 and 12 rooms, commit 9f6bd36; time grew with the power 0.65 of the frames;
-rows docs/results/bench-scale-growing-world.jsonl). What is too much there is most likely the number of rooms that one
-network must know to a step, not the number of frames.
+Worlds that grow with the recording are harder. At a million frames the graph was right, but greedy walks got stuck:
+success_graph 0.245 in 20 x 20 rooms (rows docs/results/bench-scale-400-rooms.jsonl) and 0.578 in 10 x 10 larger ones
+(rows docs/results/bench-scale-growing-world.jsonl). Most likely one network cannot know so many rooms to a step.
 """
 
 import tempfile

@@ -1,14 +1,11 @@
 """Claim: shortest distances from many sources are free on a GPU: 50 times scipy or more, a good part of memory speed.
 
-Command: plan2vec bench shortest-distances        Cost: minutes: scipy takes 30 ms a source at 100,000 nodes
 Expected: on a GPU times_scipy 50 or more at 10,000 and at 100,000 nodes; largest_difference below 0.001 steps
 
 A graph of about 50 neighbours a node on a flat sheet, as many sources as goals in a round of a fit. scipy: Dijkstra in
-this process, from a part of the sources, its time scaled to all. plan2vec: what the first round of a fit calls, all
-sources; on a GPU the graph is there already, as it is uploaded once a fit, and the distances stay there, where training
-reads them. torch: the same on a GPU without the kernels. Of a GPU also: bytes = edges x sources x sweeps x 4 over time,
-where sweeps are the edges of the longest shortest path and one, beside the speed of a plain copy on the same device;
-the kernels skip most of these bytes, so they may seem faster than a copy.
+this process, from a part of the sources, its time scaled to all. plan2vec: what the first round of a fit calls; on a
+GPU the graph is there already and the distances stay there. torch: the same on a GPU without the kernels. Bytes = edges
+x sources x sweeps x 4; the kernels skip most of them, so they may seem faster than a plain copy.
 """
 
 from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from plan2vec.bench.measuring import Benchmark, Options, bar_figure, best_of, number_table, stopwatch, wait_for
+from plan2vec.bench.measuring import Benchmark, Options, best_of, number_table, stopwatch, wait_for
 from plan2vec.config import Config, settle
 from plan2vec.data import Sequences
 from plan2vec.domains import rooms
@@ -43,7 +43,6 @@ NUM_CHECKED = 32  # sources, and frames from each, that it is measured on
 def time_encoding(options: Options) -> Iterator[list[Row]]:
     """Claim: turning frames into vectors costs what the network's forward pass costs; reading hides behind it.
 
-    Command: plan2vec bench encode        Cost: seconds
     Expected: share_of_bare (frames per second of `encode` over those of the bare forward pass) 0.8 or more
 
     What a fit calls is `encode`: uint8 frames in, float32 vectors out, in order. Bare: the same network, in the same
@@ -70,13 +69,11 @@ def forward(encoder: nn.Module, batches: list[Tensor]) -> None:
 def time_metric_updates(options: Options) -> Iterator[list[Row]]:
     """Claim: an update of the local metric takes little more than the bare network, forth and back, at the same batch.
 
-    Command: plan2vec bench local-metric        Cost: a minute on two CPU cores, seconds on a GPU
     Expected: ratio at most 1.3 on a GPU
 
     An update: draw 256 recorded steps, encode their 512 frames, all 512 x 512 distances, the loss, its gradient, Adam.
-    Measured as the slope of a training's time in the number of its updates, so that what happens once (capture, first
-    allocation) does not count. Bare: the same encoder on 512 images that lie ready, a mean square as loss, no
-    optimizer; on a GPU captured and replayed as an update is.
+    Measured as the slope of a training's time in the number of its updates: what happens once does not count. Bare: the
+    same encoder on 512 images, a mean square as loss, no optimizer; on a GPU captured and replayed as an update is.
     """
     sequences = c_maze(options)
     config = fixed_view(options, sequences)
@@ -94,13 +91,11 @@ def time_metric_updates(options: Options) -> Iterator[list[Row]]:
 def time_map_updates(options: Options) -> Iterator[list[Row]]:
     """Claim: an update of the embedding takes little more than the bare network, forth and back, at the same batch.
 
-    Command: plan2vec bench embedding        Cost: a minute on two CPU cores, seconds on a GPU
     Expected: ratio at most 1.3 on a GPU
 
     An update: draw 128 goals and 256 nodes, encode their 384 frames, all 128 x 256 distances against the shortest
-    paths, the loss, its gradient, Adam. Measured as the slope of a training's time in the number of its updates; the
-    searches, as many however long one trains, are in `bench shortest-distances`. The graph joins true positions. Bare:
-    the same encoder on 384 images, a mean square, no optimizer; on a GPU captured and replayed as an update is.
+    paths, the loss, its gradient, Adam. Measured and compared as an update of the local metric; the searches are in
+    `bench shortest-distances`. The graph joins true positions.
     """
     sequences = c_maze(options)
     config = fixed_view(options, sequences)
@@ -187,15 +182,14 @@ def replayed(work: Callable[[], None]) -> Callable[[], None]:
 
 step_columns = partial(number_table, columns=("ms_per_update", "bare_ms", "ratio", "frames_per_second"),
                        settings=("batch", "frames"))
-ratio_bars = partial(bar_figure, metric="ratio", unit="update / forward and backward pass of the bare network")
 encode_columns = partial(number_table, columns=("frames_per_second", "bare_frames_per_second", "share_of_bare"),
                          settings=("frames",))
 ENCODE = Benchmark("encode", "Frames to vectors", time_encoding.__doc__, time_encoding, encode_columns,
-                        partial(bar_figure, metric="frames_per_second"))
+                        None)
 LOCAL_METRIC = Benchmark("local-metric", "A training step of the local metric", time_metric_updates.__doc__,
-                              time_metric_updates, step_columns, ratio_bars)
+                              time_metric_updates, step_columns, None)
 EMBEDDING = Benchmark("embedding", "A training step of the embedding", time_map_updates.__doc__, time_map_updates,
-                           step_columns, ratio_bars)
+                           step_columns, None)
 
 
 # ------------------------------------------------------------------------------------------- one pair per sample

@@ -1,18 +1,13 @@
 """Claim: led by the map an agent acts: from pictures of start and goal it arrives in every room.
 
-Command: plan2vec reproduce acting        Cost: 14 minutes on one H200
 Expected: the agent led by the map arrives in at least 95 % of the episodes in each room; the same controller without a
-map fails where a wall is between, an untrained one nearly everywhere. The paper's Table 1 hops between frames and never
-acts.
+map fails where a wall is between. The paper's Table 1 hops between frames and never acts.
 
-Recordings, local metric, graph and map are those of Table 1, block `large`: 1,000 rollouts of 10 frames by random
-actions. The controller learns from the same rollouts which of the eight actions leads to a frame up to 10 steps later.
-It sees frames as vectors of the local metric. Episodes start and end at places drawn uniformly from the free space;
-their pictures are new. The agent finds picture and goal on the graph, plans, gives the controller a waypoint 1.5 steps
-ahead, and never repeats an action that just changed nothing. Success: within 0.02 m of the goal after at most 50
-actions; positions are read by this rule alone.
-`hops` the walker of Table 1 on the same graph, for comparison: it chooses among recorded frames, no action is taken.
-`acts` the agent in the room.
+Recordings, local metric, graph and map are those of Table 1, block `large`. The controller learns from the same
+rollouts, by vectors of the local metric, which of the eight actions leads to a frame up to 10 steps later. Episodes
+start and end at random places; their pictures are new. The agent finds picture and goal on the graph, plans, gives the
+controller a waypoint 1.5 steps ahead, and never repeats an action that just changed nothing. Success: within 0.02 m of
+the goal after at most 50 actions. `hops`: the walker of Table 1 on the same graph; no action is taken.
 """
 
 from collections.abc import Callable, Iterator

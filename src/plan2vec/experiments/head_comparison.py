@@ -1,7 +1,6 @@
 """Claim: l1 in 32 dimensions fits best and walks no worse than any; in 8, l2 walks as well as any, with more error than
 most. It is a sound default on small graphs.
 
-Command: plan2vec reproduce heads        Cost: 3 minutes on one H200
 Expected: l2 8-d success at least 97 %; l1 32-d (`--norm-order 1 --dim 32`) about half of its error and no less success.
 The paper compares no heads; it uses l2 (mazes).
 

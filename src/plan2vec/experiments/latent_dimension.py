@@ -1,12 +1,10 @@
 """Claim: a map of 3 or more dimensions walks better than one of 2, which is for looking at; a local metric of 8 or more
 aliases nothing (Figure 10a).
 
-Command: plan2vec reproduce latent-dimension        Cost: 4 minutes on one H200
 Expected: aliasing falls with the dimension (paper, without numbers); success at 8 dimensions at least 97 %.
 
 The graph of 1,000 fresh frames of Table 1 (block `fitted`). *Aliasing*: among random pairs of frames that the vectors
-put within 1.5 steps, the share whose places are truly farther apart (around walls) than three of the longest steps,
-0.106 m. `map` varies the embedding's dimension, `local metric` that of the Siamese local metric.
+put within 1.5 steps, the share whose places are truly farther apart than three of the longest steps (0.106 m).
 """
 
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ from plan2vec.local_metric import NEAR, TrainedMetric
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, compare_each, legend_below
-from plan2vec.results.drawing import ROOM_TITLES, curve, log_places, panels, room_title
+from plan2vec.results.drawing import ROOM_TITLES, curve, log_places, panels
 from plan2vec.results.rows import Row, in_order
 from plan2vec.results.settings import Settings
 
@@ -79,7 +77,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
                 ("local metric", "aliasing", "aliasing of the local metric (%)"))
     for ax, (method, metric, words) in zip(axes, panel_of, strict=True):
         for look, room in enumerate(in_order(rows, "domain", DOMAINS)):
-            curve(ax, rows, "dim", DIMENSIONS, look, room_title(room), 100, domain=room, method=method, metric=metric)
+            curve(ax, rows, "dim", DIMENSIONS, look, ROOM_TITLES[room], 100, domain=room, method=method, metric=metric)
         ax.set(xlabel="dimensions of a vector", ylabel=words)
         log_places(ax, DIMENSIONS)
         ax.set_ylim(bottom=0)

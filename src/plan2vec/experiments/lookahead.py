@@ -1,12 +1,10 @@
 """Claim: search improves every judge of distances that leaves room for it; plan2vec is best at every depth (Figure 6b).
 
-Command: plan2vec reproduce lookahead        Cost: 9 minutes on a CPU core
 Expected: success of plan2vec, which begins near 100 %, at least that of SPTM and random scores at every k from 1 to 7;
 these rise with k (paper, without numbers).
 
 The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and success rule. With k-step lookahead the
-walker jumps to the frame of least D within k hops. A jump counts as k hops even where it is shorter, so 50 hops are 50
-// k jumps; a random jump (probability 0.05) goes anywhere within k hops; success is looked for where a jump lands.
+walker jumps to the frame of least D within k hops. A jump counts as k hops, so 50 hops are 50 // k jumps.
 """
 
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
 from plan2vec.planner import Distance
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import Column, by_method, compare_each, legend_below
-from plan2vec.results.drawing import ROOM_TITLES, curve, panels, room_title
+from plan2vec.results.drawing import ROOM_TITLES, curve, panels
 from plan2vec.results.rows import Row, in_order
 from plan2vec.results.settings import Settings, timed
 
@@ -67,7 +65,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
     for ax, room in zip(axes, rooms, strict=True):
         for look, method in enumerate(METHODS):
             curve(ax, rows, "lookahead", DEPTHS, look, method, 100, domain=room, method=method)
-        ax.set(xlabel="lookahead k (hops)", title=room_title(room), ylim=(0, 103), xticks=DEPTHS)
+        ax.set(xlabel="lookahead k (hops)", title=ROOM_TITLES[room], ylim=(0, 103), xticks=DEPTHS)
     axes[0].set_ylabel("success (%)")
     legend_below(figure, axes[0], 4)
     return {NAME: figure}

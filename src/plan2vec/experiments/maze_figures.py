@@ -1,15 +1,12 @@
 """Claim: the map unrolls the C-Maze where a VAE folds it, and its values lead around walls (Figures 3, 4, 5 and 10a-e).
 
-Command: plan2vec reproduce maze-figures        Cost: 2 minutes on one H200 (one seed)
-Expected: rank correlation of 2-d latents with the true way around walls: plan2vec near 1, VAE clearly lower in the
-C-Maze (the paper shows pictures).
+Expected: rank correlation of 2-d maps with the true way around walls: plan2vec near 1, VAE clearly lower in the C-Maze.
 
 Figure 3: a memoryless walk without a learned distance beside the plan that search finds. Figure 4: the rooms. Figure 5:
-2-d latents of a 21 x 21 grid of positions, coloured by position. Figure 10: (a) local metric against true distance by
-latent size, 3,000 random pairs and 750 edges of the graph, those below the graph's radius in orange; (b) recorded
-trajectories; (c) some of the connections found between them; (d) a greedy walk around the wall, whose last hop is shown
-as the next; (e) learned distance to one goal. Maps and graphs are those of Table 1 (10,000 frames for figures 5, 10d
-and 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed.
+2-d maps of a 21 x 21 grid of positions, coloured by position. Figure 10: (a) local metric against true distance, random
+pairs and edges of the graph; (b) recorded trajectories; (c) some of the closures between them; (d) a greedy walk around
+the wall; (e) learned distance to one goal. Maps and graphs are those of Table 1 (10,000 frames for figures 5, 10d and
+10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +27,7 @@ from plan2vec.learning.frame_tensors import encode
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import make_plan, walk_many
 from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.drawing import room_title
+from plan2vec.results.drawing import ROOM_TITLES
 from plan2vec.results.rows import Row, cell, in_order, markdown, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.balls import neighbor_lists
@@ -155,7 +152,7 @@ def table(rows: list[Row]) -> list[str]:
     rooms = in_order(rows, "domain", DOMAINS)
     body = [[words, *(cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms)]
             for metric, words, digits in shown]
-    return markdown(["", *(room_title(room) for room in rooms)], body)
+    return markdown(["", *(ROOM_TITLES[room] for room in rooms)], body)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:

@@ -11,7 +11,7 @@ from matplotlib.patches import Circle, Rectangle
 from plan2vec.domains import find_domain, maze
 from plan2vec.pictures.figures import BLUE, GRAY, ORANGE, place_colors
 from plan2vec.results.comparisons import legend_below
-from plan2vec.results.drawing import panels, room_title
+from plan2vec.results.drawing import ROOM_TITLES, panels
 
 Parts = dict[str, dict[str, np.ndarray]]  # room -> name -> array
 NUM_MOMENTS = 6  # panels of the walk
@@ -43,7 +43,7 @@ def rooms_figure(rooms: Sequence[str]) -> Figure:
         block = (agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK
         ax.add_patch(Rectangle(*block, color=BLUE, alpha=0.6, label="agent"))
         ax.add_patch(Circle(goal, 0.03, color=ORANGE, label="goal (not in the frame)"))
-        ax.set(title=room_title(room), xlabel="x (m)", xticks=(-0.2, 0, 0.2), yticks=(-0.2, 0, 0.2))
+        ax.set(title=ROOM_TITLES[room], xlabel="x (m)", xticks=(-0.2, 0, 0.2), yticks=(-0.2, 0, 0.2))
     axes[0].set_ylabel("y (m)")
     legend_below(figure, axes[0], 2)
     return figure
@@ -55,7 +55,7 @@ def embedding_figure(parts: Parts) -> Figure:
     axes = figure.subplots(len(parts), 3, squeeze=False)
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
         colors = place_colors(arrays["position"])
-        shown = ("position", room_title(room), "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")
+        shown = ("position", ROOM_TITLES[room], "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")
         for ax, (name, words, unit) in zip(row, shown, strict=True):
             place = arrays[name]
             ax.scatter(place[:, 0], place[:, 1], c=colors, s=9, linewidths=0)
@@ -78,7 +78,7 @@ def score_figure(room: str, arrays: dict[str, np.ndarray], dimensions: Sequence[
         ax.plot(true[near], score[near], ".", color=ORANGE, markersize=1.5, label="nearer: predicted neighbours")
         ax.set_ylim(-0.03 * highest, 1.03 * highest)
         ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
-        ax.set(title=f"{room_title(room)}, {dim}-d", xlabel="true distance around walls (m)")
+        ax.set(title=f"{ROOM_TITLES[room]}, {dim}-d", xlabel="true distance around walls (m)")
     axes[0].set_ylabel("local metric (steps)")
     legend_below(figure, axes[0], 3, markerscale=5)
     return figure
@@ -96,7 +96,7 @@ def connection_figure(parts: Parts, num_found: dict[str, int]) -> Figure:
             ax.add_collection(LineCollection(list(position[arrays[name]]), colors=color, linewidths=0.8, zorder=2))
             ax.plot(position[:, 0], position[:, 1], ".", color=GRAY, markersize=2, zorder=1)
             prepare(ax, room, labels=False)
-            ax.set_title(f"{room_title(room)}: {words}", fontsize=10)
+            ax.set_title(f"{ROOM_TITLES[room]}: {words}", fontsize=10)
         axes[1, column].set_xlabel("x (m)")
     for ax in axes[:, 0]:
         ax.set_ylabel("y (m)")
@@ -157,6 +157,6 @@ def value_figure(parts: Parts) -> Figure:
                             cmap="viridis")
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
         prepare(ax, room)
-        ax.set_title(f"{room_title(room)}: to the circled goal", fontsize=10)
+        ax.set_title(f"{ROOM_TITLES[room]}: to the circled goal", fontsize=10)
         figure.colorbar(points, ax=ax, label="learned distance (steps)", shrink=0.8)
     return figure

@@ -1,5 +1,5 @@
-"""`plan2vec reproduce`: run experiments, keep their rows, draw them, and write docs/results.md from the rows that are
-committed.
+"""`plan2vec reproduce`: run experiments, keep their rows, draw them, and write docs/results.md and its tables from the
+rows that are committed.
 """
 
 import sys
@@ -13,11 +13,12 @@ from typing import Any
 
 from plan2vec.domains.ogbench import find_recipe
 from plan2vec.experiments import robot_frames
+from plan2vec.experiments.overview import results_page
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.results.arrays import read_arrays
 from plan2vec.results.drawing import save_both, save_small
-from plan2vec.results.pages import PICTURES, RESULTS, results_page
+from plan2vec.results.pages import PICTURES, RESULTS, tables_page
 from plan2vec.results.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
 from plan2vec.results.settings import SMOKE, Settings, Size
 from plan2vec.results.stamp import commit, machine_name
@@ -171,7 +172,7 @@ def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
 
 
 def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
-    """Rows of the run join the committed ones; the figures and docs/results.md are made from all of them."""
+    """Rows of the run join the committed ones; the figures and pages are made from all of them."""
     for name in chosen:
         path = docs / RESULTS / f"{name}.jsonl"
         rows = read_rows(path) + read_rows(out / f"{name}.jsonl")
@@ -180,3 +181,4 @@ def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
             for figure_name, figure in EXPERIMENTS[name].draw(read_rows(path), read_arrays(out / ARRAYS, name)).items():
                 save_small(figure, docs / PICTURES / f"{figure_name}.png")
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))
+    write_text(docs / RESULTS / "tables.md", tables_page(docs, EXPERIMENTS))

@@ -1,17 +1,14 @@
 """Claim: the learned distance as potential and the map's vectors as observations speed up learning, most so together.
 
-Command: plan2vec reproduce reward        Cost: 60 minutes on two CPU cores
 Expected: steps to 90 % success: with the potential fewer than without, from vectors fewer than from pixels; from pixels
-without the potential no agent gets there in 20,000 steps. The paper names a value for control as its aim and has no
-such experiment.
+without the potential no agent gets there in 20,000 steps. The paper has no such experiment.
 
 A room with real actions: random starts and goals, -1 per step, 0 within 0.02 m of the goal, 50 steps. The agent is
 stable-baselines3's DQN: two layers of 256, an update per step, the same settings for all four, no hindsight
-relabelling. It sees pictures of 16 x 16 pixels (means over squares): the block's, and what the goal's has more or less;
-or the same of their vectors on a map, which stays fixed. The map (8-d, default settings) was fitted to 500 random
-rollouts of 10 such pictures, without rewards: 4,500 recorded steps that are *not* counted below. "Shaped" adds the
-map's potential to the reward (`plan2vec.DistanceReward`). Success: 100 episodes after every 1,000 steps, the best
-action, with probability 0.05 a random one.
+relabelling. It sees pictures of 16 x 16 pixels, its own and the difference to the goal's, or the same of their vectors
+on a fixed map. The map (8-d, default settings) was fitted to 500 random rollouts of 10 such pictures: 4,500 recorded
+steps that are *not* counted below. "Shaped" adds the map's potential to the reward (`plan2vec.DistanceReward`).
+Success: 100 episodes after every 1,000 steps, the best action, with probability 0.05 a random one.
 """
 
 from collections.abc import Iterator
@@ -25,7 +22,7 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.arrays import Arrays
 from plan2vec.results.comparisons import legend_below
-from plan2vec.results.drawing import curve, panels, room_title
+from plan2vec.results.drawing import ROOM_TITLES, curve, panels
 from plan2vec.results.rows import Case, Row, cell, in_order, make_rows, markdown, select, values
 from plan2vec.results.settings import Settings, Size, timed
 
@@ -91,7 +88,7 @@ def table(rows: list[Row]) -> list[str]:
     for room in in_order(rows, "domain", DOMAINS):
         part = select(rows, domain=room)
         steps_in_all = int(values(part, metric="steps_in_all").max())
-        header = [room_title(room), "environment steps to 90 % success", "seeds that got there",
+        header = [ROOM_TITLES[room], "environment steps to 90 % success", "seeds that got there",
                   f"success % after {steps_in_all:,} steps"]
         lines += markdown(header, [line(part, method) for method in in_order(part, "method", METHODS)])
     return lines
@@ -113,7 +110,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
         for look, method in enumerate(METHODS):
             curve(ax, part, "steps", in_order(part, "steps"), look, method, 100, domain=room, method=method)
         ax.axhline(100 * WANTED, color="0.7", linewidth=1, zorder=0)
-        ax.set(xlabel="environment steps", title=room_title(room), ylim=(0, 103))
+        ax.set(xlabel="environment steps", title=ROOM_TITLES[room], ylim=(0, 103))
     axes[0].set_ylabel("success (%)")
     legend_below(figure, axes[0], 2)
     return {NAME: figure}

@@ -1,15 +1,13 @@
 """Claim: the local metric finds what is one drag apart, and plans of a rope are films that a hand could make.
 
-Command: plan2vec reproduce rope-figures        Cost: 1 minute on one H200
 Expected: recorded neighbours score below the cut-off of 2.8 steps (1.4 times the two up to which frames are
 neighbours), random pairs above it; every step of the plans is a local move (the paper shows pictures).
 
 The recordings, metric, graph and map of `rope-table`. Above a frame its `sequence:index`, below its local score: to its
-partner (Figure 11), to the query (Figure 12), to the frame of the plan before it (Figures 7 and 13); red above the
-cut-off. Figure 11: pairs one or two recorded steps apart, and random pairs. Figure 12: queries, and other frames by
-their rank. Figure 7: a greedy plan between two sequences. Figure 13: within one sequence every fourth recorded frame,
-Dijkstra's path on the learned graph, and plan2vec's greedy plan; longer plans show an even choice of their frames.
-Pictures show the first seed.
+partner (Figure 11), to the query (Figure 12), to the frame before it (Figures 7 and 13); red above the cut-off. Figure
+11: pairs one or two recorded steps apart, and random pairs. Figure 12: queries, and other frames by their rank. Figure
+7: a greedy plan between two sequences. Figure 13: within one sequence every fourth recorded frame, Dijkstra's path on
+the learned graph, and plan2vec's greedy plan. Pictures show the first seed.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,22 +1,17 @@
 """Claim: to plan on its own recordings plan2vec needs fewer of them than Q-learning, and from images no more than its
 graph needs; an agent in the room needs as many (Figure 6a).
 
-Command: plan2vec reproduce sample-complexity        Cost: 85 minutes on one H200 and 10 on a CPU core
-Expected: 95 % success on the recorded frames with a quarter of DQN's rollouts (images, 50 and 200) or half of them
-(positions, 100 and 200); as agents in the room both need 200 (with 100, plan2vec arrives in 93 %, DQN in 81 %). The
-paper: "at least 1 magnitude less", read off a figure. Ten times less is out of reach here: on recorded frames both walk
-on plan2vec's graph, on which exact distances need 50 rollouts too, and DQN, trained properly, needs no more than 200.
+Expected: 95 % success on the recorded frames with a quarter of DQN's rollouts (images) or half of them (positions); as
+agents in the room both need 200. The paper: "at least 1 magnitude less", read off a figure. That is out of reach here:
+both walk on plan2vec's graph, on which exact distances need 50 rollouts too, and DQN needs no more than 200.
 
 Open room. All learn from the same n rollouts of 10 frames by random actions, DQN with the actions and goals relabelled
 in hindsight, plan2vec without actions; the local metric sees these n rollouts only. Both walk on the same graph by the
-same rule: hop to the neighbour of least D, probability 0.05 of a random hop, 50 hops, within 0.02 m of the goal. (The
-paper used different rules for the two.) Observations are positions (`state`) or images. `recorded`: planned on the n
-rollouts themselves. `fresh`: on 100 other rollouts that neither has seen; more rollouts do not help there, and 95 % is
-not kept: their graph has holes, and the true way leads into dead ends too (Table 1, true geodesic). *Exact graph
-distance* is what the graph itself allows. `room`: no walks on frames. An agent acts in the room from pictures, in the
-episodes of `plan2vec reproduce acting`: DQN by its own costs, without plan2vec's graph; plan2vec and the graph's
-shortest paths through a controller learned from the actions of the same n rollouts. None repeats an action that just
-changed nothing.
+rule of Table 1 (the paper used different rules for the two). Observations are positions (`state`) or images.
+`recorded`: planned on the n rollouts themselves. `fresh`: on 100 other rollouts that neither has seen; their graph has
+holes, so that more rollouts do not help. `room`: an agent acts from pictures, as in `plan2vec reproduce acting`: DQN by
+its own costs, without plan2vec's graph; plan2vec and the graph's shortest paths through a controller learned from the
+actions of the same n rollouts.
 """
 
 from collections.abc import Callable, Iterator

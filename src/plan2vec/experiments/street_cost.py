@@ -1,34 +1,30 @@
 """Claim: with the learned distance a plan across the city costs about one expansion per step; Dijkstra asks everywhere.
 
-Command: plan2vec reproduce street-cost --street-graph touchdown_graph.npz        Cost: 2 minutes on one H200
 Expected on Large: greedy best-first search expands at most 1.1 nodes and touches at most 1.6 per hop of the shortest
-path, with paths within 1 % of the shortest. The paper touches 11.8 (Dijkstra), 2.7 (A* with l1), 1.6 (plan2vec) per
-step, from corner to corner, 123 steps.
+path, with paths within 1 % of the shortest. The paper's counts are from corner to corner, 123 steps.
 
 The graph of views of Table 2. 200 random pairs per seed among those farther apart than the median pair, and one pair
-corner to corner: the south-west-most view to the north-east-most. Expanded: nodes whose neighbours were asked for;
-touched: distinct nodes that came back; both over the hops of the *shortest* path, plans that fail included. `ratio`:
-length over the shortest, of plans that arrive. A* with l1 sums the absolute differences of true coordinates, along the
-avenues and across; the map's methods see no position. *plan2vec* goes on from the seen node of least D; *no memory*
-from the neighbours of where it stands only, and fails where it would circle.
+corner to corner. Expanded: nodes whose neighbours were asked for; touched: distinct nodes that came back; both over the
+hops of the *shortest* path, plans that fail included. `ratio`: length over the shortest, of plans that arrive. A* with
+l1 sums the absolute differences of true coordinates; the map's methods see no position. *plan2vec* goes on from the
+seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.experiments import planning_cost
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, parts_of, street_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.pictures.figures import ORANGE
+from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.comparisons import Column, by_method, compare
-from plan2vec.results.drawing import LOOKS
-from plan2vec.results.rows import Row, in_order, interval, select, values
+from plan2vec.results.comparisons import Column, by_method, compare, legend_below
+from plan2vec.results.drawing import bars
+from plan2vec.results.rows import Row, in_order, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
 
@@ -134,11 +130,11 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Per network and part whose arrays are at hand: the nodes that each method touched, and bars of their number."""
-    figures = {}
+    """Per network, of the largest part if its arrays are at hand: the nodes that a method touched, and their number."""
+    figures, largest = {}, in_order(rows, "domain", DOMAINS)[-1:]
     for network, domain, part in parts_of(rows, DOMAINS):
         pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
-        if any(pictures.values()):  # without them the figure would be bars beside empty panels
+        if domain in largest and any(pictures.values()):
             figure = cost_figure(part, pictures)
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
             figures[f"{NAME}-{network}-{domain}"] = figure
@@ -147,7 +143,7 @@ def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
 
 def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | None]) -> Figure:
     methods = [method for method in DRAWN if select(rows, method=method)]
-    figure = Figure((2.4 * (len(methods) + 1) + 0.8, 3.4), layout="constrained")
+    figure = Figure((1.8 * (len(methods) + 1) + 1, 2.8), layout="constrained")
     axes = list(figure.subplots(1, len(methods) + 1))
     for ax, method in zip(axes, methods, strict=False):
         ax.set_title(method, fontsize=9)
@@ -156,26 +152,10 @@ def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | Non
         if picture is not None:
             position, path = picture["position"], picture["path"]
             ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
-            color = ORANGE if method == "plan2vec" else "0.35"
-            ax.scatter(*position[picture["touched"]].T, s=4, c=color, linewidths=0, label="touched")
-            ax.plot(*position[path].T, color="#0072B2", linewidth=0.8, label="plan")
-            if method == methods[0]:
-                ax.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2,
-                          markerscale=2)
-    bars_of(axes[-1], rows, methods)
+            ax.scatter(*position[picture["touched"]].T, s=4, c="0.35", linewidths=0, label="touched")
+            ax.plot(*position[path].T, color=BLUE, linewidth=0.8, label="plan")
+    corners = [values(rows, block="corners", method=method, metric="touched_per_step") for method in methods]
+    bars(axes[-1], methods, corners, [PAPER.get(method) for method in methods])
+    axes[-1].set(title="touched per step", xlabel="diamonds: paper", xlim=(0, 13))
+    legend_below(figure, axes[0], 2, markerscale=2)
     return figure
-
-
-def bars_of(ax: Axes, rows: list[Row], methods: list[str]) -> None:
-    """Touched nodes per step, 200 far pairs and corner to corner, the mean on top of each bar."""
-    for shift, block in enumerate(in_order(rows, "block", BLOCKS)):
-        samples = [values(rows, block=block, method=method, metric="touched_per_step") for method in methods]
-        middle = np.array([interval(sample)[0] for sample in samples])
-        place = np.arange(len(methods)) + 0.4 * shift - 0.2
-        ax.bar(place, middle, 0.38, color=LOOKS[shift][0], label=BLOCKS[block])
-        for x, height in zip(place, middle, strict=True):
-            ax.annotate(f"{height:.1f}", (x, height), ha="center", va="bottom", fontsize=6)
-    ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=7)
-    ax.set(ylabel="nodes touched a step", yscale="log", ylim=(0.5, 50))
-    ax.set_yticks([1, 10], ["1", "10"])
-    ax.legend(frameon=False, fontsize=7)

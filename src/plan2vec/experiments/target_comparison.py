@@ -1,13 +1,11 @@
-"""Claim: whole plans suffice as targets: short bootstraps from D are worse, longer ones and searches led by D no
-better.
+"""Claim: whole plans suffice as targets; short bootstraps from D are worse, longer ones and searches led by D no better.
 
-Command: plan2vec reproduce targets        Cost: 14 minutes on one H200
 Expected: full at least as good as every other row. The paper argues for long plans as targets, without a table.
 
-The graph of 1,000 fresh frames of Table 1 (block `fitted`). `full`: exact path lengths (equation 6). `bootstrapped h`:
-the first h hops of the shortest path, then D as it was when the round began (equation 7), 12 rounds. `heuristic`:
-Algorithm 1 to the letter, A* led by D itself from a random start to each goal, every node of a found path a target, 12
-rounds. `full` needs 2 rounds.
+The graph of 1,000 fresh frames of Table 1 (block `fitted`). `full`: exact path lengths (equation 6), 2 rounds.
+`bootstrapped h`: the first h hops of the shortest path, then D as it was when the round began (equation 7), 12 rounds.
+`heuristic`: A* led by D itself from a random start to each goal, every node of a path a target (Algorithm 1), 12
+rounds.
 """
 
 from collections.abc import Iterator

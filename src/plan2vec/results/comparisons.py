@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from plan2vec.results.drawing import bars, panels, share_limits
+from plan2vec.results.drawing import bars, panels
 from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
 
 Wanted = Mapping[str, Any]  # which rows: values of their fields, or of entries of `setting`
@@ -81,23 +81,21 @@ def domain_panels(rows: list[Row], titles: Mapping[str, str], xlabel: str = "suc
 
 def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float],
                  mark: Callable[..., None] = bars, xlim: tuple[float, float] | None = (0, 103),
-                 legend: bool = True) -> tuple[Figure, list[Axes]]:
+                 legend: bool = True, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Panels beside each other that name their rows once. Without `xlim` dots share the range of all panels."""
-    figure, axes = panels(len(shown), *size)
+    figure, axes = panels(len(shown), *size, num_rows)
     for ax, panel in zip(axes, shown, strict=True):
         samples: list[np.ndarray] = [panel.factor * values(panel.rows, **line, **panel.wanted)
                                      for line in names.values()]
         mark(ax, list(names), samples, [panel.paper.get(name) for name in names])
         ax.set(xlabel=panel.xlabel, title=panel.title)
-        if xlim is not None:
-            ax.set_xlim(*xlim)
-    if xlim is None:
-        share_limits(axes)
-    for ax in axes[1:]:
-        ax.set_yticklabels([])
-    handles = axes[0].get_legend_handles_labels()
-    if legend and handles[0]:
-        figure.legend(*handles, loc="outside lower right", frameon=False, fontsize=9)
+    low, high = zip(*(ax.get_xlim() for ax in axes), strict=True)
+    for number, ax in enumerate(axes):
+        ax.set_xlim(xlim or (min(low), max(high)))
+        if number % -(-len(axes) // num_rows):
+            ax.set_yticklabels([])
+    if legend:
+        legend_below(figure, axes[0], 5)
     return figure, axes
 
 

@@ -1,4 +1,4 @@
-"""docs/results.md from the committed rows: every number in it is computed, none is typed. A test compares the two."""
+"""Pages of docs/ that are made from the committed rows: no number in them is typed. Tests compare pages and rows."""
 
 import inspect
 import re
@@ -8,33 +8,41 @@ from types import ModuleType
 from plan2vec.results.rows import Row, in_order, read_rows
 
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
-HEAD = """# Results
+HEAD = """# All tables
 
-Every table and curve below is made from the rows in [results/](results) by `plan2vec reproduce all --draw-only
---write-docs`; none is typed. Pictures of what was learned (Figures 3, 5, 10, the rope's, the streets') need arrays too,
-which the command that made the rows leaves beside them; without these a picture stays as it is. Numbers are means over
-seeds ± the half-width of the 95 % confidence interval (Student's t); a number without ± has one seed. Bars and bands in
-figures are these intervals, diamonds the paper's numbers. Claims and what is expected are prose, written before or
-after the runs. Where the same quantity stands in two tables with two values, the rows are of two commits or machines,
-whose graphs differ by some edges; where a graph has a hole, all walks of a seed may hang on one of them. The intervals
-say how much that matters; rows of one commit are to be compared. The command that made the rows stands with each
-experiment; it can be split by `--domains`, `--methods`, `--blocks` and `--seed-start`, for rows join by what they are
-about. Machine time is the sum over all domains, seeds and methods; what several of them share counts once, with the
-first, or not at all where seconds are said to be of a method alone. Positions choose tasks, score and colour pictures,
-and make the rows that are named true and the block named oracle, whose graph is of true neighbours; they are the
-observation in the state space of Figure 6a. Nothing else that is trained depends on them.
+Made from the rows beside this page by `plan2vec reproduce all --draw-only --write-docs`. The short page is
+[results](../results.md).
+
+Numbers are means over seeds ± half of the 95 % confidence interval (Student's t). A number without ± has one seed. Bars
+and bands show these intervals, diamonds the paper's numbers. Two tables may differ in the same quantity: their rows
+come from two commits or machines. Machine time is the sum over domains, seeds and methods. Pictures of what was learned
+need the arrays of a run; without them a picture stays as it is.
+
+Positions choose tasks, score and colour pictures. They make the rows named true and the block named oracle, and they
+are the observation in the state space of Figure 6a. Nothing else that is trained depends on them.
 """
 
 
-def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
-    """The whole page."""
+def tables_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
+    """docs/results/tables.md: every experiment in full."""
     sections = [HEAD]
-    for name, experiment in experiments.items():
+    for name, one in experiments.items():
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         if rows:
-            sections.append(section(docs, experiment, rows))
+            sections.append(section(docs, name, one.TITLE, one.__doc__, command(name, rows), rows, one.table(rows)))
     missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
     return "\n".join([*sections, *missing, *gaps(docs, experiments), ""])
+
+
+def claim_of(words: str | None) -> str:
+    """The first paragraph of an experiment's or benchmark's docstring as a sentence."""
+    claim = " ".join(inspect.cleandoc(words or "").partition("\n\n")[0].split()).removeprefix("Claim: ")
+    return claim[:1].upper() + claim[1:]
+
+
+def anchor(title: str) -> str:
+    """Of a heading, as Markdown's table of contents makes it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
 def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
@@ -51,30 +59,21 @@ def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
     return lines
 
 
-def section(docs: Path, experiment: ModuleType, rows: list[Row]) -> str:
-    """One experiment: its claim, command, machine, time and seeds, tables and figures."""
-    claim, _, rest = inspect.cleandoc(experiment.__doc__ or "").partition("\n\n")
-    needed, _, details = rest.partition("\n\n")
+def section(docs: Path, name: str, title: str, words: str | None, command: str, rows: list[Row],
+            table: list[str]) -> str:
+    """An experiment or a benchmark: its claim, command, machine, time and seeds, tables and figures."""
+    _, needed, details = inspect.cleandoc(words or "").split("\n\n", 2)
     facts = [
-        f"- command: `{command(experiment, rows)}`",
-        f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
+        f"- command: `{command}`", f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
         f"- machine: {', '.join(in_order(rows, 'device'))}; {total_seconds(rows):,.0f} s of machine time",
         f"- commit: {', '.join(in_order(rows, 'commit'))}",
-        f"- expected{needed.partition('Expected')[2]}".replace("\n", " "),
-        f"- rows: [results/{experiment.NAME}.jsonl](results/{experiment.NAME}.jsonl)",
+        f"- expected{needed.partition('Expected')[2]}".replace("\n", " "), f"- rows: [{name}.jsonl]({name}.jsonl)"
     ]
-    pictures = [
-        f"![{caption(experiment, path)}]({PICTURES.as_posix()}/{path.name})\n"
-        for path in sorted((docs / PICTURES).glob(f"{experiment.NAME}*.png"), key=lambda path: by_number(path.stem))
-    ]
-    text = [f"## {experiment.TITLE}", "", as_text(claim), "", *facts, "", as_text(details), ""]
-    return "\n".join([*text, *experiment.table(rows), *pictures])
-
-
-def caption(experiment: ModuleType, path: Path) -> str:
-    """What a picture is, for those who cannot see it."""
-    rest = path.stem.removeprefix(experiment.NAME).strip("-").replace("-", " ")
-    return f"{experiment.TITLE}: {rest}" if rest else experiment.TITLE
+    pictures = []
+    for path in sorted((docs / PICTURES).glob(f"{name}*.png"), key=lambda path: by_number(path.stem)):
+        part = path.stem.removeprefix(name).strip("-").replace("-", " ")
+        pictures += [f"![{title}{part and ': '}{part}](../{PICTURES.as_posix()}/{path.name})", ""]
+    return "\n".join([f"## {title}", "", claim_of(words), "", *facts, "", as_text(details), "", *table, *pictures])
 
 
 def by_number(name: str) -> list[tuple[int, str]]:
@@ -87,16 +86,12 @@ def as_text(words: str) -> str:
     return "\n".join(f"- {line}" if line.startswith("`") else line for line in words.splitlines())
 
 
-def command(experiment: ModuleType, rows: list[Row]) -> str:
+def command(name: str, rows: list[Row]) -> str:
     seeds = in_order(rows, "seed")
-    words = [f"plan2vec reproduce {experiment.NAME} --seeds {len(seeds)}"]
-    if seeds[0]:
-        words.append(f"--seed-start {seeds[0]}")
-    if any(row["setting"].get("network") == "manhattan" for row in rows):
-        words.append("--street-graph touchdown_graph.npz")
-    if experiment.NAME == "g1-bottle":
-        words.append("--recordings g1_bottle.npz")
-    return " ".join(words)
+    words = f"plan2vec reproduce {name} --seeds {len(seeds)}" + (f" --seed-start {seeds[0]}" if seeds[0] else "")
+    on_streets = any(row["setting"].get("network") == "manhattan" for row in rows)
+    recordings = " --recordings g1_bottle.npz" if name == "g1-bottle" else ""
+    return words + (" --street-graph touchdown_graph.npz" if on_streets else "") + recordings
 
 
 def total_seconds(rows: list[Row]) -> float:
