@@ -117,7 +117,7 @@ def changing(old: Model, show_progress: bool) -> Iterator[Run]:
     with changing_run(folder), replacing_together(folder) as staged:
         lines = [line for line in Journal(folder).records() if line["stage"] != "fine_tuning"]
         write_text(staged / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
-        journal = Journal(staged, show_progress, checkpoint_seconds=math.inf)
+        journal = Journal(staged, show_progress, math.inf, logs=True)
         yield Run(staged, old.sequences, old.config, journal, struck=read_judged(folder).struck)
         write_manifest(staged, folder)
 

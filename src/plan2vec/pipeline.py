@@ -88,7 +88,7 @@ def fit(
     if graph is not None and graph.shape != (n, n):
         raise ValueError(f"graph must be square with one row per frame, ({n}, {n}), but has shape {graph.shape}")
     target, folder = choose_device(device), Path(out) if out is not None else None
-    journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
+    journal = Journal(folder, show_progress, checkpoint_seconds, logs=True) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
              "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
     with writing(folder):
