@@ -1,6 +1,9 @@
 """What is public: it shows itself briefly, and every part of it says what it takes and gives."""
 
 import inspect
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from plan2vec.data import make_sequences
 from plan2vec.domains.maze import simulate
 from plan2vec.planner import Plan
 
+ROOT = Path(__file__).parent.parent
 FUNCTIONS = ("add", "evaluate", "fit", "load", "make_sequences", "read")
 
 
@@ -61,3 +65,13 @@ def test_a_configuration_shows_what_was_given_in_two_lines_at_most():
     assert repr(given) == "Config(dim=3, embedding.num_updates=20)"
     settled = repr(settle(given, simulate("open", num_rollouts=3)))
     assert len(settled.splitlines()) == 2 and settled.endswith("...)") and "dim=3" in settled
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_demo_installs_the_package_alone_and_says_so(tmp_path):
+    def planned(target):
+        command = ["make", "-n", target, f"VENV={tmp_path}/new"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert "installing, about 2 minutes, 2 GB" in planned("demo") and "--editable ." in planned("demo")
+    assert "[dev]" not in planned("demo") and "--editable '.[dev]'" in planned("lint")
