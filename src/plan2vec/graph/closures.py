@@ -111,7 +111,7 @@ def choose_tests(distance: np.ndarray, num_frames: int, support: str) -> tuple[t
         return TESTS[support], "as given"
     alike = 2 * np.count_nonzero(distance <= SAME) / num_frames
     near = 2 * len(distance) / num_frames
-    words = f"a frame has {near:.1f} candidates, {alike:.1f} of them look alike"
+    words = f"each of {num_frames:,} different frames has {near:.1f} candidates, {alike:.1f} of them look alike"
     return TESTS["both" if alike >= 4 and near >= 8 else "detour"], words
 
 

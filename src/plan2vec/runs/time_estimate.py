@@ -71,7 +71,6 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     embedding = make_encoder(config.encoder, frames[:64], config.dim).to(device)
     local, block = config.local_metric, config.embedding
     num_local = local.num_updates + last_updates(local).num_updates
-    judge_some(metric, images)
     at_once = images.at_once_in_training(metric)
     updates, search = num_local * _time_update(metric.embed, images, 2 * local.batch_size, at_once), 0.0
     if local.architecture == "stacked":
@@ -84,11 +83,12 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
         at_once = images.at_once_in_training(embedding)
         updates += block.num_updates * _time_update(embedding, images, num_rows, at_once)
         search = search_seconds(block, num_edges(n, config), device)
+    judge_some(metric, images)
     return Seconds(updates, _time_tiles(n, local.dim, device), search)
 
 
 def judge_some(metric: LocalMetric, images: FrameTensors) -> None:
-    """The largest batch of a fit that is not learned from, so that its memory is measured too: of the accuracy."""
+    """The largest batch of a fit that is not learned from, so that its memory, beside that of updates, is measured too."""
     num = NUM_JUDGED // max(1, NUM_JUDGED // min(PAIRS_AT_ONCE, images.at_once))
     numbers = np.arange(num) % len(images)
     pair_distances(metric, images, numbers, numbers)
