@@ -51,7 +51,7 @@ def measure(name: str, folder: Path) -> tuple[float, float]:
     """Gigabytes announced, and the peak of the process."""
     frames, sequence = recorded(name)
     path, out, told = folder / "recording.npz", folder / "run", folder / "told.txt"
-    np.savez(path, frames=frames, sequence=sequence)
+    np.savez(path, **{"frames" if frames.dtype == np.uint8 else "observations": frames}, sequence=sequence)
     view = ("--view", "moving" if "moving" in name else "fixed")
     with open(told, "w") as file:
         command = [sys.executable, "-m", "plan2vec", "fit", str(path), "--out", str(out), *view, *FEW]

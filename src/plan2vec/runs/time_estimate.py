@@ -31,6 +31,7 @@ from plan2vec.search.shortest_paths import SECONDS_PER_EDGE
 
 LONG = 300.0  # seconds from which on faster ways are named
 WORTH = 0.75  # share of the time that a faster way takes at most
+EDGE_BYTES = 150  # that the tests of a candidate for an edge take, measured on 20,000 frames (tests/memory_table.py)
 ENOUGH = 2.0  # seconds after which an update is not timed again
 
 
@@ -126,7 +127,7 @@ def faster_ways(sequences: Sequences, config: Config, device: torch.device, now:
 def needed_bytes(sequences: Sequences, config: Config, device: torch.device) -> float:
     """The most a fit will hold, after its updates were timed: theirs, or the graph's; and the run's memory map."""
     n = sequences.num_frames
-    graph = 3 * 4 * min(TILE * n, numbers_at_once(device)) + 4 * n * config.embedding.goals_per_round + 40 * num_edges(n, config)
+    graph = 3 * 4 * min(TILE * n, numbers_at_once(device)) + 4 * n * config.embedding.goals_per_round + EDGE_BYTES * num_edges(n, config)
     return max(peak_bytes(), resident_bytes() + graph) + sequences.frames.nbytes
 
 
