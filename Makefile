@@ -11,12 +11,14 @@ SECONDS ?= 600
 WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt --editable
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-lowest test-browser browser fuzz crash lint coverage clean
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/plan2vec demo
 
 test: $(READY) lint
@@ -47,11 +49,17 @@ lint: $(READY)
 coverage: $(READY)
 	$(PYTEST) --cov --cov-report=term-missing
 
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "plan2vec needs Python 3.11 or newer; try make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt --editable '.[dev]'
-	touch $(READY)
+$(DEMO): pyproject.toml constraints.txt  # the package alone
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "plan2vec needs Python 3.11 or newer; try make PYTHON=python3.12")'
+	@echo "installing, about 2 minutes, 2 GB"
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) .
+	@touch $(DEMO)
+
+$(READY): $(DEMO)  # all extras and the tools of tests too
+	@echo "installing what tests need, about 2 minutes"
+	@$(INSTALL) '.[dev]'
+	@touch $(READY)
 
 clean:
 	rm -rf $(VENV)

@@ -127,9 +127,9 @@ def test_a_cars_camera_moves():
 
 def test_eight_dimensions_that_were_asked_for_are_eight_columns_before_a_moving_camera_too():
     assert settle(Config(), NOISE).dim == 16
-    vectors = Plan2Vec(dim=8, config=BRIEF, device="cpu").fit_transform(NOISE.frames)
+    vectors = Plan2Vec(dim=8, config=BRIEF, device="cpu").fit_transform(NOISE.frames, sequence=NOISE.sequence)
     assert vectors.shape == (40, 8)
-    assert Plan2Vec(config=BRIEF, device="cpu").fit(NOISE.frames).embedding_.shape == (40, 16)
+    assert Plan2Vec(config=BRIEF, device="cpu").fit(NOISE.frames, sequence=NOISE.sequence).embedding_.shape == (40, 16)
 
 
 @pytest.mark.parametrize("view", ["fixed", "moving"])
@@ -145,7 +145,7 @@ def test_what_is_stored_printed_and_used_is_the_same_from_the_command_line_pytho
     by_command = typed(NOISE, tmp_path, *TYPED)
     said = capsys.readouterr().err.split("defaults change: ")[1].split(" (what")[0]
     by_python = fit(NOISE, BRIEF, tmp_path / "python", device="cpu")
-    by_sklearn = Plan2Vec(config=BRIEF, device="cpu").fit(NOISE.frames).model_
+    by_sklearn = Plan2Vec(config=BRIEF, device="cpu").fit(NOISE.frames, sequence=NOISE.sequence).model_
     assert stored(tmp_path / "python") == by_command == by_python.config == by_sklearn.config == settle(BRIEF, NOISE)
     printed = dict(re.findall(r"([\w.]+) \S+ -> (\S+?)(?:,|$)", said))
     usual = settle(replace(BRIEF, view="fixed"), NOISE)

@@ -12,7 +12,7 @@ from PIL import Image
 from plan2vec.commands.main import main
 from plan2vec.config import ReadOptions
 from plan2vec.model import load
-from plan2vec.pictures.frame_grids import inspection_sheet
+from plan2vec.pictures.frame_grids import inspection_sheet, sheet_words
 from plan2vec.readers import read
 from plan2vec.readers.inspect import describe, recorded_rate
 
@@ -32,7 +32,9 @@ QUICK = (
 
 def inspected(capsys, *arguments: str) -> dict:
     assert main(["inspect", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    told = capsys.readouterr()
+    assert ("the sheet shows " in told.err) == ("--sheet" in arguments)
+    return json.loads(told.out)
 
 
 def test_inspect_names_what_would_be_read(tmp_path, capsys):
@@ -68,6 +70,7 @@ def test_a_sheet_is_a_png(tmp_path, capsys):
 def test_the_sheet_of_vectors_draws_a_few_sequences(tmp_path):
     found = read(samples.write_robomimic(tmp_path / "some.hdf5", lengths=(5,) * 9))
     assert len(inspection_sheet(found).axes) == 4
+    assert sheet_words(found) == "4 of 9 sequences, at most 12 numbers of each vector"
     assert describe(found, "HDF5", ["careful"])["warnings"] == ["careful"] and recorded_rate(found) is None
 
 

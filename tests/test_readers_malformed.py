@@ -260,6 +260,9 @@ REFUSED = {
     ), "an empty folder": (lambda p: p, (), "holds no images"),
     "a folder of text": (lambda p: put(p, "a.txt", "hi").parent, (), "found a.txt"),
     "images that are text": (all_text, (), "none of 8 images that were tried can be read: frame0.png (not an image)"),
+    "a cut one of two images": (
+        lambda p: cut(images(p, num=2, suffix=".jpg") / "frame1.jpg").parent, (), "1 of 2 cannot be read: frame1.jpg ("
+    ),
     "images of which most are empty": (mostly_empty, (), "5 of 8 images cannot be read: frame0.png (empty file)"),
     "a single image": (lambda p: images(p, 1), (), "at least 2 frames, but has 1"),
     "images that never change": (

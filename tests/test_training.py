@@ -1,5 +1,6 @@
 """The gradient loop resumes to the same bytes; the journal and the files survive being cut off."""
 
+import logging
 import math
 import os
 import subprocess
@@ -11,8 +12,9 @@ import torch
 from torch import nn
 
 from plan2vec.files import is_leftover, replacing, write_text
+from plan2vec.learning import training
 from plan2vec.learning.random_streams import rng_at
-from plan2vec.learning.training import NUM_LOG_LINES, Journal, schedule, train
+from plan2vec.learning.training import LOGGER, NUM_LOG_LINES, Journal, schedule, show_log, train
 
 
 class InterruptionError(Exception):
@@ -149,6 +151,51 @@ def test_a_journal_without_a_folder_writes_and_reads_nothing(tmp_path, monkeypat
     journal = Journal()
     journal.record(stage="some")
     assert journal.records() == [] and journal.checkpoint("some") is None and list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------------- log
+
+
+def test_what_a_run_says_goes_to_the_log_and_warnings_as_such(caplog, capsys):
+    caplog.set_level(logging.INFO, "plan2vec")
+    Journal().say("of no run")
+    Journal(logs=True).say("radius 2")
+    Journal(logs=True).say("warning: two parts")
+    said = [(record.levelname, record.message) for record in caplog.records]
+    assert said == [("INFO", "radius 2"), ("WARNING", "warning: two parts")]
+    assert capsys.readouterr().err == ""
+
+
+def clear_logger(monkeypatch):
+    """As in a program that never configured logging; not in a fixture, because pytest then adds handlers of its own."""
+    for name, value in {"handlers": [], "propagate": False, "level": logging.NOTSET, "_cache": {}}.items():
+        monkeypatch.setattr(LOGGER, name, value)
+
+
+def test_progress_shows_the_log_plainly_unless_it_goes_elsewhere(monkeypatch, capsys):
+    clear_logger(monkeypatch)
+    text = "warning: [two] parts, " + 100 * "long "
+    for _ in range(2):
+        Journal(show_progress=True).say(text)
+    assert capsys.readouterr().err == f"{text}\n{text}\n" and len(LOGGER.handlers) == 1
+    LOGGER.handlers = [logging.NullHandler()]
+    Journal(show_progress=True).say(text)
+    assert capsys.readouterr().err == ""
+    show_log(is_program=True)
+    Journal(show_progress=True).say(text)
+    assert capsys.readouterr().err == f"{text}\n"
+
+
+def test_without_a_terminal_progress_is_a_line_every_30_seconds(monkeypatch, capsys):
+    clear_logger(monkeypatch)
+    clock = iter([0.0, 10.0, 31.0, 40.0, 62.0, 70.0])
+    monkeypatch.setattr(training.time, "monotonic", lambda: next(clock))
+    with Journal(show_progress=True).bar("embedding", 1500, " updates") as advance:
+        for done in (100, 200, 410, 500, 720, 1500):
+            advance(done)
+    assert capsys.readouterr().err.splitlines() == [
+        "embedding 410 of 1,500 updates, about 1.8 minutes left", "embedding 720 of 1,500 updates, about 78 s left"
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------- files

@@ -7,6 +7,7 @@ scikit-learn alike.
 
 import dataclasses
 import math
+import textwrap
 from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -146,7 +147,11 @@ class ValueIterationConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of a fit."""
+    """Settings of a fit. `Config()` will do: what is not given, `fit` decides from the recordings (`settle`).
+
+    A setting of a stage is given as `Config(embedding=EmbeddingConfig(num_updates=300))`. On the command line it is
+    `--embedding.num-updates 300`. Every setting has its unit, meaning and default beside it.
+    """
 
     # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 16
     dim: Int = NOT_GIVEN
@@ -167,6 +172,10 @@ class Config:
     closures: ClosureConfig = field(default_factory=ClosureConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     value_iteration: ValueIterationConfig = field(default_factory=ValueIterationConfig)
+
+    def __repr__(self) -> str:
+        given = ", ".join(_given(self))
+        return "\n  ".join(textwrap.wrap(f"Config({given})", 116, max_lines=2, placeholder=" ...)"))
 
     def __post_init__(self) -> None:
         at_least_1 = (
@@ -190,6 +199,18 @@ class Config:
         alike = self.closures.look_alikes
         _require(alike is None or 0 <= alike < math.inf, "closures.look_alikes", "0 or more frames", alike)
         _require(self.embedding.slope >= 0, "embedding.slope", "0 or more", self.embedding.slope)
+
+
+def _given(config: Any, prefix: str = "") -> list[str]:
+    """name=value of all settings that differ from the defaults."""
+    found = []
+    for one in dataclasses.fields(config):
+        value = getattr(config, one.name)
+        if dataclasses.is_dataclass(value):
+            found += _given(value, f"{prefix}{one.name}.")
+        elif value != one.default:
+            found.append(f"{prefix}{one.name}={value!r}")
+    return found
 
 
 def _require(holds: bool, name: str, expected: str, came: object) -> None:

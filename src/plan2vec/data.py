@@ -58,8 +58,20 @@ class Sequences:
     def __post_init__(self) -> None:
         _check(self)
 
+    def __len__(self) -> int:
+        """The number of frames."""
+        return len(self.frames)
+
+    def __repr__(self) -> str:
+        num, kind = len(np.unique(self.sequence)), "images" if self.frames.dtype == np.uint8 else "vectors"
+        names = ("position", "action", "step_length", "time")
+        recorded = ", ".join(name for name in names if getattr(self, name) is not None)
+        return (f"Sequences of {len(self):,} frames in {num:,} sequence{'s' if num > 1 else ''} ({self.source})\n"
+                f"  frames: {kind} {self.frame_shape} {self.frames.dtype}; beside them: {recorded or 'nothing'}")
+
     @property
     def num_frames(self) -> int:
+        """As `len`."""
         return len(self.frames)
 
     @property
@@ -83,7 +95,12 @@ class Sequences:
 
 
 def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **recorded: object) -> Sequences:
-    """Sequences from plain arrays: channels go last, floats become float32, a flat position is one column."""
+    """Sequences from plain arrays: channels go last, floats become float32, a flat position is one column.
+
+    `frames`: uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or observations (n, d). `sequence` (n,) integers: which
+    recording a frame belongs to, equal labels contiguous; None: one recording. `recorded`: the other fields of
+    `Sequences`, such as position or action. Returns `Sequences`; a ValueError says what does not fit.
+    """
     frames = _arrange(np.asanyarray(frames))
     if sequence is None:
         sequence = np.zeros(len(frames), np.int64)

@@ -238,7 +238,13 @@ def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
 
 def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0,
              costs: bool = True) -> dict[str, object]:
-    """The scorecard of a fitted model; held-out sequences have theirs, on a graph of their own, under "holdout"."""
+    """The scorecard of a fitted `model`; held-out sequences have theirs, on a graph of their own, under "holdout".
+
+    `rule`: when a plan counts as a success; None: the domain's. `false_beyond`: true distance above which a closure
+    is false; None: three times the longest recorded step. `min_gap`: closures inside a sequence count from this many
+    frames on. `costs`: also count what planners expand, which takes longest. Returns name -> number; the reference
+    says what each means.
+    """
     from plan2vec.graph.join import join_frames
     from plan2vec.learning.frame_tensors import FrameTensors
 

@@ -48,8 +48,8 @@ NUM_NAMED = 10  # parts named in a warning
 class Grown:
     """The map after a change, and what changed."""
 
-    model: Model
-    report: dict[str, object]
+    model: Model  # of the grown run
+    report: dict[str, object]  # frames, edges, parts and distances before and after; `already_on_the_map` if so
 
 
 def add(
@@ -59,8 +59,9 @@ def add(
     """Add recordings to a finished run folder: their frames join the graph where closures can be believed, and the map
     follows.
 
-    `num_updates` of the fine-tuning; None: a third of the fit's. Recordings that are on the map already are not added
-    again.
+    `run`: the folder. `sequences`: what was recorded since; if it is on the map already, nothing is added.
+    `num_updates` of the fine-tuning; None: a third of the fit's. `encoder`: as for `load`. Returns `Grown`: the model
+    and a report. The folder changes at one moment; killed before, it is the old run.
     """
     folder, began = Path(run), time.perf_counter()
     old = load(folder, device, encoder)
@@ -116,7 +117,7 @@ def changing(old: Model, show_progress: bool) -> Iterator[Run]:
     with changing_run(folder), replacing_together(folder) as staged:
         lines = [line for line in Journal(folder).records() if line["stage"] != "fine_tuning"]
         write_text(staged / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
-        journal = Journal(staged, show_progress, checkpoint_seconds=math.inf)
+        journal = Journal(staged, show_progress, math.inf, logs=True)
         yield Run(staged, old.sequences, old.config, journal, struck=read_judged(folder).struck)
         write_manifest(staged, folder)
 

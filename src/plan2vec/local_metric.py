@@ -23,6 +23,8 @@ from plan2vec.learning.recorded_pairs import Pairs, draw_far, draw_judged, draw_
 from plan2vec.learning.training import Journal, train
 
 NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
+NUM_JUDGED = 4000  # pairs by which accuracy is measured
+PAIRS_AT_ONCE = 2048  # whose distances are computed together, and up to twice as many
 NUM_NCE_NEGATIVES = 16  # a stacked metric scores every pair anew, so it sees this many negatives a positive
 
 
@@ -216,7 +218,7 @@ def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
 
 
 def accuracy(
-    metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = 4000
+    metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = NUM_JUDGED
 ) -> float | None:
     """Share of pairs (identical : neighbour : far = 1 : 1 : 2) on the right side of the threshold (paper, Table 3)."""
     if not any(len(first) for first in pairs.first) or len(pairs.frames) < 2:
@@ -229,7 +231,7 @@ def accuracy(
 def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) local distances of frame pairs, in steps, never negative."""
     metric.eval()
-    size = min(2048, images.at_once)
+    size = min(PAIRS_AT_ONCE, images.at_once)
     parts = np.array_split(np.arange(len(first)), max(1, len(first) // size))
     distance = concatenated(
         parts, lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy()

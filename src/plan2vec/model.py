@@ -82,14 +82,17 @@ class Model:
 
     @property
     def encoder(self) -> Embedding:
+        """The map as a torch module: images [b, c, h, w] in 0..1, or observations [b, d] -> vectors [b, dim]."""
         return self.embedding
 
     @property
     def head(self) -> Head:
+        """The distance as a torch module: vectors [..., dim], [..., dim] -> steps [...]."""
         return self.embedding.head
 
     @property
     def device(self) -> torch.device:
+        """Where the networks are."""
         return self.embedding.scale.device
 
     @cached_property
@@ -105,15 +108,20 @@ class Model:
     # ------------------------------------------------------------------------------------------------ distances
 
     def embed(self, frames: Images) -> np.ndarray:
-        """(n, dim) vectors of frames. Images of another size are prepared as the recording was."""
+        """Vectors of frames: their places on the map.
+
+        `frames`: one or more, as recorded, or images of any size, PIL images and paths of image files. These are prepared
+        as the recording was. Returns (n, dim) float32, in steps.
+        """
         return map_vectors(self.embedding, FrameTensors(self.prepare(frames), self.device))
 
     def distance(self, frames_a: Images, frames_b: Images) -> np.ndarray:
-        """(n,) learned distance from each frame of a to the same row of b, in steps."""
+        """(n,) learned distance from each frame of a to the same row of b, in steps; frames as for `embed`."""
         return self._head_distance(self.embed(frames_a), self.embed(frames_b))
 
     def distance_between(self, first: np.ndarray | int, second: np.ndarray | int) -> np.ndarray:
-        """(m,) learned distance between recorded frames, by number, from vectors computed once."""
+        """(m,) learned distance, in steps, between recorded frames by number; one number is compared with all of the other.
+        """
         if np.shape(first) != np.shape(second) or not np.shape(first):
             first, second = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
         return self._head_distance(self.vectors.take(first, axis=0), self.vectors.take(second, axis=0))
@@ -124,7 +132,7 @@ class Model:
         return self.head(torch.from_numpy(first), torch.from_numpy(second)).numpy()
 
     def local_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """(m,) local metric between recorded frames, by number."""
+        """(m,) local metric between recorded frames, by numbers (m,), in steps; large ones only say "not near"."""
         numbers, index = np.unique(np.concatenate((first, second)), return_inverse=True)  # only these go to the device
         images = FrameTensors(np.asarray(self.sequences.frames[numbers]), self.device)
         return pair_distances(self.local_metric, images, *np.split(index, 2))
@@ -135,7 +143,10 @@ class Model:
         return local_vectors(self.local_metric, FrameTensors(self.sequences.frames, self.device, keep=False))
 
     def locate(self, frame: Images) -> Located:
-        """The recorded frame nearest to an image by the local metric, and whether it is near enough to stand for it."""
+        """The recorded frame nearest to an image by the local metric, and whether it is near enough to stand for it.
+
+        `frame`: one image, as for `embed`. Returns `Located` with number, distance in steps, and on_map.
+        """
         images = FrameTensors(self.prepare(frame), self.device)
         near, _ = nearest(self._local_vectors, local_vectors(self.local_metric, images), NUM_LOOKED_AT, self.device)
         both = np.concatenate((images.frames[:1], self.sequences.frames[near[0]]))
@@ -153,8 +164,8 @@ class Model:
         """Plan between frame numbers, "sequence:index" or images; no path, or an image off the map, is an answer too.
 
         `method`: greedy and lookahead walk the map, astar searches with it, dijkstra without it. auto: greedy, and
-        where it fails astar, which the answer's `method` and `reason` then say. `memory`: a walk never chooses a frame
-        twice.
+        where it fails astar, which the answer's `method` and `reason` then say. `lookahead`: hops that such a walk looks
+        ahead. `memory`: a walk never chooses a frame twice. Returns a `Plan`: `nodes` are its frames, None if none is found.
         """
         (first, first_off), (second, second_off) = self._asked(start, "start"), self._asked(goal, "goal")
         if first_off or second_off:
@@ -179,7 +190,10 @@ class Model:
     def plan_many(
         self, starts: np.ndarray, goals: np.ndarray, method: str = "greedy", lookahead: int = 3, memory: bool = False
     ) -> list[Plan]:
-        """Plans from each start (m,) to the goal (m,) beside it, by frame numbers: thousands at once."""
+        """Plans from each start (m,) to the goal (m,) beside it, by frame numbers: thousands at once.
+
+        `method`, `lookahead` and `memory`: as for `plan`, without "auto". Returns m plans.
+        """
         starts, goals = self._checked_numbers(starts, "starts"), self._checked_numbers(goals, "goals")
         if len(starts) != len(goals):
             raise ValueError(f"every start needs one goal, but there are {len(starts)} starts and {len(goals)} goals")
@@ -208,7 +222,7 @@ class Model:
         return replace(plan, reason=words)
 
     def frame_number(self, asked: int | str | np.integer | np.ndarray, name: str = "frame") -> int:
-        """A frame number from itself or from "sequence:index"."""
+        """A frame number from itself or from "sequence:index"; `name` is what a refusal calls it."""
         sequence, text = self.sequences.sequence, str(asked)
         if ":" in text:
             label, _, index = text.partition(":")
@@ -226,7 +240,7 @@ class Model:
         return int(text)
 
     def save(self, path: str | Path) -> None:
-        """Write a run folder that `plan2vec.load` reads."""
+        """Write a run folder that `plan2vec.load` reads; `path` must be new or empty."""
         folder = Path(path)
         if folder.exists() and any(folder.iterdir()):
             raise ValueError(f"{folder} exists and is not empty; choose another path")
@@ -274,7 +288,10 @@ def _is_number(text: str) -> bool:
 
 
 def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> Model:
-    """The model of a finished run folder. One with a network of your own (module:factory) needs it named as `encoder`.
+    """The model of a finished run folder.
+
+    `path`: the folder. `device`: auto, cpu, cuda or mps. `encoder`: a network of your own (module:factory) that the map was
+    fitted with must be named again, because a run starts no code by itself. Returns the `Model`.
     """
     folder, target = Path(path), choose_device(device)
     config = require_finished(folder)

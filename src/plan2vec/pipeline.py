@@ -78,6 +78,8 @@ def fit(
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues.
 
     `recordings`: `Sequences`, a file or folder, one array of frames (one sequence), or a list of arrays (one each).
+    `config`: what is not given there is decided from the recordings. `device`: auto, cpu, cuda or mps. `show_progress`:
+    to standard error; without it the logger "plan2vec" has the same lines. `checkpoint_seconds`: between checkpoints.
     `local_metric`, `graph` and `embedding` replace a stage: what is given is used, and only the rest is learned.
     Returns the `Model`: graph, metric map and planner.
     """
@@ -86,7 +88,7 @@ def fit(
     if graph is not None and graph.shape != (n, n):
         raise ValueError(f"graph must be square with one row per frame, ({n}, {n}), but has shape {graph.shape}")
     target, folder = choose_device(device), Path(out) if out is not None else None
-    journal = Journal(folder, show_progress, checkpoint_seconds) if is_first() else Journal()
+    journal = Journal(folder, show_progress, checkpoint_seconds, logs=True) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
              "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
     with writing(folder):

@@ -26,8 +26,8 @@ class Plan:
     """An answer of the planner; no path is an answer too."""
 
     start: int  # frame number; -1: the image is not on the map
-    goal: int
-    method: str
+    goal: int  # likewise
+    method: str  # that made it, one of METHODS
     nodes: list[int] | None  # start, ..., goal; None: no path found
     length: float | None  # steps
     num_expanded: int  # times the neighbours of a frame were asked for
@@ -35,8 +35,17 @@ class Plan:
     reason: str = ""  # why there is no path
     touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # what num_touched counts
 
+    def __repr__(self) -> str:
+        ends = f"Plan from {self.start} to {self.goal} by {self.method}"
+        if self.nodes is None:
+            return f"{ends}: no path\n  {self.reason}"
+        shown = self.nodes if len(self.nodes) <= 12 else [*self.nodes[:6], "...", *self.nodes[-5:]]
+        hops = f"{self.hops} hop{'' if self.hops == 1 else 's'}"
+        return f"{ends}: {hops}, {self.length:.1f} steps, {self.num_expanded} expanded\n  {' '.join(map(str, shown))}"
+
     @property
     def hops(self) -> int | None:
+        """Edges of the path; a hop may be longer or shorter than a step. None: no path."""
         return None if self.nodes is None else len(self.nodes) - 1
 
 

@@ -27,7 +27,11 @@ class DistanceReward(gymnasium.Wrapper):
         self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99, scale: float = 1.0,
         goal: np.ndarray | None = None, state_key: str = STATE,
     ) -> None:
-        """`goal`: where the environment has no `desired_goal`. `state_key`: the entry the map was fitted to."""
+        """`env`: any whose views look like the frames of `model`. `mode`: "potential" adds the decrease of the distance to
+        the environment's reward, "distance" replaces the reward by minus the distance. `discount` is the agent's. `scale`:
+        reward per step of distance. `goal`: where the environment has no `desired_goal`. `state_key`: the entry the map
+        was fitted to.
+        """
         super().__init__(env)
         self.shaping = Shaping(mode, discount, scale)
         self.model, self.goal, self.state_key = model, goal, state_key
@@ -36,11 +40,13 @@ class DistanceReward(gymnasium.Wrapper):
         _require_entries(env.observation_space, state_key, goal is not None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """As the environment's; `info` also has `distance` and `potential`."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._distance = self._distance_to_goal(observation)
         return observation, info | self._told(False)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """As the environment's, with the learned reward; `info` also has `plain_reward`, `distance`, `potential`."""
         observation, plain, terminated, truncated, info = self.env.step(action)
         before, self._distance = self._distance, self._distance_to_goal(observation)
         reward = self.shaping.reward(float(plain), before, self._distance, terminated)

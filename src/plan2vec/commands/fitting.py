@@ -22,14 +22,14 @@ from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model, load
 from plan2vec.pictures.figures import save_figure
-from plan2vec.pictures.frame_grids import inspection_sheet
+from plan2vec.pictures.frame_grids import inspection_sheet, sheet_words
 from plan2vec.pictures.report import write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, find_format, read
 from plan2vec.readers.inspect import describe
 from plan2vec.runs.folder import prepare_folder, read_data, require_finished
 from plan2vec.runs.lock import WAIT, changing_run
-from plan2vec.runs.time_estimate import estimate_fit
+from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 
 
 def run(command: Demo | Fit | Inspect | Add | Report) -> None:
@@ -86,6 +86,7 @@ def inspect(command: Inspect) -> None:
     if command.sheet is not None:
         save_figure(inspection_sheet(sequences), command.sheet)
         answer["sheet"] = str(command.sheet)
+        say(f"the sheet shows {sheet_words(sequences)}")
     print_answer(clean(answer), command.json)
 
 
@@ -128,7 +129,11 @@ def fit_and_report(get: Recordings, out: Path, device: str, as_json: bool, check
 def announced(get: Recordings, out: Path, device: str) -> tuple[Sequences, Config]:
     sequences, config = get()
     if not (out / "vectors.npy").exists():
-        say(f"fitting takes {estimate_fit(sequences, config, choose_device(device))}")
+        estimate = estimate_fit(sequences, config, choose_device(device))
+        refuse_too_much(estimate)
+        say(f"fitting takes {estimate}")
+        for way in estimate.faster:
+            say(f"faster: {way}")
     return sequences, config
 
 

@@ -68,7 +68,9 @@ def refuse(text: str, code: int) -> int:
 def run_command(command: Command) -> int:
     """Do what was typed; returns the exit code."""
     from plan2vec.learning import processes
+    from plan2vec.learning.training import show_log
 
+    show_log(is_program=True)
     try:
         if processes.asked_size() > 1 and not isinstance(command, (Fit, Demo)):
             processes.refuse(

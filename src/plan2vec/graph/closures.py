@@ -81,11 +81,11 @@ def choose_closures(
         believed = believed.select(not_known_different(believed, first_duplicate))
         believed = believed.select(has_short_detour(believed, sequence, steps, settings.max_detour))
         failed += (1 - failed) * (1 - len(believed) / max(1, num_before))
-    degree = 2 * len(believed) / np.count_nonzero(first_duplicate >= 0)
+    num_moved = np.count_nonzero(first_duplicate >= 0)
     recall = "" if candidates.recall is None else f"; approximate neighbours, recall {candidates.recall:.4f}"
     words = (
         f"radius {radius:.2f} steps ({reason if given is None else 'as given'}); {len(believed):,} closures, "
-        f"{degree:.1f} per frame; tests: {' + '.join(tests) or 'none'} ({tests_reason}), "
+        f"{2 * len(believed) / num_moved:.1f} at each of the {num_moved:,} frames that moved; tests: {' + '.join(tests) or 'none'} ({tests_reason}), "
         f"{failed:.2%} of the candidates failed{recall}"
     )
     return Closures(believed, radius, words)
@@ -113,7 +113,7 @@ def choose_tests(distance: np.ndarray, num_frames: int, support: str) -> tuple[t
         return TESTS[support], "as given"
     alike = 2 * np.count_nonzero(distance <= SAME) / num_frames
     near = 2 * len(distance) / num_frames
-    words = f"a frame has {near:.1f} candidates, {alike:.1f} of them look alike"
+    words = f"each of {num_frames:,} different frames has {near:.1f} candidates, {alike:.1f} of them look alike"
     return TESTS["both" if alike >= 4 and near >= 8 else "detour"], words
 
 

@@ -7,6 +7,7 @@ a killed run that continues gives the same bytes as one never killed. Several pr
 
 import copy
 import json
+import logging
 import math
 import os
 import time
@@ -33,19 +34,66 @@ from plan2vec.learning.processes import agree, average_gradients, first_does
 NUM_LOG_LINES = 100  # lines in metrics.jsonl per stage
 M = TypeVar("M", bound=nn.Module)
 WARM_UP = 0.05  # share of the updates in which the learning rate rises
+LINE_SECONDS = 30.0  # between two lines of progress, where there is no terminal for a bar
+LOGGER = logging.getLogger("plan2vec")
+
+
+class PlainHandler(logging.Handler):
+    """Lines of the log as they are, on what is standard error now."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        Console(stderr=True, highlight=False).print(self.format(record), markup=False, soft_wrap=True)
+
+
+def show_log(is_program: bool = False) -> None:
+    """The log on standard error, unless it goes elsewhere already; what `is_program` shows it there in any case."""
+    if LOGGER.level == logging.NOTSET:
+        LOGGER.setLevel(logging.INFO)
+    if not any(isinstance(handler, PlainHandler) for handler in LOGGER.handlers) and (
+        is_program or not LOGGER.hasHandlers()
+    ):
+        LOGGER.addHandler(PlainHandler())
+
+
+def duration(seconds: float) -> str:
+    """In words."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} minutes"
+
+
+class ProgressLines:
+    """Called with the work done so far, tells every 30 s how far it is and how long the rest will take."""
+
+    def __init__(self, label: str, total: int, unit: str):
+        self.label, self.total, self.unit = label, total, unit
+        self.first: tuple[float, int] | None = None  # when the first call came, and the work done before
+        self.told = 0.0  # when the last line was told
+
+    def __call__(self, done: int) -> None:
+        now = time.monotonic()
+        if self.first is None:
+            self.first, self.told = (now, done), now
+        if now - self.told < LINE_SECONDS or done >= self.total:
+            return
+        began, before = self.first
+        left = (now - began) / max(1, done - before) * (self.total - done)
+        LOGGER.info(f"{self.label} {done:,} of {self.total:,}{self.unit}, about {duration(left)} left")
+        self.told = now
 
 
 @dataclass(frozen=True)
 class Journal:
-    """Where a run tells how it goes: a progress bar, metrics.jsonl, checkpoints. Without a folder it writes nothing."""
+    """Where a run tells how it goes: log, progress, metrics.jsonl, checkpoints. Without a folder it writes no file."""
 
     folder: Path | None = None
-    show_progress: bool = False
+    show_progress: bool = False  # on standard error: the log, and how far each stage is
     checkpoint_seconds: float = 10.0  # time between two checkpoints
+    logs: bool = False  # what is said goes to the logger "plan2vec"
 
     def say(self, text: str) -> None:
         if self.show_progress:
-            Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+            show_log()
+        if self.logs or self.show_progress:
+            LOGGER.log(logging.WARNING if text.startswith("warning:") else logging.INFO, text)
 
     def record(self, **values: object) -> None:
         """One line in metrics.jsonl."""
@@ -75,10 +123,15 @@ class Journal:
         return own_folder(self.folder, "checkpoints") / f"{stage}.safetensors" if self.folder else None
 
     @contextmanager
-    def bar(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Calls of the yielded function with the work done so far move a progress bar."""
+    def bar(self, label: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
+        """Calls of the yielded function with the work done so far move a progress bar; lines where none can be drawn."""
+        console = Console(stderr=True)
+        if self.show_progress and not (console.is_terminal or console.is_jupyter):
+            show_log()
+            yield ProgressLines(label, total, unit)
+            return
         columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), disable=not self.show_progress) as progress:
+        with Progress(*columns, console=console, disable=not self.show_progress) as progress:
             task = progress.add_task(label, total=total)
             yield lambda done: progress.update(task, completed=done)
 
@@ -101,7 +154,7 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     if isinstance(loss_at, Step) and loss_at.can_be_captured:
         make_update = CapturedUpdate(loss_at, optimizer)
     losses = LossLog(stage, journal)
-    with journal.bar(stage.replace("_", " "), num_updates) as advance:
+    with journal.bar(stage.replace("_", " "), num_updates, " updates") as advance:
         for update in range(first, num_updates):
             optimizer.set_rate(learning_rate * schedule(update / num_updates))
             loss = make_update(update)

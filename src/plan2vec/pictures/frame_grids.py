@@ -83,9 +83,16 @@ def contact_sheet(sequences: Sequences) -> Figure:
         inside = (first[row] + even_choice(length[row], SHEET_COLUMNS)).tolist()
         numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
     above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]
-    title = f"{len(rows)} of {len(first):,} sequences, one per row, at most {SHEET_COLUMNS} frames of each"
-    title += "\nabove: frame as sequence:index"
+    title = f"{sheet_words(sequences)}, one sequence per row\nabove: frame as sequence:index"
     return frame_grid(sequences, numbers, above, [""] * len(numbers), (1.0,) * SHEET_COLUMNS, title)
+
+
+def sheet_words(sequences: Sequences) -> str:
+    """What the sheet shows of how much."""
+    num = len(np.unique(sequences.sequence))
+    if is_image(sequences):
+        return f"{min(num, SHEET_ROWS)} of {num:,} sequences, at most {SHEET_COLUMNS} frames of each"
+    return f"{min(num, NUM_VECTOR_SEQUENCES)} of {num:,} sequences, at most {NUM_CURVES} numbers of each vector"
 
 
 def inspection_sheet(sequences: Sequences) -> Figure:
@@ -101,8 +108,7 @@ def inspection_sheet(sequences: Sequences) -> Figure:
         ax.plot(sequences.frames[sequences.sequence == label][:, :NUM_CURVES], linewidth=0.8)
         ax.set_ylabel(f"sequence {label}", fontsize=8)
         ax.tick_params(labelsize=7)
-    left_out = f"{len(drawn)} of {len(labels):,} sequences, at most {NUM_CURVES} numbers of each vector"
-    axes[-1].set_xlabel(f"frame of the sequence (drawn: {left_out})", fontsize=8)
+    axes[-1].set_xlabel(f"frame of the sequence (drawn: {sheet_words(sequences)})", fontsize=8)
     return figure
 
 

@@ -81,7 +81,8 @@ def _plan_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     words = "The planner follows this number. It should grow along ways that can be walked, not straight through walls."
     yield "value", "Distance to one goal", words, figures.value_figure(model, goal)
     words = "Greedy hops to the neighbour that the map puts nearest to the goal. "
-    words += "The exact shortest path searches the whole graph. Compare steps, not hops: hops differ in length."
+    words += "The exact shortest path searches the whole graph. Compare steps, not hops: "
+    words += "hops differ in length, so the path of fewer steps may have more hops."
     yield "path", "A plan", words, figures.path_figure(model, [greedy, exact])
     if is_image(model.sequences):
         words = "Each frame should follow from the one before it by a small movement."

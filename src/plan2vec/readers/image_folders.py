@@ -56,6 +56,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     names = [shown(file.name) for file in files]
     frames, readable, sizes, problems = store_decoded(reading, in_all_processes(prepare, files), names, shape)
     refuse_most(source, problems, len(files), "images", "repair or remove them")
+    if problems and len(readable) < 2:
+        raise ValueError(f"{source}: a recording needs 2 images, but {len(problems)} of {len(files)} cannot be read: "
+                         f"{name_some(problems)}; repair or replace them")
     reading.note_skipped([*problems, *skipped], len(files) + len(skipped), "files")
     if num_resized := sum(own_size != size for own_size in sizes):
         usual, squashed = f"{size[0]} x {size[1]}", f"{shape[1]} x {shape[0]}"

@@ -1,5 +1,6 @@
 """What a reader says to its user: refusals in one line, notes about what was left out, names in printable letters."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,10 +88,10 @@ def require_memory(source: str, num_bytes: int) -> None:
 
 
 def available_memory() -> int:
-    """Bytes that can be had without swapping."""
+    """Bytes that can be had without swapping; all that the machine has where that is not known."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             lines = dict(line.split(":", 1) for line in file)
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
-        return 4 << 30  # no Linux: a modest guess
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30
