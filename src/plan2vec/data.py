@@ -97,8 +97,8 @@ class Sequences:
 def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **recorded: object) -> Sequences:
     """Sequences from plain arrays: channels go last, floats become float32, a flat position is one column.
 
-    `frames`: uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or observations (n, d). `sequence` (n,) integers: which
-    recording a frame belongs to, equal labels contiguous; None: one recording. `recorded`: the other fields of
+    `frames`: uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or observations (n, d). `sequence` (n,) integers:
+    which recording a frame belongs to, equal labels contiguous; None: one recording. `recorded`: the other fields of
     `Sequences`, such as position or action. Returns `Sequences`; a ValueError says what does not fit.
     """
     frames = _arrange(np.asanyarray(frames))

@@ -110,8 +110,8 @@ class Model:
     def embed(self, frames: Images) -> np.ndarray:
         """Vectors of frames: their places on the map.
 
-        `frames`: one or more, as recorded, or images of any size, PIL images and paths of image files. These are prepared
-        as the recording was. Returns (n, dim) float32, in steps.
+        `frames`: one or more, as recorded, or images of any size, PIL images and paths of image files. These are
+        prepared as the recording was. Returns (n, dim) float32, in steps.
         """
         return map_vectors(self.embedding, FrameTensors(self.prepare(frames), self.device))
 
@@ -120,7 +120,8 @@ class Model:
         return self._head_distance(self.embed(frames_a), self.embed(frames_b))
 
     def distance_between(self, first: np.ndarray | int, second: np.ndarray | int) -> np.ndarray:
-        """(m,) learned distance, in steps, between recorded frames by number; one number is compared with all of the other.
+        """(m,) learned distance, in steps, between recorded frames by number; one number is compared with all of the
+        other.
         """
         if np.shape(first) != np.shape(second) or not np.shape(first):
             first, second = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
@@ -164,8 +165,9 @@ class Model:
         """Plan between frame numbers, "sequence:index" or images; no path, or an image off the map, is an answer too.
 
         `method`: greedy and lookahead walk the map, astar searches with it, dijkstra without it. auto: greedy, and
-        where it fails astar, which the answer's `method` and `reason` then say. `lookahead`: hops that such a walk looks
-        ahead. `memory`: a walk never chooses a frame twice. Returns a `Plan`: `nodes` are its frames, None if none is found.
+        where it fails astar, which the answer's `method` and `reason` then say. `lookahead`: hops that such a walk
+        looks ahead. `memory`: a walk never chooses a frame twice. Returns a `Plan`: `nodes` are its frames, None if
+        none is found.
         """
         (first, first_off), (second, second_off) = self._asked(start, "start"), self._asked(goal, "goal")
         if first_off or second_off:
@@ -290,8 +292,8 @@ def _is_number(text: str) -> bool:
 def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> Model:
     """The model of a finished run folder.
 
-    `path`: the folder. `device`: auto, cpu, cuda or mps. `encoder`: a network of your own (module:factory) that the map was
-    fitted with must be named again, because a run starts no code by itself. Returns the `Model`.
+    `path`: the folder. `device`: auto, cpu, cuda or mps. `encoder`: a network of your own (module:factory) that the map
+    was fitted with must be named again, because a run starts no code by itself. Returns the `Model`.
     """
     folder, target = Path(path), choose_device(device)
     config = require_finished(folder)

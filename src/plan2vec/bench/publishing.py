@@ -120,6 +120,8 @@ def short_section(benchmark: Benchmark, rows: list[Row]) -> str:
     """The claim, the figure and what came out where."""
     shown = [row for row in rows if row["metric"] in SHORT[benchmark.name] and row["value"] is not None]
     shown.sort(key=lambda row: row["setting"]["frames"])
-    picture = [f"![{benchmark.title}]({PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png)", ""][: 2 * bool(benchmark.draw)]
+    picture = [
+        f"![{benchmark.title}]({PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png)", ""
+    ][: 2 * bool(benchmark.draw)]
     table = number_table(shown, SHORT[benchmark.name], ("frames",))
     return "\n".join([f"## {benchmark.title}", "", claim_of(benchmark.text), "", *picture, *table])

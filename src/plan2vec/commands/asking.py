@@ -25,6 +25,7 @@ from plan2vec.pictures.closure_review import draw_suspects, judge_by_name, map_f
 from plan2vec.pictures.figures import save_figure
 from plan2vec.pictures.frame_grids import film_strip
 from plan2vec.pictures.plan_video import save_video, writer_of
+from plan2vec.pictures.report import verdict_words
 from plan2vec.planner import Plan
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
@@ -124,6 +125,7 @@ def evaluate_run(command: Evaluate) -> None:
     card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
     with unless_read_only("scorecard.json"), changing_run(command.run, WAIT):
         write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
+    say(verdict_words(card))
     print_answer(card, command.json)
 
 

@@ -23,11 +23,11 @@ from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model, load
 from plan2vec.pictures.figures import save_figure
 from plan2vec.pictures.frame_grids import inspection_sheet, sheet_words
-from plan2vec.pictures.report import write_report
+from plan2vec.pictures.report import verdict_words, write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, find_format, read
 from plan2vec.readers.inspect import describe
-from plan2vec.runs.folder import prepare_folder, read_data, require_finished
+from plan2vec.runs.folder import prepare_folder, read_data, refuse_other_folder, require_finished
 from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 
@@ -120,6 +120,7 @@ Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the
 def fit_and_report(get: Recordings, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
     """What `fit` and `demo` share: recordings, estimate, fit, scorecard, report."""
     with processes.together(device):
+        processes.first_does(lambda: refuse_other_folder(out))  # before hours of video are read
         get_all = announced if processes.size() == 1 else shared_recordings
         sequences, config = get_all(get, out, device)
         model = fit(sequences, config, out, device, True, checkpoint_seconds)
@@ -156,6 +157,7 @@ def write_run_report(model: Model) -> dict:
     with changing_run(model.folder, WAIT):
         write_text(model.folder / "scorecard.json", json.dumps(card, indent=1))
         say(f"report: {write_report(model, card, model.folder)}")
+    say(verdict_words(card))
     return card
 
 

@@ -1,4 +1,5 @@
-"""Claim: whole plans suffice as targets; short bootstraps from D are worse, longer ones and searches led by D no better.
+"""Claim: whole plans suffice as targets; short bootstraps from D are worse, longer ones and searches led by D no
+better.
 
 Expected: full at least as good as every other row. The paper argues for long plans as targets, without a table.
 

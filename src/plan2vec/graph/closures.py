@@ -85,7 +85,8 @@ def choose_closures(
     recall = "" if candidates.recall is None else f"; approximate neighbours, recall {candidates.recall:.4f}"
     words = (
         f"radius {radius:.2f} steps ({reason if given is None else 'as given'}); {len(believed):,} closures, "
-        f"{2 * len(believed) / num_moved:.1f} at each of the {num_moved:,} frames that moved; tests: {' + '.join(tests) or 'none'} ({tests_reason}), "
+        f"{2 * len(believed) / num_moved:.1f} at each of the {num_moved:,} frames that moved; "
+        f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), "
         f"{failed:.2%} of the candidates failed{recall}"
     )
     return Closures(believed, radius, words)

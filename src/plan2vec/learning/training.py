@@ -124,7 +124,8 @@ class Journal:
 
     @contextmanager
     def bar(self, label: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
-        """Calls of the yielded function with the work done so far move a progress bar; lines where none can be drawn."""
+        """Calls of the yielded function with the work done so far move a progress bar; lines where none can be drawn.
+        """
         console = Console(stderr=True)
         if self.show_progress and not (console.is_terminal or console.is_jupyter):
             show_log()

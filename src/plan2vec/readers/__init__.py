@@ -61,8 +61,8 @@ def find_format(path: str | Path) -> Format:
 def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: bool = False) -> Sequences:
     """Recordings from a path; a ValueError says why they cannot be read, a ReadWarning what was left out.
 
-    `path`: a file or folder of any known format, which its content tells. `options`: size, colour, every n-th frame, crop,
-    camera. Returns `Sequences`, whose `options` prepare later images likewise.
+    `path`: a file or folder of any known format, which its content tells. `options`: size, colour, every n-th frame,
+    crop, camera. Returns `Sequences`, whose `options` prepare later images likewise.
     """
     reading = Reading(options, Journal(show_progress=show_progress))
     with warnings.catch_warnings():

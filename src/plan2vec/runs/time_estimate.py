@@ -89,7 +89,8 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
 
 
 def judge_some(metric: LocalMetric, images: FrameTensors) -> None:
-    """The largest batch of a fit that is not learned from, so that its memory, beside that of updates, is measured too."""
+    """The largest batch of a fit that is not learned from, so that its memory, beside that of updates, is measured too.
+    """
     num = NUM_JUDGED // max(1, NUM_JUDGED // min(PAIRS_AT_ONCE, images.at_once))
     numbers = np.arange(num) % len(images)
     pair_distances(metric, images, numbers, numbers)
@@ -127,7 +128,9 @@ def faster_ways(sequences: Sequences, config: Config, device: torch.device, now:
 def needed_bytes(sequences: Sequences, config: Config, device: torch.device) -> float:
     """The most a fit will hold, after its updates were timed: theirs, or the graph's; and the run's memory map."""
     n = sequences.num_frames
-    graph = 3 * 4 * min(TILE * n, numbers_at_once(device)) + 4 * n * config.embedding.goals_per_round + EDGE_BYTES * num_edges(n, config)
+    graph = 3 * 4 * min(
+        TILE * n, numbers_at_once(device)
+    ) + 4 * n * config.embedding.goals_per_round + EDGE_BYTES * num_edges(n, config)
     return max(peak_bytes(), resident_bytes() + graph) + sequences.frames.nbytes
 
 
