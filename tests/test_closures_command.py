@@ -138,7 +138,7 @@ def test_keep_takes_a_strike_back_and_a_kept_closure_is_not_listed_again(run, ca
         (("--keep", "a-b"), "--keep a-b"),
         (("--strike", "3-4"), "recorded transition"),
         (("--strike", "5-5"), "twice"),
-        (("--strike", "0:1-99:0"), "sequence 99 has 0 frames"),
+        (("--strike", "0:1-99:0"), "there is no sequence 99"),
         (("--update", "--no-update"), "contradict"),
         (("--num", "0"), "--num must be at least 1"),
     ],

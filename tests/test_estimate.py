@@ -52,7 +52,11 @@ def test_the_peak_of_this_process_is_measured():
 def test_an_update_is_timed_in_pieces_as_training_makes_it(monkeypatch):
     recordings, seen = simulate("open", num_rollouts=10), []
     monkeypatch.setattr(FrameTensors, "at_once", 9)
-    network = lambda images: seen.append(len(images)) or images.flatten(1) * torch.ones((), requires_grad=True)  # noqa: E731
+
+    def network(images):
+        seen.append(len(images))
+        return images.flatten(1) * torch.ones((), requires_grad=True)
+
     assert time_estimate._time_update(network, FrameTensors(recordings.frames, CPU), 20, 9, repeats=1) > 0
     assert seen[:3] == [9, 9, 2] and max(seen) == 9
 

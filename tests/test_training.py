@@ -156,7 +156,8 @@ def test_a_journal_without_a_folder_writes_and_reads_nothing(tmp_path, monkeypat
 # ---------------------------------------------------------------------------------------------------- log
 
 
-def test_what_a_run_says_goes_to_the_log_and_warnings_as_such(caplog, capsys):
+def test_what_a_run_says_goes_to_the_log_and_warnings_as_such(caplog, capsys, monkeypatch):
+    monkeypatch.setattr(LOGGER, "handlers", [])  # a command in the same process may have added one
     caplog.set_level(logging.INFO, "plan2vec")
     Journal().say("of no run")
     Journal(logs=True).say("radius 2")
