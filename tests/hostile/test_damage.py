@@ -259,3 +259,8 @@ def test_a_pickled_array_that_lies_about_its_kind_is_refused_and_does_not_crash(
     (tmp_path / "lie.pkl").write_bytes(data.replace(b"f8", b"O8"))
     with pytest.raises(ValueError, match=r"lie\.pkl"):
         plan2vec.read(tmp_path / "lie.pkl", plan2vec.ReadOptions(trust_pickle=True))
+
+
+def test_judgements_that_are_a_folder_are_refused_in_one_line(run, capsys):
+    (run / "struck.json").mkdir()
+    assert "struck.json must hold" in refusal(capsys, "plan", str(run), "--start", "0", "--goal", "5")

@@ -41,7 +41,7 @@ def read_judged(folder: Path | None) -> Judged:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         return Judged(*(tuple(_pair(*pair) for pair in values.get(name, [])) for name in ("struck", "kept")))
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         expected = '{"struck": [[first, second], ...], "kept": [...]}'
         raise ValueError(
             f"{path} must hold {expected} with frame numbers, but does not ({error}); repair or delete it"
