@@ -26,7 +26,8 @@ def print_answer(answer: dict, as_json: bool) -> None:
         return
     table = Table(show_header=False, box=None)
     for name, value in answer.items():
-        table.add_row(name, _words(value))
+        if value is not None and value not in ("", [], {}):  # nothing to say
+            table.add_row(name, _words(value))
     plain_console().print(table)
 
 

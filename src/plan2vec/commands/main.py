@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is half-written is removed
+        signal.signal(signal.SIGTERM, _stop)
     try:
         if arguments in (["--version"], ["version"]):
             print(__version__)
@@ -44,10 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, `head` for instance, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        return refuse("interrupted; the same command continues where it was", 130)
+    except KeyboardInterrupt as stopped:
+        return refuse("interrupted; the same command continues where it was", 143 if stopped.args else 130)
     except (ValueError, OSError) as error:
         return refuse(" ".join(str(error).split()), 2)
+
+
+def _stop(*_: object) -> None:
+    """A polite kill ends as Ctrl+C does, so that what is half-written is removed."""
+    raise KeyboardInterrupt("SIGTERM")
 
 
 def program() -> None:
