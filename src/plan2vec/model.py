@@ -21,7 +21,8 @@ from plan2vec.learning.training import Journal
 from plan2vec.local_metric import NEAR, TrainedMetric, local_vectors, pair_distances
 from plan2vec.planner import Plan, make_plans
 from plan2vec.readers.picture_to_frame import prepare_image
-from plan2vec.runs.folder import PRODUCTS, open_run, read_run, refuse_unasked_code, require_finished
+from plan2vec.runs.folder import PRODUCTS, read_run, refuse_unasked_code, require_finished
+from plan2vec.runs.resume import open_run
 from plan2vec.search.shortest_paths import connected_parts
 
 NUM_LOOKED_AT = 20  # nearest frames by vector that the local metric scores when an image is looked for on the map

@@ -27,7 +27,7 @@ from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
 from plan2vec.model import Learned, Model
 from plan2vec.readers import read
-from plan2vec.runs.folder import decided_config, open_run, writing
+from plan2vec.runs.resume import decided_config, open_run, writing
 
 Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
 

@@ -11,12 +11,12 @@ from plan2vec.bench import (
     demo,
     explorer_speed,
     fit_speed,
+    kill_and_resume,
     neighbor_search,
     peers,
     plan_speed,
     ranks,
     recording_scores,
-    resume,
     same_map,
     scale,
     shortest_distances,
@@ -31,7 +31,7 @@ SPEED = {
     )
 }
 ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
-    "demo": (demo.run, ("seeds", "device")), "resume": (resume.run, ()), "explorer": (explorer_speed.run, ()),
+    "demo": (demo.run, ("seeds", "device")), "resume": (kill_and_resume.run, ()), "explorer": (explorer_speed.run, ()),
     "ranks": (ranks.run, ()), "recordings": (recording_scores.run, ("paths", "seeds", "device")),
     "same-map": (same_map.run, ("paths", "seeds", "device"))
 }

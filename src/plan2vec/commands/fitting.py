@@ -27,8 +27,9 @@ from plan2vec.pictures.report import verdict_words, write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, find_format, read
 from plan2vec.readers.inspect import describe
-from plan2vec.runs.folder import prepare_folder, read_data, refuse_other_folder, require_finished
+from plan2vec.runs.folder import read_data, require_finished
 from plan2vec.runs.lock import WAIT, changing_run
+from plan2vec.runs.resume import prepare_folder, refuse_other_folder
 from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from plan2vec.domains.ogbench import find_recipe
 from plan2vec.experiments import robot_frames
-from plan2vec.experiments.overview import results_page
+from plan2vec.experiments.results_page import results_page
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.results.arrays import read_arrays

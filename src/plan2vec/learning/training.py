@@ -147,6 +147,8 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     checkpoint = journal.checkpoint(stage)
     share_statistics(module)
     first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
+    if first:
+        journal.say(f"{stage.replace('_', ' ')} continues at update {first:,} of {num_updates:,}")
     agree(module)
     last_saved = time.monotonic()
     log_every = max(1, num_updates // NUM_LOG_LINES)

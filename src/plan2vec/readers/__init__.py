@@ -1,7 +1,7 @@
 """Recordings from files: `read(path)` finds the reader of the format in FORMATS, the only list of formats.
 
     one file per format     npz  ogbench_npz  pickled  hdf5  minari  lerobot  streetlearn  video  image_folders
-    what they share         preparation (how a picture becomes a frame)  messages (refusals, notes)  folders
+    what they share         picture_to_frame (how a picture becomes a frame)  messages (refusals, notes)  folders
                             kept_frames  decoding  named_arrays  episodes  parquet_columns  hdf5_guard
 
 A format is a module with `NAME`, `EXPECTED`, `recognizes(path) -> bool` and `read(path, reading) -> Sequences`.

@@ -14,8 +14,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, differences, from_json, is_settled, to_json
+from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, from_json, is_settled
 from plan2vec.data import Sequences, chunks
 from plan2vec.embedding.network import build_embedding
-from plan2vec.files import is_leftover, replacing, write_text
+from plan2vec.files import replacing, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
-from plan2vec.runs import lock, manifest
+from plan2vec.runs import manifest
 from plan2vec.runs.manifest import COVERED, PRODUCTS, check_files, remedy, write_manifest
 from plan2vec.runs.products import (
     load_graph,
@@ -71,6 +70,7 @@ class Run:
         self.device = next((part.device for part in arguments if isinstance(part, FrameTensors)), self.device)
         path = self.folder / PRODUCTS[name] if self.folder else None
         if path and processes.first_does(path.exists):
+            self.journal.say(f"{path.name} is there already: read, not made anew")
             return self.read(name)
         began = time.perf_counter()
         product = self.given.get(name)
@@ -140,90 +140,20 @@ class Run:
         return {stage: took for stage, took in known.items() if isinstance(took, int | float)} | self.times
 
 
-def open_run(
-    folder: Path | None, sequences: Sequences, config: Config, journal: Journal, given: Mapping[str, Any]
-) -> Run:
-    """Make or continue a run folder; refuses one made from other data or with another configuration.
-
-    The sequences that come back read their frames from the folder's memory map.
-    """
-    if folder is None:
-        return Run(None, sequences, config, journal, given=given)
-    processes.first_does(lambda: prepare_folder(folder, sequences, config))
-    return Run(folder, read_data(folder), config, journal, given=given, struck=read_judged(folder).struck)
-
-
-@contextmanager
-def writing(folder: Path | None) -> Iterator[None]:
-    """Hold a folder that a fit writes to, made where it is missing; one that is no run of ours is refused untouched."""
-    if folder is None or not processes.is_first():
-        yield
-        return
-    refuse_other_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with lock.changing_run(folder):
-        yield
-
-
 def read_run(folder: Path, config: Config, device: torch.device) -> Run:
     """A finished run folder, to read its products."""
     return Run(folder, read_data(folder), config, Journal(folder), device, struck=read_judged(folder).struck)
 
 
-def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
-    """Data and configuration into a new folder; an old one must hold the same."""
-    refuse_other_folder(folder)
-    if is_run(folder):
-        finish_replacement(folder)
-        _refuse_other_run(folder, sequences, config)
-        if (folder / manifest.FILE).exists():
-            check_files(folder, names=[name for name in COVERED if (folder / name).exists()])  # lost ones are made anew
-    if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
-        _write_data(folder, sequences)
-        write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
-
-
-def refuse_other_folder(folder: Path) -> None:
-    """A folder that is neither a run nor as good as empty is left alone."""
-    if folder.exists() and not is_run(folder) and not all(_is_first_file(path) for path in folder.iterdir()):
-        raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
-
-
 def is_run(folder: Path) -> bool:
     """Whether this program made the folder. Nothing in it is changed or removed before this is known."""
     marker = folder / MARKER
-    return not marker.is_symlink() and marker.is_file() and (folder / "data.json").is_file() and _is_marker(marker)
+    return not marker.is_symlink() and marker.is_file() and (folder / "data.json").is_file() and is_marker(marker)
 
 
-def _is_marker(path: Path) -> bool:
+def is_marker(path: Path) -> bool:
     with open(path, "rb") as file:
         return file.read(len(MARKER_TEXT) + 1) == MARKER_TEXT.encode()
-
-
-def _is_first_file(path: Path) -> bool:
-    """Whether a fit that was killed at its very first files left this one."""
-    is_ours = (path.name == MARKER and _is_marker(path)) or path.name == lock.FILE
-    return is_ours or is_leftover(path, MARKER) or is_leftover(path, "data.json")
-
-
-def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
-    now = {"format_version": FORMAT_VERSION} | to_json(config)
-    there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
-    differing = differences(there, now)
-    if differing:
-        other = f"{folder} holds a run with another configuration: {', '.join(differing)}"
-        raise ValueError(f"{other}; choose another --out or delete that folder")
-    data = read_json(folder / "data.json")
-    if added := data.get("added"):
-        sources = ", ".join(part["source"] for part in added)
-        raise ValueError(
-            f"{folder} is a map of {data['source']} that has grown by {sources} since, and is not fitted again; "
-            f"use it as it is, `plan2vec add` more to it, or choose another --out"
-        )
-    if data["fingerprint"] != fingerprint(sequences):
-        raise ValueError(
-            f"{folder} holds a run on other data ({data['source']}); choose another --out or delete that folder"
-        )
 
 
 def fingerprint(sequences: Sequences) -> str:
@@ -237,7 +167,7 @@ def fingerprint(sequences: Sequences) -> str:
     return digest.hexdigest()
 
 
-def _write_data(folder: Path, sequences: Sequences) -> None:
+def write_data(folder: Path, sequences: Sequences) -> None:
     write_text(folder / MARKER, MARKER_TEXT)
     write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))
     with replacing(folder / "frames.npy") as temporary:
@@ -309,11 +239,6 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
                 f"only if you name it: add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if "
                 f"you trust that module"
             )
-
-
-def decided_config(folder: Path) -> Config | None:
-    """The settled configuration of a run folder that has one."""
-    return read_config(folder) if is_run(folder) and (folder / "config.json").exists() else None
 
 
 def read_config(folder: Path) -> Config:
