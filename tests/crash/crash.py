@@ -77,7 +77,7 @@ def cases(closure: str) -> list[Case]:
         Case("closures --strike", ("closures", "run", "--strike", closure, "--num-updates", "2", "--device", "cpu")),
         Case("closures --no-update", ("closures", "run", "--strike", closure, "--no-update", "--device", "cpu")),
         Case("report", ("report", "run", "--device", "cpu")), Case("evaluate", ("evaluate", "run", "--device", "cpu")),
-        Case("plan", ("plan", "run", "--start", "0", "--goal", "70", "--video", "plan.gif", "--device", "cpu")),
+        Case("plan", ("plan", "run", "--start", "0", "--goal", "70", "--method", "dijkstra", "--device", "cpu")),
         Case("relabel", ("relabel", "run", "recordings.npz", "--out", "relabelled.npz", "--device", "cpu")),
         Case("reproduce", ("reproduce", "lookahead", "--smoke", "--device", "cpu", "--out", "rows"), False)
     ]
