@@ -264,3 +264,11 @@ def test_a_pickled_array_that_lies_about_its_kind_is_refused_and_does_not_crash(
 def test_judgements_that_are_a_folder_are_refused_in_one_line(run, capsys):
     (run / "struck.json").mkdir()
     assert "struck.json must hold" in refusal(capsys, "plan", str(run), "--start", "0", "--goal", "5")
+
+
+def test_a_network_without_its_accuracy_is_refused_in_one_line(run, capsys):
+    from safetensors.numpy import load_file, save_file
+
+    save_file(load_file(run / "local_metric.safetensors"), run / "local_metric.safetensors")  # its metadata is lost
+    write_manifest(run)
+    assert "local_metric.safetensors is damaged" in refusal(capsys, "plan", str(run), "--start", "0", "--goal", "5")

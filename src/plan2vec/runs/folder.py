@@ -108,7 +108,10 @@ class Run:
             case "local_metric":
                 with readable(self.folder / "config.json"):
                     metric = build_local_metric(frames, self.config.encoder, self.config.local_metric)
-                return TrainedMetric(metric, json.loads(load_module(path, metric)["accuracy"])).to(self.device)
+                with readable(path):
+                    accuracy = json.loads(load_module(path, metric)["accuracy"])
+                    require(isinstance(accuracy, float | None), "an accuracy")
+                return TrainedMetric(metric, accuracy).to(self.device)
             case "graph":
                 built = load_graph(path)
                 if built.graph.shape[0] != self.sequences.num_frames:
