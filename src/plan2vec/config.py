@@ -23,17 +23,16 @@ if TYPE_CHECKING:
     Int: TypeAlias = int  # as it is after `settle`
     Float: TypeAlias = float
     Text: TypeAlias = str
-    Loss: TypeAlias = Literal["relative", "sammon", "huber", "absolute"]
     Head: TypeAlias = str
 else:
     Int, Float, Text = int | None, float | None, str | None
-    Loss = Literal["relative", "sammon", "huber", "absolute"] | None
     Head = Literal[tuple(HEADS)]
 NOT_GIVEN: Any = None  # `settle` decides
 
 FORMAT_VERSION = 2  # of the run folder
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
 DIRECTED_HEADS = tuple(name for name, (_, is_directed) in HEADS.items() if is_directed)
+Loss = Literal["relative", "sammon", "huber", "absolute"]
 Neighbors = Literal["exact", "approximate", "hubs"]
 Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
 
@@ -94,12 +93,14 @@ class LocalMetricConfig:
     # encoder of the siamese metric that finds a stacked one's candidates; default: the map's
     candidates: str | None = None
     dim: int = 32  # numbers in a siamese vector
-    num_updates: Int = NOT_GIVEN  # gradient updates; default 400, with a moving camera 1,500
-    # neighbour pairs per update; default 256 (siamese: all other pairs of a batch are far pairs)
+    num_updates: Int = NOT_GIVEN  # gradient updates; default 400; moving camera 0.4 per frame, 400 to 1,000 (GPU 2,000)
+    # neighbour pairs per update; default 256, moving 128 (siamese: all other pairs of a batch are far pairs)
     batch_size: Int = NOT_GIVEN
-    learning_rate: float = 1e-3  # Adam, at its highest
-    far_weight: float = 2.0  # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2)
-    shift: Int = NOT_GIVEN  # augmentation: shift every frame by up to this many pixels; default 0, moving camera 2
+    learning_rate: Float = NOT_GIVEN  # Adam, at its highest; default 0.001, moving 0.003 (GPU 0.001)
+    # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2); default 2, moving 10
+    far_weight: Float = NOT_GIVEN
+    # augmentation: zoom by up to this share, and shift by up to half of it; default 0, moving 0.08
+    jitter: Float = NOT_GIVEN
     # augmentation: change brightness and contrast by up to this share; default 0, moving 0.1
     brightness: Float = NOT_GIVEN
     noise: float = 0.0  # augmentation: standard deviation of noise in every pixel, as a share of white
@@ -109,30 +110,29 @@ class LocalMetricConfig:
 class ClosureConfig:
     """Which loop closures are looked for and believed."""
 
-    # on sparse recordings the radius grows until frames have so many neighbours; default 12, moving 16
-    min_degree: Float = NOT_GIVEN
+    max_false: float = 0.01  # share of the closures that may be false, as estimated (moving camera)
+    # on sparse recordings of a fixed camera the radius grows until frames have so many neighbours
+    min_degree: float = 12.0
     max_neighbors: int = 200  # candidates per frame
     # exact | approximate (usearch) | hubs: a random subset of the near frames, so that hops are long; default exact,
     # but approximate above 30,000 frames on a CPU where usearch is installed
     neighbors: Neighbors | None = None
     support: Support = "auto"  # tests a closure must pass; auto: by local density
-    # wanted look-alikes per frame: frames look alike within 0.5 to 1 step; default 16, moving camera 0 (0.5 step)
-    look_alikes: Float = NOT_GIVEN
-    max_detour: float = 4.0  # longest detour (steps) that may support a doubtful closure
+    look_alikes: float = 16.0  # wanted look-alikes per frame: frames look alike within 0.5 to 1 step
 
 
 @dataclass(frozen=True)
 class EmbeddingConfig:
     """How the embedding is learned."""
 
-    num_updates: Int = NOT_GIVEN  # gradient updates; default 600, with a moving camera 1,500
+    num_updates: Int = NOT_GIVEN  # gradient updates; default 600, with a moving camera 4,000 (of a small network)
     goals_per_update: int = 128  # rows of the block of distances that an update learns from
     nodes_per_update: int = 256  # its columns
     # how often the goals that were searched from are replaced by new ones; default 2, moving 8
     num_rounds: Int = NOT_GIVEN
     goals_per_round: Int = NOT_GIVEN  # goals searched from per round; default 256, moving 512
     learning_rate: float = 1e-3  # Adam, at its highest
-    loss: Loss = NOT_GIVEN  # of D and the path's length, see losses.py; default relative, with a moving camera sammon
+    loss: Loss = "relative"  # of D and the path's length, see losses.py
     # weight, beside the loss, of how D changes over an edge: greedy walks depend on it (squared head)
     slope: float = 0.0
 
@@ -153,15 +153,17 @@ class Config:
     `--embedding.num-updates 300`. Every setting has its unit, meaning and default beside it.
     """
 
-    # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 16
+    # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 32
     dim: Int = NOT_GIVEN
     head: Head = "lp"  # distance between vectors; max-relu and mrn tell there from back
-    norm_order: float = 2.0  # p of the l^p head; inf is allowed
+    norm_order: Float = NOT_GIVEN  # p of the l^p head; inf is allowed; default 2, with a moving camera and dim > 3 1
     view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much a step changes
-    # small | medium | maze-global | resnet18 | mlp | fourier | module:factory; default small, moving medium
+    # small | medium | views | views-wide | maze-global | resnet18 | mlp | fourier | module:factory; default small, with
+    # a moving camera views (GPU views-wide), where the map is a small network on the local metric's vectors
     encoder: Text = NOT_GIVEN
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
-    radius: float | None = None  # steps within which two frames are joined; default: found from the recorded steps
+    # steps within which two frames are joined, of a moving camera two runs of frames; default: found from the recording
+    radius: float | None = None
     directed: bool = False  # recorded steps lead forward only
     holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
     quick: bool = False  # with a fixed camera about half the updates: enough for simple frames
@@ -188,16 +190,18 @@ class Config:
             value = setting(self, name)
             _require(value is None or value >= 1, name, "at least 1", value)
         for name in ("local_metric.learning_rate", "embedding.learning_rate"):
-            _require(0 < setting(self, name) < math.inf, name, "a positive number", setting(self, name))
+            value = setting(self, name)
+            _require(value is None or 0 < value < math.inf, name, "a positive number", value)
         _require(self.head in HEADS, "head", f"one of {', '.join(HEADS)}", self.head)
-        _require(self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
+        _require(self.norm_order is None or self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
         _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
         one_way = not self.directed or self.head in DIRECTED_HEADS
         _require(one_way, "head", f"{' or '.join(DIRECTED_HEADS)} for a directed graph", self.head)
-        alike = self.closures.look_alikes
-        _require(alike is None or 0 <= alike < math.inf, "closures.look_alikes", "0 or more frames", alike)
+        alike, wrong = self.closures.look_alikes, self.closures.max_false
+        _require(0 <= alike < math.inf, "closures.look_alikes", "0 or more frames", alike)
+        _require(0 <= wrong <= 1, "closures.max_false", "a share from 0 to 1", wrong)
         _require(self.embedding.slope >= 0, "embedding.slope", "0 or more", self.embedding.slope)
 
 
@@ -218,33 +222,44 @@ def _require(holds: bool, name: str, expected: str, came: object) -> None:
         raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
 
 
-# ---------------------------------------------------------------------------------------------------- what was not
-# given
+# ------------------------------------------------------------------------------------------------ what was not given
 
 DEFAULTS = {
-    "dim": 8, "encoder": "small", "max_gap": 1, "local_metric.num_updates": 400, "local_metric.batch_size": 256,
-    "local_metric.shift": 0, "local_metric.brightness": 0.0, "closures.min_degree": 12.0, "closures.look_alikes": 16.0,
-    "embedding.num_updates": 600, "embedding.num_rounds": 2, "embedding.goals_per_round": 256,
-    "embedding.loss": "relative"
+    "dim": 8, "encoder": "small", "max_gap": 1, "norm_order": 2.0, "local_metric.num_updates": 400,
+    "local_metric.batch_size": 256, "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0,
+    "local_metric.jitter": 0.0, "local_metric.brightness": 0.0, "embedding.num_updates": 600, "embedding.num_rounds": 2,
+    "embedding.goals_per_round": 256
 }
 QUICK = {"local_metric.num_updates": 300, "local_metric.batch_size": 128, "embedding.num_updates": 400}
 # With a moving camera every view is new, so the metric must be kept from learning views by heart.
 MOVING = {
-    "dim": 16, "encoder": "medium", "max_gap": 3, "local_metric.num_updates": 1500, "local_metric.shift": 2,
-    "local_metric.brightness": 0.1, "closures.min_degree": 16.0, "closures.look_alikes": 0.0,
-    "embedding.num_updates": 1500, "embedding.num_rounds": 8, "embedding.goals_per_round": 512,
-    "embedding.loss": "sammon"
+    "dim": 32, "encoder": "views", "max_gap": 3, "norm_order": 1.0, "local_metric.batch_size": 128,
+    "local_metric.learning_rate": 3e-3, "local_metric.far_weight": 10.0, "local_metric.jitter": 0.08,
+    "local_metric.brightness": 0.1, "embedding.num_updates": 4000, "embedding.num_rounds": 8,
+    "embedding.goals_per_round": 512
 }
+ON_GPU = {"encoder": "views-wide", "local_metric.learning_rate": 1e-3}  # a moving camera's where there is one
+UPDATES_PER_FRAME, FEWEST_UPDATES, MOST_UPDATES = 0.4, 400, {"cuda": 2000}  # of a moving camera's metric; CPU 1,000
 
 
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
     """Decide everything that was not given. What was given stays, also where it equals a default."""
     view = config.view or ("moving" if recordings.camera_moves else "fixed")
-    followed = MOVING if view == "moving" else QUICK if config.quick else {}
+    followed = _moving(config, recordings.num_frames, device) if view == "moving" else QUICK if config.quick else {}
     many = recordings.num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed
     found = {"view": view, "closures.neighbors": "approximate" if many else "exact"}
     return with_settings(config, {name: value for name, value in (DEFAULTS | followed | found).items()
                                   if setting(config, name) is None})
+
+
+def _moving(config: Config, num_frames: int, device: str) -> dict[str, Any]:
+    """What differs for a moving camera: a larger network where there is a GPU, more updates the more frames there are.
+    A map to look at, of 2 or 3 dimensions, keeps the l2 distance that the eye measures.
+    """
+    most = MOST_UPDATES.get(device, 1000)
+    num_updates = int(min(most, max(FEWEST_UPDATES, UPDATES_PER_FRAME * num_frames * most / 1000)))
+    flat = {"norm_order": 2.0} if config.dim is not None and config.dim <= 3 else {}
+    return MOVING | (ON_GPU if device == "cuda" else {}) | flat | {"local_metric.num_updates": num_updates}
 
 
 def is_settled(config: Config) -> bool:
@@ -302,7 +317,7 @@ def preset(name: str) -> Config:
 def to_json(config: Config) -> dict:
     """A plain map; infinity, which JSON lacks, becomes the string "inf"."""
     values = dataclasses.asdict(config)
-    return values | {"norm_order": "inf" if math.isinf(config.norm_order) else config.norm_order}
+    return values | {"norm_order": "inf" if config.norm_order == math.inf else config.norm_order}
 
 
 def from_json(values: dict) -> Config:

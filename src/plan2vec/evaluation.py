@@ -260,7 +260,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
             images = FrameTensors(recorded.frames, model.device)
-            graph = join_frames(recorded, model.local_metric, config, images, held_out).graph
+            graph = join_frames(recorded, model.trained, config, images, held_out).graph
             card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap, costs)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
     return card | {"radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)},

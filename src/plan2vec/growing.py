@@ -196,7 +196,8 @@ def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGr
     """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
     num_old = built.graph.shape[0]
     images, config = FrameTensors(joined.frames, old.device), replace(old.config, radius=built.radius)
-    found = join_frames(joined, old.local_metric, config, images).graph
+    joined_anew = join_frames(joined, old.trained, config, images)
+    found = joined_anew.graph
     row, column, value = edge_rows(found), found.indices, found.data.copy()
     if joined.step_length is not None:  # the unit stays that of the old recordings
         value[~closure_entries(found, joined.sequence)] *= median_step(joined) / median_step(old.sequences)
@@ -208,7 +209,7 @@ def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGr
     new_old, new_new = closure_counts(graph, joined.sequence, num_old)
     added = f"{joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures"
     report = f"{built.report}; {added}, {new_old:,} to old frames"
-    return BuiltGraph(graph, built.radius, report)
+    return replace(joined_anew, graph=graph, radius=built.radius, report=report)
 
 
 def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tuple[int, int]:

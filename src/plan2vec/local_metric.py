@@ -69,10 +69,11 @@ LocalMetric = SiameseMetric | StackedMetric
 
 @dataclass(frozen=True)
 class TrainedMetric:
-    """A local metric, and its accuracy on sequences it had not seen; None where those hold no step."""
+    """A local metric, and how it did on sequences it had not seen; None where those hold no step."""
 
     metric: LocalMetric
     accuracy: float | None = None
+    recognized: float | None = None  # share of unseen recorded steps that it takes for neighbours, within `max_gap`
 
     def to(self, device: torch.device) -> "TrainedMetric":
         return replace(self, metric=self.metric.to(device))
@@ -110,8 +111,9 @@ def train_local_metric(
     ).to(images.device)
     _train_on(metric, images, pairs, settings, "", config.seed, journal)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
+    known = recognized(metric, images, held_pairs)
     _train_on(metric, images, all_pairs, last_updates(settings), "_on_all", config.seed, journal)
-    return TrainedMetric(metric, measured)
+    return TrainedMetric(metric, measured, known)
 
 
 def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
@@ -124,7 +126,7 @@ def _train_on(
     journal: Journal
 ) -> None:
     """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
-    siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
+    siamese = siamese_part(metric)
     first_stream = Stream.METRIC if not phase else Stream.METRIC_ON_ALL
     step = siamese_step(siamese, images, pairs, config, (seed, first_stream))
     train(siamese, step, config.num_updates, config.learning_rate, f"local_metric{phase}", journal)
@@ -138,18 +140,22 @@ def _train_on(
 
 
 def augmentation_of(settings: LocalMetricConfig) -> Augmentation:
-    return Augmentation(settings.shift, settings.brightness, settings.noise)
+    return Augmentation(settings.jitter, settings.brightness, settings.noise)
 
 
 def siamese_step(
     metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
 ) -> Step:
-    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. d(x, x) is 0 anyway."""
+    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. d(x, x) is 0 anyway. But
+    where frames are zoomed and shifted, two versions of one frame are a pair too.
+    """
     times, change, at_once = spaced_times(pairs), augmentation_of(config), images.at_once_in_training(metric)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(*stream, update)
         first, gap = draw_neighbors(pairs, config.batch_size, rng)
+        if config.jitter:
+            gap[: len(gap) // (1 + pairs.max_gap)] = 0
         numbers = np.concatenate((first, first + gap))
         return gap.astype(np.float32), np.stack((numbers, times[numbers])), *draw_changes(
             change, images, len(numbers), rng
@@ -227,6 +233,14 @@ def accuracy(
     return float(np.mean((pair_distances(metric, images, first, second) < NEAR * pairs.max_gap) == is_near))
 
 
+def recognized(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> float | None:
+    """Share of the recorded steps that lie within `max_gap`, as every step should. A metric that has learned frames by
+    heart, or looks at a recording of too few frames per second, fails here.
+    """
+    first = pairs.first[0][:: max(1, len(pairs.first[0]) // NUM_JUDGED)]
+    return float(np.mean(pair_distances(metric, images, first, first + 1) <= pairs.max_gap)) if len(first) else None
+
+
 @torch.no_grad()
 def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) local distances of frame pairs, in steps, never negative."""
@@ -239,7 +253,18 @@ def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray,
     return distance.astype(np.float32)
 
 
+def siamese_part(metric: LocalMetric) -> SiameseMetric:
+    """The metric itself, or the one that finds a stacked metric's candidates."""
+    return metric if isinstance(metric, SiameseMetric) else metric.candidates
+
+
 def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
     """(n, dim) vectors in which near frames are searched."""
-    siamese = metric if isinstance(metric, SiameseMetric) else metric.candidates
+    siamese = siamese_part(metric)
     return float(siamese.scale) * encode(siamese.encoder, images)
+
+
+def mirrored_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
+    """(n, dim) the same of the frames' mirror images: places that nobody has ever seen."""
+    siamese = siamese_part(metric)
+    return float(siamese.scale) * encode(siamese.encoder, images, lambda some: some.flip(3))

@@ -18,7 +18,7 @@ from plan2vec.graph.build import BuiltGraph, places
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
 from plan2vec.learning.training import Journal
-from plan2vec.local_metric import NEAR, TrainedMetric, local_vectors, pair_distances
+from plan2vec.local_metric import NEAR, LocalMetric, TrainedMetric, local_vectors, pair_distances
 from plan2vec.planner import Plan, make_plans
 from plan2vec.readers.picture_to_frame import prepare_image
 from plan2vec.runs.folder import PRODUCTS, read_run, refuse_unasked_code, require_finished
@@ -56,7 +56,7 @@ class Model:
         folder: Path | None = None,
     ):
         self.sequences, self.config, self.folder = sequences, config, folder
-        self.local_metric, self.local_accuracy = learned.metric.metric, learned.metric.accuracy
+        self.trained, self.built = learned.metric, learned.graph
         self.graph, self.radius, self.closure_report = learned.graph.graph, learned.graph.radius, learned.graph.report
         self.embedding, self.vectors = learned.embedding, learned.vectors
         self.seconds = seconds or {}  # wall time per stage
@@ -80,6 +80,16 @@ class Model:
         self._graph = graph
         for name in ("places", "parts"):
             vars(self).pop(name, None)
+
+    @property
+    def local_metric(self) -> LocalMetric:
+        """Of stage 1, as a torch module: two batches of images -> their local distances in steps."""
+        return self.trained.metric
+
+    @property
+    def local_accuracy(self) -> float | None:
+        """Of the local metric, on sequences that it had not seen; None where those hold no step."""
+        return self.trained.accuracy
 
     @property
     def encoder(self) -> Embedding:
@@ -249,8 +259,8 @@ class Model:
             raise ValueError(f"{folder} exists and is not empty; choose another path")
         folder.mkdir(parents=True, exist_ok=True)
         run = open_run(folder, self.sequences, self.config, Journal(folder), {})
-        run.write("local_metric", TrainedMetric(self.local_metric, self.local_accuracy))
-        run.write("graph", BuiltGraph(self.graph, self.radius, self.closure_report))
+        run.write("local_metric", self.trained)
+        run.write("graph", replace(self.built, graph=self.graph))
         run.write("embedding", self.embedding)
         run.write("vectors", self.vectors)
         for stage, seconds in self.seconds.items():

@@ -43,8 +43,8 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
     """
     usable = training_frames(recorded.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     trained = make("local_metric", train_local_metric, recorded, config, images, usable)
-    built = make("graph", join_frames, recorded, trained.metric, config, images, usable)
-    embedding = make("embedding", train_map, images, built.graph, config)
+    built = make("graph", join_frames, recorded, trained, config, images, usable)
+    embedding = make("embedding", train_map, images, built.graph, config, trained.metric)
     vectors = make("vectors", map_vectors, embedding, images)
     return Learned(trained, built, embedding, vectors)
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from plan2vec.config import Config
 from plan2vec.embedding.heads import Head, make_head
-from plan2vec.learning.encoders import Encoder, make_encoder
+from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, mlp
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.training import Journal
 
@@ -16,7 +16,7 @@ class Embedding(nn.Module):
 
     scale: Tensor
 
-    def __init__(self, encoder: Encoder, head: Head):
+    def __init__(self, encoder: "Encoder | OnMetric", head: Head):
         super().__init__()
         self.encoder = encoder
         self.head = head
@@ -36,11 +36,37 @@ class Embedding(nn.Module):
         return float(self.scale) ** self.head.degree
 
 
-def build_embedding(frames: np.ndarray, config: Config) -> Embedding:
-    """An untrained map of the configured encoder and head."""
-    return Embedding(
-        make_encoder(config.encoder, frames, config.dim), make_head(config.head, config.norm_order, config.dim)
-    )
+class OnMetric(nn.Module):
+    """A small network on the vectors of a trained local metric, which know views already: it learns in seconds what a
+    network on views learns in minutes.
+    """
+
+    def __init__(self, metric: Encoder, network: Encoder):
+        super().__init__()
+        self.metric, self.network = metric.requires_grad_(False), network
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.network(self.metric(images))
+
+
+def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None = None) -> Embedding:
+    """An untrained map of the configured encoder and head; for views of a moving camera on top of the metric's."""
+    head, dim = make_head(config.head, config.norm_order, config.dim), config.local_metric.dim
+    if config.encoder not in VIEWS or frames.ndim != 4:
+        return Embedding(make_encoder(config.encoder, frames, config.dim), head)
+    network = Encoder(mlp(dim, config.dim, 512, 3), torch.zeros(dim), torch.ones(dim))
+    return Embedding(OnMetric(metric or make_encoder(config.encoder, frames, dim), network), head)
+
+
+def taught_part(embedding: Embedding, images: FrameTensors) -> tuple[Embedding, FrameTensors]:
+    """What of a map learns, and what that part sees: all of it and the frames, or the network on the metric's vectors.
+    """
+    if not isinstance(embedding.encoder, OnMetric):
+        return embedding, images
+    vectors = encode(embedding.encoder.metric, images)
+    part = Embedding(embedding.encoder.network, embedding.head)
+    part.scale = embedding.scale  # one tensor for both
+    return part, FrameTensors(vectors, images.device)
 
 
 def map_vectors(embedding: Embedding, images: FrameTensors, journal: Journal = Journal()) -> np.ndarray:

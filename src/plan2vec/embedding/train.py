@@ -18,16 +18,18 @@ from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.embedding.bootstrapped import BootstrappedRounds
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.losses import distance_loss, slope_loss
-from plan2vec.embedding.network import Embedding, build_embedding
+from plan2vec.embedding.network import Embedding, build_embedding, taught_part
 from plan2vec.embedding.targets import Rounds, Targets, mean_length
 from plan2vec.embedding.value_iteration import Walks, train_value_iteration
 from plan2vec.graph.build import random_neighbors
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
+from plan2vec.learning.encoders import standardization
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
+from plan2vec.local_metric import LocalMetric, siamese_part
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,25 @@ class Teaching:
 
 
 def train_map(
-    images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching = Teaching(),
-    journal: Journal = Journal()
+    images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
+    teaching: Teaching = Teaching(), journal: Journal = Journal()
 ) -> Embedding:
-    """Learn D(v, g) = the shortest path from v to g, by the configured variant."""
+    """Learn D(v, g) = the shortest path from v to g, by the configured variant; of views on the local metric's vectors.
+    """
     torch.manual_seed(config.seed)
-    embedding = build_embedding(images.frames, config).to(images.device)
+    below = None if metric is None else deepcopy(siamese_part(metric).encoder)
+    embedding = build_embedding(images.frames, config, below).to(images.device)
     embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
+    part, seen = taught_part(embedding, images)
+    if part is not embedding:
+        part.encoder.mean, part.encoder.deviation = (some.to(images.device) for some in standardization(seen.frames))
     if config.variant == "value-iteration":
-        return train_value_iteration(
-            embedding, images, graph, config.value_iteration, config.seed, walks=teaching.walks, journal=journal
-        )
-    teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching)
+        settings = config.value_iteration
+        train_value_iteration(part, seen, graph, settings, config.seed, walks=teaching.walks, journal=journal)
+        return embedding
+    teacher = Teacher(part, graph, seen, config.embedding, config.seed, teaching)
     train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "embedding", journal)
-    return embedding
+    return embedding.eval()
 
 
 def fine_tune(
@@ -68,13 +75,13 @@ def fine_tune(
 ) -> Embedding:
     """A copy of a learned map, taught the distances of a graph that has changed; its scale and standardization stay."""
     tuned = deepcopy(embedding)
+    part, seen = taught_part(tuned, images)
     if config.variant == "value-iteration":
-        return train_value_iteration(
-            tuned, images, graph, config.value_iteration, config.seed, "fine_tuning", journal=journal
-        )
-    teacher = Teacher(tuned, graph, images, config.embedding, config.seed, Teaching())
+        train_value_iteration(part, seen, graph, config.value_iteration, config.seed, "fine_tuning", journal=journal)
+        return tuned
+    teacher = Teacher(part, graph, seen, config.embedding, config.seed, Teaching())
     train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "fine_tuning", journal)
-    return tuned
+    return tuned.eval()
 
 
 class Teacher(nn.Module):

@@ -66,7 +66,7 @@ class Scene:
     def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
         """Stage 2, and the seconds it took."""
         config = settle(config, recorded, self.device.type, usearch_installed())  # how neighbours are searched for
-        return timed(join_frames, recorded.without_truth(), metric, config, self.images(recorded.frames))
+        return timed(join_frames, recorded.without_truth(), TrainedMetric(metric), config, self.images(recorded.frames))
 
     @cached_property
     def site(self) -> "Site":
@@ -82,7 +82,7 @@ class Scene:
             teaching = replace(teaching, walks=few)
         known = self.maps.get((site.name, config, teaching)) if site.name else None
         if known is None:
-            known = Map(train_map(self.images(site.frames), site.graph, config, teaching), self.device)
+            known = Map(train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
             if site.name:
                 self.maps[site.name, config, teaching] = known
         return known

@@ -59,7 +59,7 @@ RULES = {"success": Rule(50, SuccessRule(radius=2 * STEP, epsilon=0.05, hops_fac
 # For visits that differ: frames changed at random as visits are. Otherwise the networks tell visits apart, not views:
 # other visits of a view are far pairs to the local metric.
 CHANGES: dict[str, Any] = {"brightness": 0.3, "noise": 0.05}
-NOISY_TEACHING = Teaching(augmentation=Augmentation(shift=1, **CHANGES))
+NOISY_TEACHING = Teaching(augmentation=Augmentation(jitter=0.03, **CHANGES))
 FLAT_TEACHING = Teaching(guided=0.4)  # no folds
 
 
@@ -72,8 +72,8 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     """
     num_updates, metric_updates, block = TRAINING[domain]
     return settled(Config(
-        dim=64, head="squared", encoder=encoder, view="moving", max_gap=1, seed=seed,
-        local_metric=LocalMetricConfig(num_updates=metric_updates, batch_size=128, shift=0, brightness=0.0),
+        dim=64, head="squared", encoder=encoder, view="fixed", max_gap=1, seed=seed,
+        local_metric=LocalMetricConfig(num_updates=metric_updates, batch_size=128),
         closures=ClosureConfig(min_degree=8.0, look_alikes=0.0),  # a view's visits and those of its two neighbours
         embedding=EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
                                   goals_per_update=block, nodes_per_update=block),
@@ -88,7 +88,7 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
 
 def as_noisy(config: Config) -> Config:
     """For visits that differ."""
-    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates, shift=3, **CHANGES)
+    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates, jitter=0.09, **CHANGES)
     return replace(config, local_metric=metric)
 
 

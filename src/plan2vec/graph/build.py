@@ -20,6 +20,8 @@ class BuiltGraph:
     graph: csr_array
     radius: float = 0.0  # steps within which frames were joined
     report: str = "given"  # one line for the user
+    estimated_false: float | None = None  # share of the closures that is false, as estimated; None: no estimate
+    confidence: csr_array | None = None  # (n, n) of closures i < j, above 0 to 1; None: all alike
 
 
 def build_graph(

@@ -6,13 +6,15 @@ another that looks much the same. Recorded steps are 0.9 to 1.1 long by the loca
 
     common neighbours   frames 2, 4, 12 and 14 are near both 3 and 13: believed. Few are near both 3 and 33: refused.
     transition support  3 - 14: frame 4 follows 3 and looks like 14, so a recorded step leads there: believed.
-    short detour        3 - 13 is shorter than most steps: sure. 4 - 3 - 13 - 14 joins 4 and 14 within `max_detour`, so
+    short detour        3 - 13 is shorter than most steps: sure. 4 - 3 - 13 - 14 joins 4 and 14 within MAX_DETOUR, so
                         4 - 14 is believed, and helps 5 - 15, like a zip. The recorded way from 3 to 33 has 30 steps:
                         refused. (Were they of two recordings that nothing else joins, it would be believed.)
 
 Common neighbours catch single false closures; with transition support also clusters of them, through a wall say. Both
 need dense recordings. Sparse ones are tested by the short detour. Closures are looked for within a radius that comes
 from the recorded steps; on sparse recordings it grows until frames have `min_degree` neighbours.
+
+This is for a fixed camera and for vectors. Views of a moving camera are judged by `evidence.py`.
 """
 
 from dataclasses import dataclass
@@ -34,6 +36,7 @@ from plan2vec.graph.support import (
 FARTHEST_ALIKE = 1.0  # steps within which frames of sparse recordings look alike at most
 MAX_RADIUS = 1.7  # `max_gap`s beyond which the radius never grows
 MAX_UNSUPPORTED = 0.1  # share of the candidates that may fail their tests; where more do, the radius stops growing
+MAX_DETOUR = 4.0  # steps of the longest detour that may support a doubtful closure
 CLOSE_COMMON = 0.7  # share of the radius within which "close-common" looks for common neighbours
 COMMON, TRANSITION, DETOUR = "common neighbours", "transition support", "short detour"
 TESTS = {"both": (COMMON, TRANSITION), "common": (COMMON,), "close-common": (COMMON,), "detour": (DETOUR,), "none": ()}
@@ -79,7 +82,7 @@ def choose_closures(
     if DETOUR in tests:
         num_before = len(believed)
         believed = believed.select(not_known_different(believed, first_duplicate))
-        believed = believed.select(has_short_detour(believed, sequence, steps, settings.max_detour))
+        believed = believed.select(has_short_detour(believed, sequence, steps, MAX_DETOUR))
         failed += (1 - failed) * (1 - len(believed) / max(1, num_before))
     num_moved = np.count_nonzero(first_duplicate >= 0)
     recall = "" if candidates.recall is None else f"; approximate neighbours, recall {candidates.recall:.4f}"

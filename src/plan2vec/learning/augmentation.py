@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
@@ -16,7 +17,7 @@ from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
 class Augmentation:
     """How much frames are changed; nothing at all by default."""
 
-    shift: int = 0  # pixels, up to
+    jitter: float = 0.0  # zoom by up to this share, and shift by up to half of it
     brightness: float = 0.0  # share, up to; contrast too
     noise: float = 0.0  # standard deviation, as a share of white
 
@@ -28,8 +29,8 @@ def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.r
     drawn: list[Array] = []
     if config.brightness:
         drawn.append(rng.uniform(-config.brightness, config.brightness, (2, num)).astype(np.float32).T)
-    if config.shift:
-        drawn.append(rng.integers(-config.shift, config.shift + 1, (2, num)).T)
+    if config.jitter:
+        drawn.append(rng.uniform(-config.jitter, config.jitter, (3, num)).astype(np.float32).T)
     if config.noise:
         height, width, channels = images.frames.shape[1:]
         source = torch.Generator(images.device).manual_seed(int(rng.integers(2**62)))
@@ -38,18 +39,23 @@ def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.r
 
 
 def augment(images: Tensor, config: Augmentation, changes: tuple[Array, ...], part: slice = slice(None)) -> Tensor:
-    """Brightness and contrast, a shift in pixels, noise. The images are a `part` of those that were drawn for."""
+    """Brightness and contrast, zoom and shift, noise. The images are a `part` of those that were drawn for."""
     if not changes:
         return images
     waiting = iter(on_device(change, images.device)[part] for change in changes)
     if config.brightness:
         gain, rise = next(waiting)[:, :, None, None, None].unbind(1)
         images = (images * (1 + gain) + rise).clamp(0, 1)
-    if config.shift:  # by [b, 2] rows and columns; what comes in repeats the edge
-        moves, which = next(waiting), torch.arange(len(images), device=images.device)[:, None, None]
-        rows, columns = ((torch.arange(size, device=images.device) + moves[:, axis, None]).clamp(0, size - 1)
-                         for axis, size in enumerate(images.shape[2:]))
-        images = images.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    if config.jitter:
+        images = moved(images, next(waiting))
     if config.noise:
         images = images + config.noise * next(waiting)
     return images
+
+
+def moved(images: Tensor, changes: Tensor) -> Tensor:
+    """Images zoomed by a share and shifted by shares of half their size [b, 3]; what comes in repeats the edge."""
+    zoom, shift = 1 + changes[:, :1, None], changes[:, 1:, None]
+    affine = torch.cat((zoom * torch.eye(2, device=images.device), shift), dim=2)  # [b, 2, 3]
+    grid = F.affine_grid(affine, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)

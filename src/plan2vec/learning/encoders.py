@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from plan2vec.learning.frame_tensors import as_images
 
-ENCODERS = ("small", "medium", "maze-global", "resnet18", "mlp")  # of images; for vectors each of them is an MLP
+ENCODERS = ("small", "medium", "views", "views-wide", "maze-global", "resnet18", "mlp")  # for vectors all are MLPs
 FOURIER = "fourier"  # of vectors only
+VIEWS = {"views": (16, 1), "views-wide": (64, 2)}  # of a moving camera: channels at first, residual blocks per stage
 WIDE = ("maze-global",)  # not in bfloat16: cuDNN is slow there at gradients of convolutions 7 pixels wide
 SAMPLE_BYTES = 2**28  # of images that mean and deviation are taken from
 RESOLUTION = 1e-6  # of float32: a coordinate that varies by less, over its size, is constant
@@ -72,6 +73,8 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
     if name == "resnet18":
         return resnet18(channels, dim)
+    if name in VIEWS:
+        return view_network(channels, dim, *VIEWS[name])
     if name == "maze-global":
         layers = _convolutions(channels, 7, MAZE_GLOBAL)
         trunk: nn.Module = nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
@@ -132,8 +135,8 @@ def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], di
                          f"but gives {came}")
 
 
-def mlp(num_inputs: int, dim: int, width: int = 256) -> nn.Module:
-    return _linear_layers(num_inputs, (width, width, dim))
+def mlp(num_inputs: int, dim: int, width: int = 256, num_hidden: int = 2) -> nn.Module:
+    return _linear_layers(num_inputs, (*(width,) * num_hidden, dim))
 
 
 def _linear_layers(num_inputs: int, sizes: tuple[int, ...], *first: nn.Module) -> nn.Sequential:
@@ -185,7 +188,7 @@ class _GroupNorm(nn.GroupNorm):
 
 
 def medium_trunk(channels: int, height: int, width: int) -> nn.Module:
-    """For a moving camera: ten times the work of `small`, and normalized, as it must distinguish thousands of views."""
+    """Ten times the work of `small`, and normalized: for thousands of different views."""
     layers: list[nn.Module] = []
     wide, out, short = channels, 32, min(height, width)
     for kernel in (5, 3, 3, 3):
@@ -241,15 +244,15 @@ def _with_linear_end(trunk: nn.Module, frame_shape: tuple[int, ...], sizes: tupl
 class _Residual(nn.Module):
     """ResNet's basic block: two 3 x 3 convolutions beside a shortcut."""
 
-    def __init__(self, channels: int, out: int, stride: int):
+    def __init__(self, channels: int, out: int, stride: int, norm: Callable[[int], nn.Module] = nn.BatchNorm2d):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
-            nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out),
+            nn.Conv2d(channels, out, 3, stride, 1, bias=False), norm(out), nn.ReLU(),
+            nn.Conv2d(out, out, 3, 1, 1, bias=False), norm(out),
         )
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != out:
-            self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+            self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), norm(out))
 
     def forward(self, images: Tensor) -> Tensor:
         return torch.relu(self.body(images) + self.shortcut(images))
@@ -264,3 +267,19 @@ def resnet18(channels: int, dim: int) -> nn.Module:
         layers += [_Residual(wide, out, stride), _Residual(out, out, 1)]
         wide = out
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
+
+
+def view_network(channels: int, dim: int, wide: int, num_blocks: int) -> nn.Module:
+    """For a moving camera: a residual network that is pooled to 2 x 3 cells, not to one: where in the picture something
+    stands tells where the camera is. Group normalization, because a batch holds few places. The slim one halves the
+    picture once more before its first block: on a CPU that is a quarter of the work.
+    """
+    norm = lambda out: _GroupNorm(8, out)  # noqa: E731
+    layers: list[nn.Module] = [nn.Conv2d(channels, wide, 5, 2, 2, bias=False), norm(wide), nn.ReLU()]
+    layers += [nn.MaxPool2d(3, 2, 1)] if num_blocks == 1 else []
+    before = wide
+    for out, stride in ((wide, 1), (2 * wide, 2), (4 * wide, 2), (8 * wide, 2)):
+        layers.append(_Residual(before, out, stride, norm))
+        layers += [_Residual(out, out, 1, norm) for _ in range(num_blocks - 1)]
+        before = out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d((2, 3)), nn.Flatten(), nn.Linear(6 * before, dim))

@@ -1,5 +1,6 @@
 """Where frames (uint8 arrays) become tensors (float images): the one border between numpy and torch."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -72,10 +73,10 @@ def as_images(frames: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def encode(encoder: nn.Module, frames: FrameTensors) -> np.ndarray:
-    """(n, dim) float32 vectors of all frames, in evaluation mode."""
+def encode(encoder: nn.Module, frames: FrameTensors, change: Callable[[Tensor], Tensor] = nn.Identity()) -> np.ndarray:
+    """(n, dim) float32 vectors of all frames, changed before if asked, in evaluation mode."""
     encoder.eval()
-    return concatenated(frames.batches(), lambda numbers: encoder(frames(numbers)).float().cpu().numpy())
+    return concatenated(frames.batches(), lambda numbers: encoder(change(frames(numbers))).float().cpu().numpy())
 
 
 def choose_device(name: str) -> torch.device:

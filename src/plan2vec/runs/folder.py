@@ -46,6 +46,8 @@ from plan2vec.runs.products import (
 from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import Pair, drop_struck, read_judged
 
+MEASURED = ("accuracy", "recognized")  # of a local metric, stored beside it
+
 CPU = torch.device("cpu")
 MARKER = "plan2vec-run.txt"  # the first file of a run folder: where it is not, this program touches nothing
 MARKER_TEXT = "This folder is a run of plan2vec, which replaces and removes files of it. Keep your own elsewhere.\n"
@@ -92,7 +94,8 @@ class Run:
         with replacing(self.folder / PRODUCTS[name]) as temporary:
             match name:
                 case "local_metric":
-                    save_module(temporary, product.metric, {"accuracy": json.dumps(product.accuracy)})
+                    measured = {name: json.dumps(getattr(product, name)) for name in MEASURED}
+                    save_module(temporary, product.metric, measured)
                 case "graph":
                     save_graph(temporary, product, self.sequences.sequence)
                 case "embedding":
@@ -109,9 +112,10 @@ class Run:
                 with readable(self.folder / "config.json"):
                     metric = build_local_metric(frames, self.config.encoder, self.config.local_metric)
                 with readable(path):
-                    accuracy = json.loads(load_module(path, metric)["accuracy"])
-                    require(isinstance(accuracy, float | None), "an accuracy")
-                return TrainedMetric(metric, accuracy).to(self.device)
+                    stored = load_module(path, metric)
+                    measured = [json.loads(stored[name]) for name in MEASURED]
+                    require(all(isinstance(value, float | None) for value in measured), "an accuracy")
+                return TrainedMetric(metric, *measured).to(self.device)
             case "graph":
                 built = load_graph(path)
                 if built.graph.shape[0] != self.sequences.num_frames:

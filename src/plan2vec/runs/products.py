@@ -27,6 +27,9 @@ UNREADABLE = (  # what damaged files make their readers raise
 )
 
 
+CSR = ("data", "indices", "indptr")  # the arrays of a sparse matrix
+
+
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Whatever a damaged file makes a reader raise becomes one line that names the file and the remedy."""
@@ -81,27 +84,41 @@ def fitted_struck(folder: Path) -> set[Pair]:
 
 def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
     graph = built.graph
+    arrays = {"data": graph.data, "indices": graph.indices, "indptr": graph.indptr, "shape": np.array(graph.shape),
+              "closure": closure_entries(graph, sequence), "radius": np.array(built.radius),
+              "report": np.array(built.report)}
+    if built.confidence is not None:
+        arrays |= {f"confidence_{name}": getattr(built.confidence, name) for name in CSR}
+    if built.estimated_false is not None:
+        arrays["estimated_false"] = np.array(built.estimated_false)
     with open(path, "wb") as file:
-        np.savez(
-            file, data=graph.data, indices=graph.indices, indptr=graph.indptr, shape=np.array(graph.shape),
-            closure=closure_entries(graph, sequence), radius=np.array(built.radius), report=np.array(built.report),
-        )
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def load_graph(path: Path) -> BuiltGraph:
     """The graph, after a check that its numbers cannot lead outside it: compiled code trusts them."""
     with readable(path), np.load(path, allow_pickle=False) as file:
-        data, indices, indptr, shape = (file[name] for name in ("data", "indices", "indptr", "shape"))
+        shape = file["shape"]
         require(shape.shape == (2,) and shape[0] == shape[1] >= 0, "a square matrix")
-        require(indptr.shape == (shape[0] + 1,) and indptr.dtype.kind == indices.dtype.kind == "i", "row limits")
-        require(indptr[0] == 0 and indptr[-1] == len(data) == len(indices), "as many entries as the rows say")
-        require(bool((np.diff(indptr) >= 0).all()), "rows in order")
-        require(not len(indices) or 0 <= indices.min() <= indices.max() < shape[0], "frame numbers inside the graph")
-        require(
-            data.dtype == np.float32 and bool((np.isfinite(data) & (data >= 0)).all()), "finite lengths of 0 or more"
-        )
-        graph = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-        return BuiltGraph(graph, float(file["radius"]), str(file["report"]))
+        graph = checked_matrix([file[name] for name in CSR], int(shape[0]))
+        confidence, share = None, None
+        if "confidence_data" in file.files:
+            confidence = checked_matrix([file[f"confidence_{name}"] for name in CSR], int(shape[0]))
+        if "estimated_false" in file.files:
+            share = float(file["estimated_false"])
+            require(0 <= share <= 1, "a share of false closures from 0 to 1")
+        return BuiltGraph(graph, float(file["radius"]), str(file["report"]), share, confidence)
+
+
+def checked_matrix(arrays: list[np.ndarray], num: int) -> csr_array:
+    """The square sparse matrix of data, indices and indptr."""
+    data, indices, indptr = arrays
+    require(indptr.shape == (num + 1,) and indptr.dtype.kind == indices.dtype.kind == "i", "row limits")
+    require(indptr[0] == 0 and indptr[-1] == len(data) == len(indices), "as many entries as the rows say")
+    require(bool((np.diff(indptr) >= 0).all()), "rows in order")
+    require(not len(indices) or 0 <= indices.min() <= indices.max() < num, "frame numbers inside the graph")
+    require(data.dtype == np.float32 and bool((np.isfinite(data) & (data >= 0)).all()), "finite lengths of 0 or more")
+    return csr_array((data, indices, indptr), shape=(num, num))
 
 
 def describe_graph(path: Path) -> str:
