@@ -20,7 +20,7 @@ TIERS = (
     ("version", "files", "config", "data", "learning"),
     ("search", "planner", "domains", "readers", "graph", "local_metric", "embedding"),
     ("runs",),
-    ("model", "evaluation"),
+    ("model", "validity", "evaluation"),
     ("pipeline", "growing", "estimator"),
     ("acting", "pictures", "explorer"),
     ("baselines",),

@@ -94,7 +94,7 @@ class Sequences:
 
     def without_truth(self) -> "Sequences":
         """What training may see: everything but positions, headings and labels."""
-        return replace(self, **dict.fromkeys(TRUTH), domain=None)
+        return replace(self, position=None, heading=None, label=None, domain=None)
 
 
 def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **recorded: object) -> Sequences:
