@@ -20,11 +20,12 @@ from plan2vec.search.shortest_paths import choose_workers, distances_from
 
 POSSIBLE, LOOSER = 7.0, (10, 14)  # steps between the ends of a possible hop; what is reported beside it
 SOON = 20  # frames of one sequence that are nearer in time than this are no revisit
-NUM_PLANS, EDGES_LOOKED_AT, LEAST_GOALS = 1500, 2e7, 32  # plans judged; their goals repeat where the graph is large
+NUM_PLANS = 1500  # plans judged
+EDGES_LOOKED_AT = 2e7  # by the searches of a measure: in a large graph they have few sources, each with more ends
 ARRIVED = 3.0  # steps to the goal
 NUM_REVISITS, REVISIT_STEPS, REVISIT_DEGREES, REVISIT_FOUND = 400, 2.0, 20.0, 8.0  # the last: steps on the graph
 POOL = 50_000  # pairs among which revisits are drawn
-NUM_SOURCES, NUM_ENDS = 100, 40  # of the 4,000 pairs whose walking distance is compared
+NUM_WALKS = 4000  # pairs whose walking distance is compared
 WALK_STEPS, WALK_NEIGHBORS = 2.0, 48  # places so near are joined, each to so many, for the walking distance
 TRUE_STEPS, TRUE_DEGREES = 3.0, 30.0  # a candidate within both is true; one that is not possible is false
 MIN_TRUE_STEP = 1e-9  # recorded steps shorter than this did not move
@@ -125,8 +126,7 @@ def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance,
 
 def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(m,) starts and (m,) goals, both uniform; of one label. Exact paths to few goals are cheap in a large graph."""
-    num_goals = int(np.clip(EDGES_LOOKED_AT / max(1, graph.nnz), LEAST_GOALS, NUM_PLANS))
-    goals = np.resize(rng.integers(graph.shape[0], size=num_goals), NUM_PLANS)
+    goals = np.resize(rng.integers(graph.shape[0], size=_num_searches(graph, NUM_PLANS)), NUM_PLANS)
     starts = rng.integers(graph.shape[0], size=NUM_PLANS)
     if truth.label is not None:
         for label in np.unique(truth.label[goals]):
@@ -191,12 +191,12 @@ def walking_pairs(sequence: np.ndarray, truth: Truth,
                   rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Random pairs (m,), (m,) between which one can walk, and (m,) the walking distance in steps."""
     graph, place = walking_graph(sequence, truth)
-    sources = rng.integers(len(sequence), size=min(NUM_SOURCES, len(sequence)))
-    ends = rng.integers(len(sequence), size=(len(sources), NUM_ENDS))
+    sources = rng.integers(len(sequence), size=_num_searches(graph, 100))
+    ends = rng.integers(len(sequence), size=(len(sources), NUM_WALKS // len(sources)))
     lengths = dijkstra(graph, directed=False, indices=place[sources])
     walking = np.take_along_axis(lengths, place[ends], axis=1).ravel()
     known = np.isfinite(walking)
-    return np.repeat(sources, NUM_ENDS)[known], ends.ravel()[known], walking[known]
+    return np.repeat(sources, ends.shape[1])[known], ends.ravel()[known], walking[known]
 
 
 def walking_graph(sequence: np.ndarray, truth: Truth) -> tuple[csr_array, np.ndarray]:
@@ -247,7 +247,7 @@ def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_
     if false_beyond is None:  # a simulator's steps hardly differ, and its rooms are small: it has a stricter rule
         false_beyond = 3 * float(steps.max()) if truth.knows_ways else POSSIBLE * float(np.median(steps))
     first, second = edge_rows(graph)[counted], graph.indices[counted]
-    num_false = sum(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond)
+    num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond))
                     for part in _parts(len(first)))
     return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
             "false_beyond": false_beyond}
@@ -259,6 +259,10 @@ def label_numbers(graph: csr_array, sequence: np.ndarray, label: np.ndarray, min
     crosses = label[edge_rows(graph)[counted]] != label[graph.indices[counted]]
     return {"cross_label_share": float(crosses.mean()) if len(crosses) else 0.0,
             "closures_within_label": int(np.count_nonzero(~crosses))}
+
+
+def _num_searches(graph: csr_array, most: int) -> int:
+    return int(np.clip(EDGES_LOOKED_AT / max(1, graph.nnz), 20, most))
 
 
 def _parts(num: int) -> list[slice]:

@@ -26,7 +26,10 @@ def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequen
     `BUTTONS` were down. The authors turned with the mouse: a turn counts as a button.
     """
     folder = Path(folder)
-    setup = read_setups(folder, maze)
+    setups = read_setups(folder)
+    if maze not in setups:
+        raise ValueError(f"{folder / 'setups.json'} knows the mazes {', '.join(setups)}, but {maze!r} came")
+    setup = setups[maze]
     kept = list(_tics(start_game(folder, setup), folder / setup["folder"] / setup["walkthrough"]))[::TICS]
     screens, places, pressed = zip(*kept, strict=True)
     place, action = np.array(places), np.array(pressed, np.float32)
@@ -40,16 +43,13 @@ def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequen
     )
 
 
-def read_setups(folder: Path, maze: str) -> dict[str, Any]:
-    """What `setups.json` says of a maze."""
+def read_setups(folder: Path) -> dict[str, Any]:
+    """What `setups.json` says of every maze."""
     path = Path(folder) / "setups.json"
     if not path.is_file():
         raise ValueError(f"{folder} has no setups.json; give the folder of SPTM's mazes (setups.json, default.cfg, and "
                          "a folder per maze)")
-    setups = json.loads(path.read_text(encoding="utf-8"))
-    if maze not in setups:
-        raise ValueError(f"{path} knows the mazes {', '.join(setups)}, but {maze!r} came")
-    return setups[maze]
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def start_game(folder: Path, setup: dict[str, Any], start_map: int = 0) -> Any:
