@@ -8,6 +8,7 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.evaluation import scorecard
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
+from plan2vec.pictures.report import LINES
 from plan2vec.search.shortest_paths import distances_from
 from plan2vec.validity import (
     Truth,
@@ -195,5 +196,6 @@ def test_the_measures_stand_in_the_scorecard_and_change_nothing_of_the_model():
              "revisit_recall", "auprc", "recall_at_99_precision", "recall_at_100_precision", "cross_label_share",
              "closures_within_label", "false_edge_share", "spearman_true"}
     assert names <= set(card) and {name: card[name] for name in names} == {name: again[name] for name in names}
+    assert set(card) - set(LINES) == {"seconds"}  # the report explains every number, and with it the reference
     assert before[:2] == (model.graph.data.tobytes(), model.vectors.tobytes())
     assert all((a == b).all() for a, b in zip(before[2], model.local_metric.parameters(), strict=True))
