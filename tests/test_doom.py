@@ -29,10 +29,12 @@ def test_without_vizdoom_the_extra_is_named(tmp_path, monkeypatch):
 
 
 @needs_mazes
-def test_a_replay_is_the_same_every_time_and_holds_place_heading_and_buttons():
+def test_a_replay_is_the_same_every_time_holds_place_heading_and_buttons_and_leaves_no_file(tmp_path, monkeypatch):
     pytest.importorskip("vizdoom")
+    monkeypatch.chdir(tmp_path)
     first, second = (doom.replay(DATA, "office1") for _ in range(2))
     assert np.array_equal(first.frames, second.frames) and np.array_equal(first.position, second.position)
+    assert not list(tmp_path.iterdir())
     assert first.frames.shape == (2489, 72, 96, 3) and first.action.shape == (2489, 7)
     moved = np.linalg.norm(np.diff(first.position, axis=0), axis=1)
     turned = (np.diff(first.heading) + 180) % 360 - 180

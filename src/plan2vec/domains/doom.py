@@ -5,6 +5,7 @@ part of the authors' MIT-licensed release (github.com/nsavinov/SPTM); nothing of
 """
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequen
     if maze not in setups:
         raise ValueError(f"{folder / 'setups.json'} knows the mazes {', '.join(setups)}, but {maze!r} came")
     setup = setups[maze]
-    kept = list(_tics(start_game(folder, setup), folder / setup["folder"] / setup["walkthrough"]))[::TICS]
+    with tempfile.TemporaryDirectory(prefix="plan2vec-doom-") as scratch:
+        game = start_game(folder, setup, Path(scratch))
+        kept = list(_tics(game, folder / setup["folder"] / setup["walkthrough"]))[::TICS]
     screens, places, pressed = zip(*kept, strict=True)
     place, action = np.array(places), np.array(pressed, np.float32)
     turned = (np.diff(place[:, 2], append=place[-1, 2]) + 180) % 360 - 180
@@ -52,14 +55,15 @@ def read_setups(folder: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def start_game(folder: Path, setup: dict[str, Any], start_map: int = 0) -> Any:
-    """A running game of the maze in colour, at one of its start maps."""
+def start_game(folder: Path, setup: dict[str, Any], scratch: Path, start_map: int = 0) -> Any:
+    """A running game of the maze in colour, at one of its start maps; the game writes its settings into `scratch`."""
     try:
         import vizdoom
     except ImportError:
         raise ValueError("ViZDoom is not installed; pip install 'plan2vec[doom]'") from None
     game = vizdoom.DoomGame()
     game.load_config(str(folder / "default.cfg"))
+    game.set_doom_config_path(str(scratch / "vizdoom.ini"))  # else into the folder where the user stands
     game.set_screen_format(vizdoom.ScreenFormat.RGB24)
     game.set_doom_scenario_path(str(folder / setup["folder"] / setup["wad"]))
     game.set_doom_map(setup["start_maps"][start_map])
