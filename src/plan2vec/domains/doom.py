@@ -4,6 +4,7 @@ The folder holds `setups.json` (per maze its folder, its maps and its recordings
 part of the authors' MIT-licensed release (github.com/nsavinov/SPTM); nothing of it is in this package.
 """
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequen
     `position` (n, 2) is x and y in map units, `heading` (n,) degrees against the clock, `action` (n, 7) which of
     `BUTTONS` were down. The authors turned with the mouse: a turn counts as a button.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()
     setups = read_setups(folder)
     if maze not in setups:
         raise ValueError(f"{folder / 'setups.json'} knows the mazes {', '.join(setups)}, but {maze!r} came")
@@ -56,19 +57,19 @@ def read_setups(folder: Path) -> dict[str, Any]:
 
 
 def start_game(folder: Path, setup: dict[str, Any], scratch: Path, start_map: int = 0) -> Any:
-    """A running game of the maze in colour, at one of its start maps; the game writes its settings into `scratch`."""
+    """A game of the maze in colour, at one of its start maps; `folder` is absolute. The game writes into `scratch`."""
     try:
         import vizdoom
     except ImportError:
         raise ValueError("ViZDoom is not installed; pip install 'plan2vec[doom]'") from None
     game = vizdoom.DoomGame()
     game.load_config(str(folder / "default.cfg"))
-    game.set_doom_config_path(str(scratch / "vizdoom.ini"))  # else into the folder where the user stands
     game.set_screen_format(vizdoom.ScreenFormat.RGB24)
     game.set_doom_scenario_path(str(folder / setup["folder"] / setup["wad"]))
     game.set_doom_map(setup["start_maps"][start_map])
     game.set_window_visible(False)
-    game.init()
+    with contextlib.chdir(scratch):  # else it writes into the folder where the user stands
+        game.init()
     return game
 
 
