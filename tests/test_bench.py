@@ -13,6 +13,7 @@ from plan2vec.bench import (
     ANSWERS,
     SPEED,
     demo,
+    dynamics,
     fit_speed,
     measuring,
     peers,
@@ -85,11 +86,50 @@ def test_maps_of_different_lengths_are_not_compared(stored):
 
 def test_exact_distance_walks_best_among_the_methods_of_the_recordings_benchmark(stored, monkeypatch):
     monkeypatch.setattr(recording_scores, "VAEConfig", partial(recording_scores.VAEConfig, num_updates=3, batch_size=8))
-    rule, config = recording_scores.Rule(success_radius=1.5), replace(QUICK, radius=1e-3)
-    rows = recording_scores.run(0, (stored("line.npz", 60),), 1, config, "cpu", rule)["rows"]
-    success = {row["method"]: row["value"] for row in rows if row["metric"] == "success"}
+    answer = recording_scores.run(0, (stored("line.npz", 60),), 1, replace(QUICK, radius=1e-3), "cpu", baselines=True)
+    success = {row["method"]: row["value"] for row in answer["rows"] if row["metric"] == "success"}
     assert set(success) == {"plan2vec", "SPTM", "pixels", "VAE", "exact graph distance"}
     assert success["exact graph distance"] == 1 > success["pixels"]
+    own = {row["metric"] for row in answer["rows"] if row["method"] == "plan2vec"}
+    assert {"plan_validity", "unreachable", "greedy_validity", "false_edge_share", "spearman_true"} <= own
+    assert "plans possible" in answer["table"][0] and "within labels" not in answer["table"][0]
+
+
+def test_joined_recordings_are_one_fit_in_which_closures_between_them_are_false(stored):
+    paths = (stored("a.npz", 40), stored("b.npz", 50))  # b begins with the frames of a
+    rows = recording_scores.run(0, paths, 1, QUICK, "cpu", joined=True)["rows"]
+    card = {row["metric"]: row["value"] for row in rows}
+    assert {row["domain"] for row in rows} == {"a+b"} and card["num_frames"] == 90
+    assert card["cross_label_share"] > 0.5 and card["false_edge_share"] >= card["cross_label_share"]
+    with pytest.raises(ValueError, match="two or more recordings with frames of one shape"):
+        recording_scores.run(0, paths[:1], 1, QUICK, "cpu", joined=True)
+
+
+def test_what_the_recordings_benchmark_needs_is_said():
+    with pytest.raises(ValueError, match="needs --paths"):
+        run_benchmark(Request("recordings"))
+    with pytest.raises(ValueError, match="--mazes needs --doom-data"):
+        run_benchmark(Request("recordings", paths=(Path("a.npz"),), mazes=("office1",)))
+    with pytest.raises(ValueError, match="knows pendulum, mountain-car, but 'cart' came"):
+        run_benchmark(Request("recordings", dynamics=("cart",)))
+
+
+@pytest.mark.parametrize("name", dynamics.DYNAMICS)
+def test_the_physics_is_gymnasiums_and_recorded_steps_are_possible_but_not_the_way_back(name):
+    gymnasium = pytest.importorskip("gymnasium")
+    world, environment = dynamics.DYNAMICS[name], gymnasium.make(dynamics.DYNAMICS[name].environment)
+    seen, _ = environment.reset(seed=0)
+    environment.action_space.seed(0)
+    for _ in range(150):
+        action = environment.action_space.sample()
+        expected = environment.step(action)[0]
+        assert np.allclose(world.move(seen[None].astype(float), np.ravel(action)), expected, atol=1e-5)
+        seen = expected
+    frames = dynamics.roll_out(name, 0).frames[:200].astype(float)
+    scale = 1 / frames.std(axis=0)
+    tolerance = 0.5 * np.median(np.linalg.norm(np.diff(frames, axis=0) * scale, axis=1))
+    assert dynamics.achieved(world, frames[:-1], frames[1:], scale, tolerance).mean() >= 0.99
+    assert dynamics.achieved(world, frames[3:], frames[:-3], scale, tolerance).mean() < 0.6
 
 
 @pytest.mark.parametrize("name", ["recordings", "same-map"])
@@ -101,7 +141,6 @@ def test_every_seed_of_a_benchmark_of_recordings_is_a_fit_of_its_own(name, store
         return fitted[-1]
 
     monkeypatch.setattr(module, "fit", fit)
-    monkeypatch.setattr(recording_scores, "VAEConfig", partial(recording_scores.VAEConfig, num_updates=3, batch_size=8))
     paths = (stored("a.npz", 40), stored("b.npz", 40))[: 2 if name == "same-map" else 1]
     rows = run_benchmark(Request(name, seed=3, seeds=2, paths=paths, device="cpu"))["rows"]
     assert {row["seed"] for row in rows} == {3, 4} and [

@@ -26,7 +26,9 @@ QUICK = (
 SCORECARD = {
     "num_frames", "num_edges", "num_components", "largest_component_share", "local_accuracy", "embedding_error",
     "spearman_graph", "success_graph", "path_ratio", "touched_per_step", "expanded_per_step", "success",
-    "spearman_true", "false_edge_share", "loop_closures", "seconds", "device", "seed", "version"
+    "spearman_true", "false_edge_share", "loop_closures", "plan_validity", "plan_validity_10", "plan_validity_14",
+    "unreachable", "greedy_validity", "revisit_recall", "auprc", "recall_at_99_precision", "recall_at_100_precision",
+    "seconds", "device", "seed", "version"
 }
 
 

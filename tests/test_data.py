@@ -62,10 +62,11 @@ def test_a_flat_position_or_action_is_one_column():
 
 def test_what_training_sees_has_no_truth_but_all_else():
     sequences = make_sequences(
-        images(4), position=np.zeros((4, 2)), step_length=np.ones(4), domain="c-maze", source="x.npz"
+        images(4), position=np.zeros((4, 2)), step_length=np.ones(4), domain="c-maze", source="x.npz",
+        heading=np.arange(4.0), label=np.arange(4)
     )
     seen = sequences.without_truth()
-    assert seen.position is None and seen.domain is None
+    assert seen.position is seen.heading is seen.label is seen.domain is None
     assert seen.frames is sequences.frames and seen.step_length is sequences.step_length and seen.source == "x.npz"
 
 
@@ -253,7 +254,7 @@ def test_observations_that_are_not_finite_are_refused_by_frame(bad):
     assert "frame 2 has NaN or infinity" in refusal(vectors)
 
 
-@pytest.mark.parametrize("name", ["position", "action", "step_length", "time"])
+@pytest.mark.parametrize("name", ["position", "heading", "label", "action", "step_length", "time"])
 def test_what_was_recorded_beside_frames_must_have_one_entry_a_frame(name):
     assert f"{name} has 3 entries for 4 frames; give one a frame" in refusal(images(4), **{name: np.zeros(3)})
     shape = "(4, k)" if name in ("position", "action") else "(4,)"
@@ -273,6 +274,13 @@ def test_step_lengths_that_are_no_lengths_are_refused(bad):
     length = np.full(12, bad)
     with pytest.raises(ValueError, match="step_length must be finite, never negative and mostly above 0"):
         make_sequences(observations, sequence, step_length=length)
+
+
+def test_headings_must_be_finite_and_labels_integers():
+    with pytest.raises(ValueError, match="heading must be finite, but frame 2"):
+        make_sequences(images(4), heading=np.array([0, 90, np.inf, 0]))
+    with pytest.raises(ValueError, match="label must hold integers, but its dtype is float64"):
+        make_sequences(images(4), label=np.array([0, 0.5, 1, 1]))
 
 
 def test_positions_must_be_finite():

@@ -16,21 +16,18 @@ from plan2vec.config import EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import split_sequences
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.evaluation import (
-    Truth,
     allowed_hops,
-    counted_closures,
     dijkstra_cost,
     draw_episodes,
     is_neighbor,
     rank_agreement,
     scorecard,
-    straight_line,
-    true_steps,
 )
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.search.shortest_paths import best_first, distances_from, hop_counts
+from plan2vec.validity import Truth, counted_closures, straight_line, true_steps
 
 WIDTH, HEIGHT = 12, 10
 PLACES = np.array([(x, y) for y in range(HEIGHT) for x in range(WIDTH)], float)  # each row of a grid was walked once
@@ -143,7 +140,7 @@ def test_the_same_seed_draws_the_same_tasks():
 
 @pytest.mark.parametrize("edges_at_once", [1, 10, 1000])
 def test_false_closures_are_counted_exactly_and_once(monkeypatch, edges_at_once):
-    monkeypatch.setattr("plan2vec.evaluation.EDGES_AT_ONCE", edges_at_once)
+    monkeypatch.setattr("plan2vec.validity.EDGES_AT_ONCE", edges_at_once)
     false = [(0, 119), (5, 80), (11, 108)]
     truly = [manhattan(PLACES[i], PLACES[j]) for i, j in false]
     assert min(truly) > 3

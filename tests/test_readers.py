@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from plan2vec.data import make_sequences
+from plan2vec.data import RECORDED, make_sequences
 from plan2vec.readers import read
 from plan2vec.readers.npz import write_npz
 
@@ -46,10 +46,11 @@ def test_recordings_come_back_as_they_were_written(tmp_path, kind):
         rng.integers(0, 256, (6, 5, 7, 3), dtype=np.uint8) if kind == "images" else rng.normal(size=(6, 4)),
         np.array([3, 3, 3, 1, 1, 1]), position=rng.normal(size=(6, 2)), action=rng.normal(size=(6, 1)),
         step_length=np.array([1, 2, np.nan, 1, 1, np.nan]), time=np.arange(6.0), domain="c-maze",
+        heading=np.arange(6.0), label=np.arange(6)
     )
     write_npz(tmp_path / "new" / "some.npz", written)
     back = read(str(tmp_path / "new" / "some.npz"))
-    for name in ("frames", "sequence", "position", "action", "step_length", "time"):
+    for name in ("frames", "sequence", *RECORDED):
         ours, theirs = getattr(back, name), getattr(written, name)
         assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f"), name
     assert back.domain == "c-maze" and back.source.endswith("some.npz")
@@ -61,6 +62,12 @@ def test_what_is_not_given_is_none_and_unknown_names_are_ignored_even_when_they_
     back = read(tmp_path / "some.npz")
     assert back.frames.shape == (6, 5, 7, 1) and back.sequence.tolist() == [0] * 6
     assert back.position is back.action is back.step_length is back.time is back.domain is None
+
+
+def test_a_floor_is_a_label(tmp_path):
+    np.savez(tmp_path / "some.npz", frames=frames(), floor=np.arange(6), heading=np.arange(6.0))
+    found = read(tmp_path / "some.npz")
+    assert found.label.tolist() == found.heading.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_flat_position_is_one_coordinate(tmp_path):

@@ -46,8 +46,11 @@ def test_same_seed_same_bytes_and_another_seed_other_bytes(sequences, whole, tmp
 
 def test_positions_replaced_by_noise_change_no_product(sequences, whole, tmp_path):
     noise = np.random.default_rng(0).normal(size=sequences.position.shape)
-    plan2vec.fit(replace(sequences, position=noise, domain=None), QUICK, tmp_path / "noise", device="cpu")
+    truth = {"position": noise, "heading": noise[:, 0], "label": np.arange(len(noise))}
+    plan2vec.fit(replace(sequences, **truth, domain=None), QUICK, tmp_path / "noise", device="cpu")
     assert digests(tmp_path / "noise") == digests(whole)
+    kept = plan2vec.load(tmp_path / "noise").sequences
+    assert all(np.array_equal(getattr(kept, name), values) for name, values in truth.items())
 
 
 @pytest.mark.parametrize("lost", PRODUCTS)

@@ -20,7 +20,7 @@ TIERS = (
     ("version", "files", "config", "data", "learning"),
     ("search", "planner", "domains", "readers", "graph", "local_metric", "embedding"),
     ("runs",),
-    ("model", "evaluation"),
+    ("model", "validity", "evaluation"),
     ("pipeline", "growing", "estimator"),
     ("acting", "pictures", "explorer"),
     ("baselines",),
@@ -33,7 +33,7 @@ TRAINING = ("local_metric", "graph", "search", "embedding", "learning")
 MOST_LINES = 23_050
 EXTRAS = (
     "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis",
-    "networkx", "usearch", "stable_baselines3", "ogbench", "mujoco", "triton"
+    "networkx", "usearch", "stable_baselines3", "ogbench", "mujoco", "triton", "vizdoom"
 )
 
 
@@ -172,7 +172,7 @@ def test_the_core_imports_without_any_extra():
 
 
 def test_positions_are_named_by_no_training_stage():
-    """`position` is dropped before the first stage; none of them even has the word."""
+    """Positions and headings are dropped before the first stage; none of them even has the words."""
     for path in (path for unit in TRAINING for path in files_of(unit)):
         tree = ast.parse(path.read_text())
         names = {
@@ -180,7 +180,7 @@ def test_positions_are_named_by_no_training_stage():
             for node in ast.walk(tree)
         }
         words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-        assert "position" not in names | words, path
+        assert not {"position", "heading"} & (names | words), path
 
 
 def test_the_method_is_read_in_eight_files_of_1200_lines_and_learn_fits_on_a_screen():

@@ -25,6 +25,8 @@ STILL_SHARE = 0.1  # of the median step's change: two frames that differ by less
 BLOCKS, CELLS = 16, 8  # per side of a picture: means over blocks are compared, and cells of 2 x 2 blocks counted
 VISIBLE_CHANGE = 4.0, 8.0  # gray levels: the least change of a block that counts lies in this range, by the noise
 QUIET_SHARE, NUM_DEVIATIONS = 0.1, 4  # the noise: this many deviations of a block's mean in the quietest blocks
+TRUTH = ("position", "heading", "label")  # what only evaluation may see
+RECORDED = (*TRUTH, "action", "step_length", "time")  # fields that have an entry per frame, beside frames and sequence
 MOVING_SHARE = 0.45  # of the cells: if the median step that moved anything changes more, the camera itself moves
 
 
@@ -50,6 +52,8 @@ class Sequences:
     action: np.ndarray | None = None  # (n, a)
     step_length: np.ndarray | None = None  # (n,) length of the step from frame i to i + 1; NaN at a sequence's end
     time: np.ndarray | None = None  # (n,) seconds
+    heading: np.ndarray | None = None  # (n,) degrees, ground truth as position is
+    label: np.ndarray | None = None  # (n,) integers, ground truth: frames of two labels show two places (floors, mazes)
     domain: str | None = None  # the simulator the frames come from, which knows true distances and the success rule
     source: str = "memory"  # where the frames were read from, for messages
     options: ReadOptions = field(default_factory=ReadOptions)  # how they were read; other images are prepared likewise
@@ -64,8 +68,7 @@ class Sequences:
 
     def __repr__(self) -> str:
         num, kind = len(np.unique(self.sequence)), "images" if self.frames.dtype == np.uint8 else "vectors"
-        names = ("position", "action", "step_length", "time")
-        recorded = ", ".join(name for name in names if getattr(self, name) is not None)
+        recorded = ", ".join(name for name in RECORDED if getattr(self, name) is not None)
         return (f"Sequences of {len(self):,} frames in {num:,} sequence{'s' if num > 1 else ''} ({self.source})\n"
                 f"  frames: {kind} {self.frame_shape} {self.frames.dtype}; beside them: {recorded or 'nothing'}")
 
@@ -90,8 +93,8 @@ class Sequences:
         return camera_moves(self.frames, self.sequence)
 
     def without_truth(self) -> "Sequences":
-        """What training may see: everything but positions."""
-        return replace(self, position=None, domain=None)
+        """What training may see: everything but positions, headings and labels."""
+        return replace(self, position=None, heading=None, label=None, domain=None)
 
 
 def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **recorded: object) -> Sequences:
@@ -326,7 +329,7 @@ def _check(sequences: Sequences) -> None:
         raise ValueError(f"{source}: a recording needs at least 2 frames, but has {n}")
     if min(frames.shape) < 1:
         raise ValueError(f"{source}: frames have an empty axis: shape {frames.shape}")
-    for name in ("sequence", "position", "action", "step_length", "time"):
+    for name in ("sequence", *RECORDED):
         value = getattr(sequences, name)
         if value is None:
             continue
@@ -349,15 +352,19 @@ def _check(sequences: Sequences) -> None:
 
 
 def _check_values(sequences: Sequences) -> None:
-    frames, source, position = sequences.frames, sequences.source, sequences.position
+    frames, source = sequences.frames, sequences.source
     row = _first_not_finite(frames) if frames.dtype.kind == "f" else None
     if row is not None:
         raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; "
                          "remove or repair it")
-    row = _first_not_finite(position) if position is not None else None
-    if row is not None:
-        raise ValueError(f"{source}: position must be finite, but frame {row} has NaN or infinity; "
-                         "repair it or leave position out")
+    for name in TRUTH:
+        values = getattr(sequences, name)
+        row = _first_not_finite(values.reshape(len(values), -1)) if values is not None else None
+        if row is not None:
+            raise ValueError(f"{source}: {name} must be finite, but frame {row} has NaN or infinity; "
+                             f"repair it or leave {name} out")
+    if sequences.label is not None and sequences.label.dtype.kind not in "iu":
+        raise ValueError(f"{source}: label must hold integers, but its dtype is {sequences.label.dtype}")
     if sequences.step_length is not None:
         length = np.asarray(sequences.step_length)[transitions(sequences.sequence)]
         if not np.isfinite(length).all() or (length < 0).any() or not np.median(length) > 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,26 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
-from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames, transitions
+from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames
 from plan2vec.domains import find_domain
-from plan2vec.graph.build import closure_entries, edge_rows, places
+from plan2vec.graph.build import edge_rows, places
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
 from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
+from plan2vec.validity import (
+    SOON,
+    Truth,
+    closure_numbers,
+    counted_closures,
+    label_numbers,
+    ranking_numbers,
+    straight_line,
+    true_steps,
+    validity_numbers,
+    walking_pairs,
+)
 from plan2vec.version import __version__
 
 if TYPE_CHECKING:
@@ -28,25 +39,8 @@ if TYPE_CHECKING:
 
 NUM_GOALS = 64  # goals of the episodes that need exact distances
 NUM_COST_PLANS = 16  # plans whose cost is counted
-EDGES_AT_ONCE = 2**18  # closures whose true distances are looked at together
-MIN_TRUE_STEP = 1e-9  # recorded steps shorter than this did not move
-
-
-def straight_line(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The true distance where a domain knows no better."""
-    return np.linalg.norm(first - second, axis=-1)
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What only evaluation may know."""
-
-    position: np.ndarray  # (n, k)
-    distance: Callable[[np.ndarray, np.ndarray], np.ndarray]  # true distance between positions (m, k), (m, k) -> (m,)
-    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] = straight_line  # walls ignored: of steps and of arriving
-
-    def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return self.distance(self.position[first], self.position[second])
+REACH = 1.7  # `max_gap`s: pairs that the local metric puts nearer are candidates for closures
+NUM_RANKED = 4000  # frames, at most, whose candidates for closures are ranked
 
 
 @dataclass(frozen=True)
@@ -198,52 +192,28 @@ def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, tr
         starts, goals = rng.integers(graph.shape[0], size=(2, rule.episodes))
         episodes = Episodes(starts, goals, np.empty(0), np.empty(0))
     radius = rule.radius if rule.radius is not None else 3 * float(np.median(true_steps(sequence, truth)))
-    arrived = lambda nodes, goals: truth.straight(truth.position[nodes], truth.position[goals]) < radius  # noqa: E731
+    arrived = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
     walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
                       rule.memory, arrived, rng)
     first, second = rng.integers(graph.shape[0], size=(2, 20_000))
+    away = truth.between(first, second) if truth.knows_ways else np.empty(0)
+    if not truth.knows_ways:
+        first, second, away = walking_pairs(sequence, truth, rng)
     return {
         "success": float(walks.arrived.mean()),
         "success_radius": radius,
-        "spearman_true": rank_agreement(distance(first, second), truth.between(first, second)),
+        "spearman_true": rank_agreement(distance(first, second), away) if len(away) > 2 else None,
     }
 
 
-def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None,
-                    min_gap: int) -> dict[str, object]:
-    """Loop closures, and the share whose ends are truly farther apart than `false_beyond`."""
-    counted = counted_closures(graph, sequence, min_gap)
-    if false_beyond is None:
-        false_beyond = 3 * float(true_steps(sequence, truth).max())
-    first, second = edge_rows(graph)[counted], graph.indices[counted]
-    parts = (slice(begin, begin + EDGES_AT_ONCE) for begin in range(0, len(first), EDGES_AT_ONCE))
-    num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond)) for part in parts)
-    return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
-            "false_beyond": false_beyond}
-
-
-def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np.ndarray:
-    """(nnz,) bool: closures, each pair once, without those of one sequence less than `min_gap` frames apart."""
-    row, column = edge_rows(graph), graph.indices
-    close_in_time = (sequence[row] == sequence[column]) & (np.abs(row - column) < min_gap)
-    return closure_entries(graph, sequence) & (row < column) & ~close_in_time
-
-
-def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
-    """True lengths of the recorded steps that moved."""
-    start = transitions(sequence)
-    steps = truth.straight(truth.position[start], truth.position[start + 1])
-    return steps[steps > MIN_TRUE_STEP] if (steps > MIN_TRUE_STEP).any() else np.ones(1)
-
-
-def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None, min_gap: int = 0,
-             costs: bool = True) -> dict[str, object]:
+def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None,
+             min_gap: int | None = None, costs: bool = True) -> dict[str, object]:
     """The scorecard of a fitted `model`; held-out sequences have theirs, on a graph of their own, under "holdout".
 
     `rule`: when a plan counts as a success; None: the domain's. `false_beyond`: true distance above which a closure
-    is false; None: three times the longest recorded step. `min_gap`: closures inside a sequence count from this many
-    frames on. `costs`: also count what planners expand, which takes longest. Returns name -> number; the reference
-    says what each means.
+    is false; None: seven median steps, in a simulated domain three of the longest. `min_gap`: closures inside a
+    sequence count from this many frames on; None: 20, in a simulated domain 0. `costs`: also count what planners expand
+    and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means.
     """
     from plan2vec.graph.join import join_frames
     from plan2vec.learning.frame_tensors import FrameTensors
@@ -251,8 +221,10 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
+    min_gap = (0 if find_domain(sequences.domain) else SOON) if min_gap is None else min_gap
     kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
+    card |= candidate_numbers(model, kept) if costs else {}
     card["local_accuracy"] = model.local_accuracy
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))[1]
@@ -278,10 +250,26 @@ def truth_of(sequences: Sequences) -> Truth | None:
     if sequences.position is None:
         return None
     domain = find_domain(sequences.domain)
-    if domain is None:
-        return Truth(sequences.position, straight_line)
-    straight = domain.straight or straight_line
-    return Truth(sequences.position, domain.geodesic or straight, straight)
+    straight = (domain.straight if domain else None) or straight_line
+    geodesic = (domain.geodesic if domain else None) or straight
+    return Truth(sequences.position, geodesic, straight, sequences.heading, sequences.label, domain is not None)
+
+
+def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
+    """How well the local distance tells true from false among the pairs that a closure could join."""
+    from plan2vec.graph.join import candidate_pairs
+    from plan2vec.learning.frame_tensors import FrameTensors
+
+    truth, rng = truth_of(model.sequences), np.random.default_rng(model.config.seed)
+    if truth is None:
+        return {}
+    numbers = np.flatnonzero(chosen)
+    numbers = np.sort(rng.permutation(numbers)[:NUM_RANKED])
+    images = FrameTensors(model.sequences.frames[numbers], model.device)
+    pairs = candidate_pairs(model.local_metric, images, np.arange(len(numbers)), REACH * model.config.max_gap,
+                            model.config)
+    first, second = numbers[pairs.first], numbers[pairs.second]
+    return ranking_numbers(first, second, -pairs.distance, model.sequences.sequence, truth)
 
 
 def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None,
@@ -289,9 +277,11 @@ def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: Succ
     """The scorecard of the chosen frames (n,) bool alone."""
     numbers = np.flatnonzero(chosen)
     truth = truth_of(model.sequences)
-    if truth is not None:
-        truth = replace(truth, position=truth.position[numbers])
+    truth = None if truth is None else truth.of(numbers)
     distance = lambda first, second: model.distance_between(numbers[first], numbers[second])  # noqa: E731
     graph = graph if chosen.all() else graph[numbers][:, numbers]
-    return scorecard(graph, model.sequences.sequence[numbers], distance, model.config.seed, truth, rule, false_beyond,
-                     min_gap, model.device, costs)
+    sequence, seed, label = model.sequences.sequence[numbers], model.config.seed, model.sequences.label
+    card = scorecard(graph, sequence, distance, seed, truth, rule, false_beyond, min_gap, model.device, costs)
+    if truth is not None and costs:
+        card |= validity_numbers(graph, sequence, distance, truth, np.random.default_rng(seed))
+    return card if label is None else card | label_numbers(graph, sequence, label[numbers], min_gap)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.config import setting, with_settings
-from plan2vec.data import Sequences, transitions
+from plan2vec.data import RECORDED, Sequences, transitions
 from plan2vec.embedding.network import map_vectors
 from plan2vec.embedding.train import fine_tune
 from plan2vec.evaluation import map_numbers
@@ -161,7 +161,7 @@ def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: J
     """What was recorded beside the frames: kept where both have it. New sequences are numbered after the old labels."""
     number = np.cumsum(np.diff(new.sequence, prepend=new.sequence[0]) != 0)
     recorded: dict[str, np.ndarray | None] = {"step_length": joined_step_length(old, new)}
-    for name in ("position", "action", "time"):
+    for name in (name for name in RECORDED if name != "step_length"):
         then, now = getattr(old, name), getattr(new, name)
         if then is not None and now is not None and then.shape[1:] == now.shape[1:]:
             recorded[name] = np.concatenate((then, now))

@@ -32,7 +32,8 @@ SPEED = {
 }
 ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
     "demo": (demo.run, ("seeds", "device")), "resume": (kill_and_resume.run, ()), "explorer": (explorer_speed.run, ()),
-    "ranks": (ranks.run, ()), "recordings": (recording_scores.run, ("paths", "seeds", "device")),
+    "ranks": (ranks.run, ()), "recordings": (recording_scores.run, (
+        "paths", "seeds", "device", "doom_data", "mazes", "joined", "baselines", "dynamics")),
     "same-map": (same_map.run, ("paths", "seeds", "device"))
 }
 OPTIONS = {name: options for name, (_, options) in ANSWERS.items()} | dict.fromkeys(

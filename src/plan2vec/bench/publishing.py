@@ -41,6 +41,11 @@ class Request:
     seed: int = 0
     seeds: int | None = None  # how many, from `seed` on; None: the benchmark's own number
     paths: tuple[Path, ...] = ()  # of recordings
+    doom_data: Path | None = None  # folder of SPTM's mazes
+    mazes: tuple[str, ...] = ()
+    joined: bool = False
+    baselines: bool = False
+    dynamics: tuple[str, ...] = ()
     device: str = "auto"
     smoke: bool = False
     sizes: tuple[int, ...] = ()

@@ -1,18 +1,16 @@
-"""Claim: with default settings a first-person recording becomes a graph without worm-holes and a map that greedy walks
-can follow.
+"""Claim: with default settings a recording that nobody tuned to becomes a graph whose plans can be carried out.
 
-Command: plan2vec bench recordings --paths office1.npz deepmind_small.npz rc_car_laps.npz --seeds 3 --json
+Command: plan2vec bench recordings --paths office1.npz rc_car_laps.npz --doom-data sptm --mazes branching --seeds 3
 Cost: seconds, in the rows
-Expected: false_edge_share at most 0.01, success at least 0.95, with a visited set 0.99; SPTM's local metric, pixels and
-a VAE far worse
+Expected: plan_validity at least 0.97 on average, revisit_recall 0.7; with --joined closures between recordings 0.5 %
 
-Every path is fitted with the defaults, once per seed. All methods walk the same graph by the same rule. With
-`position`: success within `success_radius` at most 4 x the shortest hop count + 10 hops, without memory and with a
-visited set; false closures join frames more than `false_beyond` apart and at least `min_gap` frames in time. With
-`phase` (laps of a loop, in [0, 1)): is the map a ring? Both are read here, for evaluation, and by nothing else.
+Every recording is fitted with the defaults, once per seed, and judged by `evaluate`: the reference names the measures.
+`--doom-data` replays walks through mazes, `--joined` fits all recordings as one, each with a label of its own, so that
+every closure between two of them is false. `--dynamics` rolls out simulators whose steps cannot all be undone.
+`--baselines` lets other distances walk the same graph. With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -23,9 +21,11 @@ import numpy as np
 from plan2vec.baselines.pixels import pixel_scorer
 from plan2vec.baselines.sptm import MetricScorer
 from plan2vec.baselines.vae import VAEConfig, train_vae
+from plan2vec.bench.dynamics import DYNAMICS, impossible_hops, roll_out
 from plan2vec.config import Config
-from plan2vec.data import SuccessRule
-from plan2vec.evaluation import counted_closures, rank_agreement, scorecard, truth_of
+from plan2vec.data import Sequences, SuccessRule, make_sequences
+from plan2vec.domains import doom
+from plan2vec.evaluation import evaluate, rank_agreement, scorecard, truth_of
 from plan2vec.graph.build import edge_rows
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
@@ -34,55 +34,112 @@ from plan2vec.readers import read
 from plan2vec.results.rows import Case, Row, make_rows, markdown, values
 from plan2vec.results.stamp import stamp_of
 from plan2vec.search.shortest_paths import distances_from
+from plan2vec.validity import SOON, counted_closures, validity_numbers
 
-SHOWN = ("success", "success_memory", "success_graph", "embedding_error", "path_ratio")
-OF_GRAPH = ("num_frames", "num_edges", "num_components", "largest_component_share", "loop_closures", "false_edge_share")
-IN_TABLE = {"success": "success", "success_memory": "with a visited set", "touched_per_step": "nodes touched a step"}
+IN_TABLE = {
+    "plan_validity": "plans possible", "plan_validity_10": "hops to 10 steps", "plan_validity_14": "to 14",
+    "unreachable": "no path", "greedy_validity": "greedy plans possible", "revisit_recall": "revisits found",
+    "spearman_true": "rank agreement", "loop_closures": "closures", "false_edge_share": "false",
+    "auprc": "AP of candidates", "recall_at_99_precision": "recall at 99 %", "recall_at_100_precision": "at 100 %",
+    "cross_label_share": "between labels", "closures_within_label": "within labels",
+    "estimated_false_closures": "false by own estimate", "reversibility": "steps undone",
+    "largest_component_share": "largest part", "ring_spearman": "ring agreement", "ring_false_share": "false on ring",
+    "impossible_hops": "impossible hops", "success": "success"
+}
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How recordings with positions are scored, in their units."""
+class Recording:
+    """What is fitted, and what else is known of it."""
 
-    success_radius: float = 150.0
-    false_beyond: float = 150.0
-    min_gap: int = 20  # frames
+    name: str
+    sequences: Sequences
+    phase: np.ndarray | None = None  # (n,) laps of a loop, in [0, 1)
 
 
 def run(
     seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
-    rule: Rule = Rule()
+    doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False, baselines: bool = False,
+    dynamics: tuple[str, ...] = ()
 ) -> dict:
-    """Rows of every recording, and a table of the methods' success."""
-    if not paths:
-        raise ValueError("bench recordings needs --paths: one or more recordings to fit, e.g. --paths office1.npz")
-    settings = [replace(config, seed=number) for number in range(seed, seed + seeds)]
-    rows = [row for path in paths for one in settings for row in rows_of(path, one, device, rule)]
+    """Rows of every recording, and a table of them."""
+    if not (paths or doom_data or dynamics):
+        raise ValueError("bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or "
+                         "--dynamics")
+    if mazes and not doom_data:
+        raise ValueError("--mazes needs --doom-data, the folder of SPTM's mazes")
+    if unknown := set(dynamics) - set(DYNAMICS):
+        raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
+    rows: list[Row] = []
+    for recording in recordings(paths, doom_data, mazes, joined):
+        for number in range(seed, seed + seeds):
+            rows += rows_of(recording, replace(config, seed=number), device, baselines)
+    for name in dynamics:
+        for number in range(seed, seed + seeds):
+            rows += rows_of(Recording(name, roll_out(name, number)), replace(config, seed=number), device, False)
     return {"table": table(rows), "rows": rows}
 
 
-def rows_of(path: Path, config: Config, device: str, rule: Rule) -> list[Row]:
-    began, rows = perf_counter(), list[Row]()
-    model = fit(read(path), config, device=device)
-    fitted = perf_counter() - began
-    for method, distance in methods(model).items():
+def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...],
+               joined: bool) -> Iterator[Recording]:
+    """One after the other, or all as one."""
+    names = mazes or (tuple(doom.read_setups(doom_data)) if doom_data else ())
+    each = (Recording(path.stem, read(path), read_phase(path)) for path in paths)
+    walks = (Recording(name, doom.replay(doom_data, name)) for name in names if doom_data)
+    if joined:
+        yield join([*each, *walks])
+    else:
+        yield from each
+        yield from walks
+
+
+def join(parts: list[Recording]) -> Recording:
+    """All recordings as one, with the number of the recording as label."""
+    shapes = {part.name: part.sequences.frame_shape for part in parts}
+    if len(parts) < 2 or len(set(shapes.values())) > 1:
+        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"--joined needs two or more recordings with frames of one shape, but got {told}")
+    sequence = np.concatenate([part.sequences.sequence + 10**6 * number for number, part in enumerate(parts)])
+    held = [name for name in ("position", "heading") if all(getattr(p.sequences, name) is not None for p in parts)]
+    truth = {name: np.concatenate([getattr(part.sequences, name) for part in parts]) for name in held}
+    label = np.repeat(np.arange(len(parts)), [part.sequences.num_frames for part in parts])
+    frames = np.concatenate([part.sequences.frames for part in parts])
+    return Recording("+".join(shapes), make_sequences(frames, sequence, label=label, **truth))
+
+
+def read_phase(path: Path) -> np.ndarray | None:
+    if path.suffix != ".npz":
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        return file["phase"].astype(np.float64) if "phase" in file.files else None
+
+
+def rows_of(recording: Recording, config: Config, device: str, baselines: bool) -> list[Row]:
+    began = perf_counter()
+    model = fit(recording.sequences, config, device=device)
+    card = {name: value for name, value in evaluate(model).items() if isinstance(value, int | float)} | ring_numbers(
+        model, recording.phase)
+    if recording.name in DYNAMICS:
+        card |= impossible_hops(recording.name, model)
+    rows = rows_for(recording, model, "plan2vec", card, began)
+    for method, distance in methods(model).items() if baselines else ():
         began = perf_counter()
-        card = score(model, distance(), method, rule)
-        if method == "plan2vec":
-            card |= ring_numbers(model, path, rule.min_gap)
-        seconds = perf_counter() - began + (fitted if method == "plan2vec" else 0)
-        case = Case("recordings", path.stem, {"view": model.config.view}, method, config.seed)
-        rows += make_rows(case, card, round(seconds, 1), stamp_of(model.device))
+        rows += rows_for(recording, model, method, score(model, distance()), began)
     return rows
 
 
+def rows_for(recording: Recording, model: Model, method: str, card: dict[str, Any], began: float) -> list[Row]:
+    case = Case("recordings", recording.name, {"view": model.config.view}, method, model.config.seed)
+    card = {name: value for name, value in card.items() if name != "seed"}
+    return make_rows(case, card, round(perf_counter() - began, 1), stamp_of(model.device))
+
+
 def methods(model: Model) -> dict[str, Callable[[], Distance]]:
-    """Who walks: the map, the baselines, and the exact distance on the graph."""
+    """Who else walks the graph: the baselines, and the exact distance on the graph."""
     frames, device, config = model.sequences.frames, model.device, model.config
     return {
-        "plan2vec": lambda: model.distance_between,
         "SPTM": lambda: MetricScorer(model.local_metric, device).on(frames),
         "pixels": lambda: pixel_scorer(device).on(frames),
         "VAE": lambda: train_vae(frames, config.encoder, config.dim, VAEConfig(), config.seed, device).on(frames),
@@ -96,37 +153,28 @@ def exact_distance(model: Model) -> Distance:
     return lambda frames, goals: lengths[frames, goals]
 
 
-def score(model: Model, distance: Distance, method: str, rule: Rule) -> dict[str, Any]:
-    """Both kinds of walk; what belongs to graph and map is kept for plan2vec only."""
+def score(model: Model, distance: Distance) -> dict[str, Any]:
+    """What depends on the distance that walks, not on the graph."""
     truth, sequence, seed = truth_of(model.sequences), model.sequences.sequence, model.config.seed
-    walks = [SuccessRule(radius=rule.success_radius, memory=memory) for memory in (False, True)]
-    cards = [
-        scorecard(model.graph, sequence, distance, seed, truth, walk, rule.false_beyond, rule.min_gap) for walk in walks
-    ]
-    found = {name: cards[0].get(name) for name in SHOWN} | {"success_memory": cards[1].get("success")}
-    costs: Any = cards[0]["touched_per_step"]
-    found["touched_per_step"] = costs["greedy"]
-    if method == "plan2vec":
-        found |= {name: cards[0].get(name) for name in OF_GRAPH}
-        found |= {"local_accuracy": model.local_accuracy, "radius": model.radius}
-        found |= {f"touched_per_step_{name}": costs[name] for name in ("dijkstra", "astar")}
-    return {name: value for name, value in found.items() if value is not None}
+    card = scorecard(model.graph, sequence, distance, seed, truth, SuccessRule(), min_gap=SOON)
+    if truth is not None:
+        card |= validity_numbers(model.graph, sequence, distance, truth, np.random.default_rng(seed))
+    names = ("success", "success_graph", "greedy_validity", "spearman_true", "embedding_error", "path_ratio")
+    return {name: card[name] for name in names if name in card}
 
 
-def ring_numbers(model: Model, path: Path, min_gap: int) -> dict[str, float]:
-    """For laps of one loop, from the `phase` in an .npz: is the map a ring, do distances and closures agree with it?"""
-    with np.load(path, allow_pickle=False) as file:
-        if "phase" not in file.files:
-            return {}
-        phase = file["phase"].astype(np.float64)
+def ring_numbers(model: Model, phase: np.ndarray | None) -> dict[str, float]:
+    """For laps of one loop: is the map a ring, do distances and closures agree with it?"""
+    if phase is None:
+        return {}
     first, second = np.random.default_rng(0).integers(len(phase), size=(2, NUM_PAIRS))
-    counted = counted_closures(model.graph, model.sequences.sequence, min_gap)
+    counted = counted_closures(model.graph, model.sequences.sequence, SOON)
     gaps = lap_gap(phase[edge_rows(model.graph)[counted]], phase[model.graph.indices[counted]])
     agreement = rank_agreement(model.distance_between(first, second), lap_gap(phase[first], phase[second]))
     return {
         "ring_correlation": circular_correlation(angles(model.vectors), 2 * np.pi * phase),
         "ring_spearman": agreement or 0.0, "ring_closures": len(gaps),
-        "ring_false_share": float(np.mean(gaps > MAX_PHASE))
+        "ring_false_share": float(np.mean(gaps > MAX_PHASE)) if len(gaps) else 0.0
     }
 
 
@@ -151,9 +199,10 @@ def circular_correlation(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """Lines of a markdown table: a line per recording and method, the mean over seeds."""
+    """Lines of a markdown table: a line per recording and method, the mean over seeds; columns that have a number."""
+    names = [name for name in IN_TABLE if len(values(rows, metric=name))]
     lines = []
     for domain, method in dict.fromkeys((row["domain"], row["method"]) for row in rows):
-        samples = [values(rows, domain=domain, method=method, metric=name) for name in IN_TABLE]
-        lines.append([domain, method, *(f"{sample.mean():.3f}" if len(sample) else "-" for sample in samples)])
-    return markdown(["recording", "method", *IN_TABLE.values()], lines)[:-1]
+        samples = [values(rows, domain=domain, method=method, metric=name) for name in names]
+        lines.append([domain, method, *(f"{sample.mean():.4g}" if len(sample) else "-" for sample in samples)])
+    return markdown(["recording", "method", *(IN_TABLE[name] for name in names)], lines)[:-1]

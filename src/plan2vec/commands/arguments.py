@@ -82,9 +82,10 @@ class Evaluate:
     epsilon: float | None = None  # probability of a random hop
     episodes: int | None = None  # random (start, goal) pairs
     memory: bool = False  # walks never enter a frame twice
-    # closures truly longer than this are false; default three of the longest recorded steps
+    # closures truly longer than this are false; default seven median steps, in a simulated domain three longest ones
     false_beyond: float | None = None
-    min_gap: int = 0  # leave out closures between frames of one sequence less than this many frames apart
+    # leave out closures between frames of one sequence less than this apart; default 20, in a simulated domain 0
+    min_gap: int | None = None
     encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
     device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the scorecard as one JSON object
@@ -176,6 +177,11 @@ class Bench:
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or one; a wrong name lists them
     paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
+    doom_data: Path | None = None  # of `bench recordings`: the folder of SPTM's mazes, which are replayed
+    mazes: tuple[str, ...] = ()  # of `bench recordings`: these mazes of --doom-data; default all
+    joined: bool = False  # of `bench recordings`: all recordings in one fit, where closures between them are false
+    baselines: bool = False  # of `bench recordings`: other distances walk the same graph
+    dynamics: tuple[str, ...] = ()  # of `bench recordings`: simulators to roll out (pendulum mountain-car)
     seed: int = 0  # the first one
     seeds: int | None = None  # how many, from --seed on; default 1, of `bench demo` 5
     sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own

@@ -20,7 +20,7 @@ from plan2vec.config import DEFAULTS, Config, setting, settle, with_settings
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import Walks
-from plan2vec.evaluation import graph_numbers, straight_line
+from plan2vec.evaluation import graph_numbers
 from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames
 from plan2vec.graph.neighbors import usearch_installed
@@ -32,6 +32,7 @@ from plan2vec.planner import Distance, walk_many
 from plan2vec.results.rows import Case, Row, make_rows
 from plan2vec.results.settings import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
+from plan2vec.validity import straight_line
 
 SMOKE_WALKS = Walks(num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6)
 Setting = dict[str, Any]

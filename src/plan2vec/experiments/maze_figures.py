@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from plan2vec.baselines import VectorScorer
 from plan2vec.baselines.sptm import MetricScorer
 from plan2vec.domains import maze
-from plan2vec.evaluation import rank_agreement, straight_line
+from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import maze_pictures
 from plan2vec.experiments.latent_dimension import aliasing, local_metric_of
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
@@ -31,6 +31,7 @@ from plan2vec.results.drawing import ROOM_TITLES
 from plan2vec.results.rows import Row, cell, in_order, markdown, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.balls import neighbor_lists
+from plan2vec.validity import straight_line
 
 NAME, TITLE = "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes"
 DOMAINS = ("open", "table", "c-maze")

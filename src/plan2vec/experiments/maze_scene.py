@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import ROOMS, SUCCESS, simulate
-from plan2vec.evaluation import Truth, closure_numbers, map_numbers, rank_agreement, truth_of
+from plan2vec.evaluation import map_numbers, rank_agreement, truth_of
 from plan2vec.experiments.base_scene import Scene, Site, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
@@ -24,6 +24,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.settings import Settings, Size
+from plan2vec.validity import Truth, closure_numbers
 
 FRESH = 1000  # added to the seed of the small set, so that no seed records the same twice
 TRULY_NEAR = 0.03  # metres within which the oracle joins frames: the mean length of a step

@@ -23,7 +23,6 @@ from matplotlib.figure import Figure
 
 from plan2vec.config import settle
 from plan2vec.data import Sequences, index_within, make_sequences, split_sequences
-from plan2vec.evaluation import straight_line
 from plan2vec.experiments.base_scene import Scene
 from plan2vec.experiments.rope_scene import Tasks, closest_graph, distance_of, greedy_plans, plan_ends, train_encoder
 from plan2vec.graph.neighbors import nearest
@@ -36,6 +35,7 @@ from plan2vec.results.comparisons import Column, by_method, compare, legend_belo
 from plan2vec.results.drawing import bars, panels
 from plan2vec.results.rows import Case, Row, values
 from plan2vec.results.settings import Settings, Size
+from plan2vec.validity import straight_line
 
 NAME, TITLE = "g1-bottle", "Real robot frames: a bottle moved by a humanoid"
 STAND_IN = "made-up"  # the domain of a smoke run

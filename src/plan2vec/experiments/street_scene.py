@@ -22,7 +22,7 @@ from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
 from plan2vec.domains.streets import STEP
 from plan2vec.embedding.train import Teaching
-from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement, straight_line
+from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
 from plan2vec.experiments.base_scene import Scene, Site, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
@@ -32,6 +32,7 @@ from plan2vec.planner import Distance
 from plan2vec.results.rows import Row, in_order, select
 from plan2vec.results.settings import Settings, Size
 from plan2vec.search.shortest_paths import hop_counts
+from plan2vec.validity import straight_line
 
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 DOMAINS = tuple(TITLES)

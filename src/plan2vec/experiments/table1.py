@@ -29,7 +29,6 @@ from matplotlib.figure import Figure
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, preset
-from plan2vec.evaluation import straight_line
 from plan2vec.experiments.base_scene import settled
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
 from plan2vec.planner import Distance
@@ -38,6 +37,7 @@ from plan2vec.results.comparisons import Column, by_domain, by_method, compare, 
 from plan2vec.results.drawing import ROOM_TITLES
 from plan2vec.results.rows import Row, in_order, select
 from plan2vec.results.settings import Settings
+from plan2vec.validity import straight_line
 
 NAME, TITLE = "table1", "Table 1: planning success in the three rooms"
 DOMAINS = ("open", "table", "c-maze")

@@ -82,6 +82,29 @@ LINES = {
         "Lower --radius, or ask for more evidence (--closures.support both)."
     ),
     "loop_closures": Line("Pairs of frames joined because they look the same, beside the recorded steps.", "closures"),
+    "plan_validity": Line(
+        "Shortest paths on the graph whose every hop is possible: at most 7 true steps, or recorded.", "share",
+        (0.97, inf), ON_GRAPH + "one false closure ruins every plan that runs through it."
+    ),
+    "plan_validity_10": Line("The same, where a hop may be 10 steps long.", "share"),
+    "plan_validity_14": Line("The same, where a hop may be 14 steps long.", "share"),
+    "unreachable": Line("Random tasks that no path solves; each counts as an impossible plan.", "share"),
+    "greedy_validity": Line(
+        "Greedy plans, with a visited set, that arrive within 3 steps by possible hops alone.", "share", (0.95, inf),
+        ON_GRAPH + "false ones lead walks astray. " + LONGER
+    ),
+    "revisit_recall": Line(
+        "Pairs of frames that truly show one place at two times, and that the graph joins within 8 steps.", "share",
+        (0.55, inf), "Record the same places again, in the same direction, or train the local metric longer."
+    ),
+    "auprc": Line("Average precision of the local distance among all candidates for closures (best: 1)."),
+    "recall_at_99_precision": Line("True candidates that can be had with 1 % of false ones.", "share"),
+    "recall_at_100_precision": Line("True candidates that can be had without a false one.", "share"),
+    "cross_label_share": Line(
+        "Closures between two labels, such as floors of a building; all of them are false.", "share", (0, 0.005),
+        "Ask for more evidence (--closures.support both)."
+    ),
+    "closures_within_label": Line("Closures between frames of one label.", "closures"),
     "false_beyond": Line("True distance beyond which a closure counts as false.", POSITION),
     "radius": Line("Local distance up to which frames are joined.", "steps"),
     "device": Line("Where it was computed."),

@@ -7,7 +7,7 @@ from typing import IO, Any
 import numpy as np
 
 from plan2vec.config import ReadOptions, parse_crop
-from plan2vec.data import Sequences, make_sequences, transitions
+from plan2vec.data import RECORDED, Sequences, make_sequences, transitions
 from plan2vec.readers.messages import Reading
 from plan2vec.readers.picture_to_frame import array_to_frame, frame_shape
 
@@ -111,7 +111,7 @@ def thinned(sequences: Sequences, reading: Reading) -> Sequences:
     times = [None if sequences.time is None else np.asarray(sequences.time)[part] for part in parts]
     kept = [part[kept_frames(options, len(part), time)] for part, time in zip(parts, times, strict=True)]
     numbers = np.concatenate(kept)
-    recorded = {name: getattr(sequences, name) for name in ("position", "action", "time")}
+    recorded = {name: getattr(sequences, name) for name in RECORDED if name != "step_length"}
     recorded = {name: None if value is None else value[numbers] for name, value in recorded.items()}
     return replace(sequences, frames=taken(sequences.frames, numbers), sequence=sequences.sequence[numbers],
                    step_length=_summed_steps(sequences, numbers), **recorded)

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from plan2vec.data import Sequences
+from plan2vec.data import RECORDED, Sequences
 from plan2vec.readers.kept_frames import build, prepared, thinned
 from plan2vec.readers.messages import Reading, refusing, shown
 
 KINDS = ("frames", "observations", "features")
 ONE_OF_KINDS = "expected exactly one of `frames`, `observations` and `features`"
-OPTIONAL = ("position", "action", "step_length", "time")
 
 
 def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Sequences:
@@ -27,7 +26,7 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Seque
         _numbers(source, given[0], frames)
     domain = str(arrays["domain"]) if "domain" in arrays else None
     recorded: dict[str, Any] = {"domain": domain}
-    recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in OPTIONAL if name in arrays}
+    recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in RECORDED if name in arrays}
     made = build(reading, source, frames, arrays.get("sequence"), **recorded)
     return prepared(thinned(made, reading), reading.options)
 

@@ -3,6 +3,7 @@
 frames        uint8 (n, h, w), (n, h, w, c) or (n, c, h, w); or observations  float (n, d); or features  float (n, d)
 sequence      int (n,), equal labels contiguous; missing: one sequence
 position (n, k), action (n, a), step_length (n,), time (n,)   optional; other keys are ignored
+heading (n,) degrees, label (n,) int, also called floor: optional, for evaluation as position is
 domain        the name of the simulator the frames come from; optional
 
 `features` are vectors that another network computed from the frames; they are treated as observations.
@@ -18,11 +19,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from plan2vec.data import Sequences
+from plan2vec.data import RECORDED, Sequences
 from plan2vec.files import replacing
 from plan2vec.readers.folders import is_file_of, require_file
 from plan2vec.readers.messages import Reading, refusing, require_memory, shown
-from plan2vec.readers.named_arrays import KINDS, ONE_OF_KINDS, OPTIONAL, name_arrays, names_of, to_sequences
+from plan2vec.readers.named_arrays import KINDS, ONE_OF_KINDS, name_arrays, names_of, to_sequences
 from plan2vec.readers.pickled import BROKEN_PICKLE, admit_arrays
 
 NAME = ".npz or .npy arrays"
@@ -67,7 +68,9 @@ def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
 
 def _load_npz(path: Path, reading: Reading) -> dict[str, np.ndarray]:
     """The arrays whose names are known."""
-    arrays, names = load_members(path, (*KINDS, "sequence", "domain", *OPTIONAL), reading)
+    arrays, names = load_members(path, (*KINDS, "sequence", "domain", "floor", *RECORDED), reading)
+    if "floor" in arrays:
+        arrays.setdefault("label", arrays.pop("floor"))
     if not any(name in arrays for name in KINDS):
         raise ValueError(f"{shown(path)}: {ONE_OF_KINDS}, but the file holds {names_of(names)}")
     return arrays
@@ -121,7 +124,7 @@ def write_npz(path: Path, sequences: Sequences) -> None:
     """Recordings as one .npz file that `read` reads back."""
     key = "frames" if sequences.frames.dtype == np.uint8 else "observations"
     arrays: dict[str, Any] = {key: sequences.frames, "sequence": sequences.sequence}
-    arrays |= {name: getattr(sequences, name) for name in OPTIONAL if getattr(sequences, name) is not None}
+    arrays |= {name: getattr(sequences, name) for name in RECORDED if getattr(sequences, name) is not None}
     if sequences.domain is not None:
         arrays["domain"] = np.array(sequences.domain)
     with replacing(path) as temporary:

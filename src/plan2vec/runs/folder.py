@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, from_json, is_settled
-from plan2vec.data import Sequences, chunks
+from plan2vec.data import RECORDED, Sequences, chunks
 from plan2vec.embedding.network import build_embedding
 from plan2vec.files import replacing, write_text
 from plan2vec.learning import processes
@@ -51,7 +51,7 @@ MEASURED = ("accuracy", "recognized")  # of a local metric, stored beside it
 CPU = torch.device("cpu")
 MARKER = "plan2vec-run.txt"  # the first file of a run folder: where it is not, this program touches nothing
 MARKER_TEXT = "This folder is a run of plan2vec, which replaces and removes files of it. Keep your own elsewhere.\n"
-INDEX_FIELDS = ("sequence", "position", "action", "step_length", "time")
+INDEX_FIELDS = ("sequence", *RECORDED)
 
 
 @dataclass

@@ -1,0 +1,269 @@
+"""What positions, headings and labels say about a map: which hops are possible, which revisits were found.
+
+A *step* is the median true length of the recorded steps that moved, so slow and fast recordings are judged alike. A hop
+is *possible* if it was recorded, if its frames are less than 20 apart in one sequence, or if their places are at most 7
+steps apart. One false closure ruins every plan that runs through it: `plan_validity` sees it, success does not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import cKDTree
+
+from plan2vec.data import transitions
+from plan2vec.graph.build import closure_entries, edge_rows, graph_of_edges
+from plan2vec.planner import Distance, walk_many
+from plan2vec.search.shortest_paths import choose_workers, distances_from
+
+POSSIBLE, LOOSER = 7.0, (10, 14)  # steps between the ends of a possible hop; what is reported beside it
+SOON = 20  # frames of one sequence that are nearer in time than this are no revisit
+NUM_PLANS = 1500  # plans judged
+EDGES_LOOKED_AT = 2e7  # by the searches of a measure: in a large graph they have few sources, each with more ends
+ARRIVED = 3.0  # steps to the goal
+NUM_REVISITS, REVISIT_STEPS, REVISIT_DEGREES, REVISIT_FOUND = 400, 2.0, 20.0, 8.0  # the last: steps on the graph
+POOL = 50_000  # pairs among which revisits are drawn
+NUM_WALKS = 4000  # pairs whose walking distance is compared
+WALK_STEPS, WALK_NEIGHBORS = 2.0, 48  # places so near are joined, each to so many, for the walking distance
+TRUE_STEPS, TRUE_DEGREES = 3.0, 30.0  # a candidate within both is true; one that is not possible is false
+MIN_TRUE_STEP = 1e-9  # recorded steps shorter than this did not move
+EDGES_AT_ONCE = 2**18  # closures whose true distances are looked at together
+
+
+def straight_line(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The true distance where a domain knows no better."""
+    return np.linalg.norm(first - second, axis=-1)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What only evaluation may know of n frames."""
+
+    position: np.ndarray  # (n, k)
+    distance: Callable[[np.ndarray, np.ndarray], np.ndarray]  # true distance between positions (m, k), (m, k) -> (m,)
+    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] = straight_line  # walls ignored: of steps and of arriving
+    heading: np.ndarray | None = None  # (n,) degrees
+    label: np.ndarray | None = None  # (n,) positions of two labels have nothing to do with each other
+    knows_ways: bool = True  # `distance` is that of a domain; else ways are made of recorded places
+
+    def of(self, numbers: np.ndarray) -> "Truth":
+        """The truth of some frames."""
+        heading, label = (None if value is None else value[numbers] for value in (self.heading, self.label))
+        return replace(self, position=self.position[numbers], heading=heading, label=label)
+
+    def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """(m,) true distance; infinite between two labels."""
+        return self._by(self.distance, first, second)
+
+    def straight_between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return self._by(self.straight, first, second)
+
+    def _by(self, distance: Callable, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        apart = distance(self.position[first], self.position[second])
+        return apart if self.label is None else np.where(self.label[first] == self.label[second], apart, np.inf)
+
+    def turned(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """(m,) degrees between headings, 0 where they are not known."""
+        if self.heading is None:
+            return np.zeros(len(first))
+        return np.abs((self.heading[first] - self.heading[second] + 180) % 360 - 180)
+
+
+def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
+    """True lengths of the recorded steps that moved."""
+    start = transitions(sequence)
+    steps = truth.straight_between(start, start + 1)
+    moved = steps[(steps > MIN_TRUE_STEP) & np.isfinite(steps)]
+    return moved if len(moved) else np.ones(1)
+
+
+def soon(sequence: np.ndarray, first: np.ndarray, second: np.ndarray, gap: int = SOON) -> np.ndarray:
+    """(m,) bool: the frames are less than `gap` apart in one sequence."""
+    return (sequence[first] == sequence[second]) & (np.abs(first - second) < gap)
+
+
+def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np.ndarray:
+    """(nnz,) bool: closures, each pair once, without those of one sequence less than `min_gap` frames apart."""
+    row, column = edge_rows(graph), graph.indices
+    there_and_back = row < column if (graph != graph.T).nnz == 0 else _named_once(graph, row)
+    return closure_entries(graph, sequence) & there_and_back & ~soon(sequence, row, column, min_gap)
+
+
+def _named_once(graph: csr_array, row: np.ndarray) -> np.ndarray:
+    """(nnz,) bool: of a pair that is joined both ways, the entry above the diagonal; of one-way edges, all."""
+    key = np.minimum(row, graph.indices).astype(np.int64) * graph.shape[0] + np.maximum(row, graph.indices)
+    once = np.zeros(graph.nnz, bool)
+    once[np.unique(key, return_index=True)[1]] = True
+    return once
+
+
+def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: Truth,
+                     rng: np.random.Generator) -> dict[str, object]:
+    """Whether plans on the graph, and greedy walks by `distance`, can be carried out; and which revisits it knows."""
+    step = float(np.median(true_steps(sequence, truth)))
+
+    def reach(first: np.ndarray, second: np.ndarray) -> np.ndarray:  # of hops, in steps; 0: recorded
+        return np.where(soon(sequence, first, second), 0.0, truth.between(first, second) / step)
+
+    starts, goals = draw_tasks(graph, truth, rng)
+    hops, worst = shortest_plans(graph, starts, goals, reach)
+    near = lambda nodes, ends: truth.straight_between(nodes, ends) <= ARRIVED * step  # noqa: E731
+    allowed = np.where(np.isfinite(hops), 4 * np.nan_to_num(hops, posinf=0) + 10, 0).astype(np.int64)
+    walks = walk_many(graph, distance, starts, goals, allowed, 0.0, True, near, rng)
+    hop, walk = np.nonzero(walks.nodes[1:] >= 0)
+    impossible = np.zeros(len(starts), bool)
+    impossible[walk[reach(walks.nodes[hop, walk], walks.nodes[hop + 1, walk]) > POSSIBLE]] = True
+    return {
+        "plan_validity": float(np.mean(worst <= POSSIBLE)),
+        **{f"plan_validity_{limit}": float(np.mean(worst <= limit)) for limit in LOOSER},
+        "unreachable": float(np.mean(np.isinf(hops))),
+        "greedy_validity": float(np.mean(walks.arrived & ~impossible)),
+        "revisit_recall": revisit_recall(graph, sequence, truth, step, rng),
+    }
+
+
+def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) starts and (m,) goals, both uniform; of one label. Exact paths to few goals are cheap in a large graph."""
+    goals = np.resize(rng.integers(graph.shape[0], size=_num_searches(graph, NUM_PLANS)), NUM_PLANS)
+    starts = rng.integers(graph.shape[0], size=NUM_PLANS)
+    if truth.label is not None:
+        for label in np.unique(truth.label[goals]):
+            own = np.flatnonzero(truth.label == label)
+            asked = truth.label[goals] == label
+            starts[asked] = rng.choice(own, np.count_nonzero(asked))
+    return starts, goals
+
+
+def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray,
+                   reach: Distance) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) hops of the shortest paths and (m,) the farthest `reach` of their hops; both infinite where none leads."""
+    ends, which = np.unique(goals, return_inverse=True)
+    length, onward = distances_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)), predecessors=True)
+    hops, worst = np.zeros(len(starts)), np.zeros(len(starts))
+    walking, node = np.arange(len(starts)), starts
+    while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
+        following = onward[which[walking], node]
+        ahead = following >= 0
+        walking, node, following = walking[ahead], node[ahead], following[ahead]
+        worst[walking] = np.maximum(worst[walking], reach(node, following))
+        hops[walking] += 1
+        node = following
+    none = np.isinf(length[which, starts])
+    return np.where(none, np.inf, hops), np.where(none, np.inf, worst)
+
+
+def revisit_recall(graph: csr_array, sequence: np.ndarray, truth: Truth, step: float,
+                   rng: np.random.Generator) -> float | None:
+    """Of random pairs that show one place at two times, the share that the graph joins within 8 steps."""
+    first, second = draw_revisits(sequence, truth, step, rng)
+    found = np.zeros(len(first), bool)
+    for part in (slice(begin, begin + 50) for begin in range(0, len(first), 50)):  # memory: 50 rows of all frames
+        lengths = dijkstra(graph, indices=first[part], limit=REVISIT_FOUND)
+        found[part] = lengths[np.arange(len(lengths)), second[part]] <= REVISIT_FOUND
+    return float(found.mean()) if len(found) else None
+
+
+def draw_revisits(sequence: np.ndarray, truth: Truth, step: float,
+                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Up to 400 pairs of frames of one place (and heading, where known) that are 20 frames or more apart."""
+    tree, order = cKDTree(truth.position), rng.permutation(len(sequence))
+    firsts, seconds, num = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+    for some in np.split(order, np.arange(100, len(order), 100)):  # frames by chance, until there are pairs enough
+        around = tree.query_ball_point(truth.position[some], REVISIT_STEPS * step)
+        first = np.repeat(some, [len(near) for near in around])
+        second = np.concatenate([np.asarray(near, np.int64) for near in around])
+        kept = ~soon(sequence, first, second) & (truth.turned(first, second) <= REVISIT_DEGREES)
+        first, second = first[kept], second[kept]
+        kept = truth.between(first, second) <= REVISIT_STEPS * step  # not through a wall
+        firsts.append(first[kept])
+        seconds.append(second[kept])
+        num += int(np.count_nonzero(kept))
+        if num >= POOL:
+            break
+    first, second = np.concatenate(firsts), np.concatenate(seconds)
+    chosen = rng.permutation(len(first))[:NUM_REVISITS]
+    return first[chosen], second[chosen]
+
+
+def walking_pairs(sequence: np.ndarray, truth: Truth,
+                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Random pairs (m,), (m,) between which one can walk, and (m,) the walking distance in steps."""
+    graph, place = walking_graph(sequence, truth)
+    sources = rng.integers(len(sequence), size=_num_searches(graph, 100))
+    ends = rng.integers(len(sequence), size=(len(sources), NUM_WALKS // len(sources)))
+    lengths = dijkstra(graph, directed=False, indices=place[sources])
+    walking = np.take_along_axis(lengths, place[ends], axis=1).ravel()
+    known = np.isfinite(walking)
+    return np.repeat(sources, ends.shape[1])[known], ends.ravel()[known], walking[known]
+
+
+def walking_graph(sequence: np.ndarray, truth: Truth) -> tuple[csr_array, np.ndarray]:
+    """Places joined by recorded steps and, whatever the heading, within 2 steps; and (n,) the place of each frame."""
+    step, begin = float(np.median(true_steps(sequence, truth))), transitions(sequence)
+    label = np.zeros(len(sequence)) if truth.label is None else truth.label
+    points = np.column_stack((10 * WALK_STEPS * label, truth.position / step))  # labels lie far apart
+    points, place = np.unique(points, axis=0, return_inverse=True)
+    place = place.reshape(-1)  # numpy 2.0 gives a column
+    num_near = min(len(points), WALK_NEIGHBORS)
+    length, near = cKDTree(points).query(points, num_near, distance_upper_bound=WALK_STEPS)
+    length, near = length.reshape(-1), near.reshape(-1)
+    joined = np.isfinite(length)
+    row = np.concatenate((np.repeat(np.arange(len(points)), num_near)[joined], place[begin]))
+    column = np.concatenate((near[joined], place[begin + 1]))
+    steps = np.concatenate((length[joined], truth.straight_between(begin, begin + 1) / step))
+    return graph_of_edges(row, column, steps, len(points)), place
+
+
+def ranking_numbers(first: np.ndarray, second: np.ndarray, confidence: np.ndarray, sequence: np.ndarray,
+                    truth: Truth) -> dict[str, object]:
+    """How well a confidence (m,) tells true from false candidates (m,), (m,) for closures, believed or not."""
+    step = float(np.median(true_steps(sequence, truth)))
+    away = np.concatenate([truth.between(first[part], second[part]) / step for part in _parts(len(first))] or [first])
+    is_true = (away <= TRUE_STEPS) & (truth.turned(first, second) <= TRUE_DEGREES)
+    judged = (is_true | (away > POSSIBLE)) & ~soon(sequence, first, second)
+    return precision_numbers(is_true[judged], confidence[judged])
+
+
+def precision_numbers(is_true: np.ndarray, confidence: np.ndarray) -> dict[str, object]:
+    """Average precision, and the largest recall at which all, or 99 %, of what is more confident is true."""
+    names = ("auprc", "recall_at_99_precision", "recall_at_100_precision")
+    if not is_true.any():
+        return dict.fromkeys(names)
+    order = np.argsort(-confidence, kind="stable")
+    last = np.flatnonzero(np.diff(confidence[order], append=np.inf))  # equals are believed together
+    num_true = np.cumsum(is_true[order])[last]
+    precision, recall = num_true / (last + 1), num_true / num_true[-1]
+    at = [float(recall[precision >= least].max(initial=0)) for least in (0.99, 1.0)]
+    return dict(zip(names, (float(np.sum(np.diff(recall, prepend=0) * precision)), *at), strict=True))
+
+
+def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None,
+                   min_gap: int) -> dict[str, object]:
+    """Closures, and the share whose ends are truly farther apart than `false_beyond` (in units of position)."""
+    counted = counted_closures(graph, sequence, min_gap)
+    steps = true_steps(sequence, truth)
+    if false_beyond is None:  # a simulator's steps hardly differ, and its rooms are small: it has a stricter rule
+        false_beyond = 3 * float(steps.max()) if truth.knows_ways else POSSIBLE * float(np.median(steps))
+    first, second = edge_rows(graph)[counted], graph.indices[counted]
+    num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond))
+                    for part in _parts(len(first)))
+    return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
+            "false_beyond": false_beyond}
+
+
+def label_numbers(graph: csr_array, sequence: np.ndarray, label: np.ndarray, min_gap: int) -> dict[str, object]:
+    """Closures that join two labels, which are all false, and those that stay inside one."""
+    counted = counted_closures(graph, sequence, min_gap)
+    crosses = label[edge_rows(graph)[counted]] != label[graph.indices[counted]]
+    return {"cross_label_share": float(crosses.mean()) if len(crosses) else 0.0,
+            "closures_within_label": int(np.count_nonzero(~crosses))}
+
+
+def _num_searches(graph: csr_array, most: int) -> int:
+    return int(np.clip(EDGES_LOOKED_AT / max(1, graph.nnz), 20, most))
+
+
+def _parts(num: int) -> list[slice]:
+    return [slice(begin, begin + EDGES_AT_ONCE) for begin in range(0, num, EDGES_AT_ONCE)]
