@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames, transitions
 from plan2vec.domains import find_domain
-from plan2vec.graph.build import closure_entries, edge_rows, places
+from plan2vec.graph.build import closure_entries, each_pair_once, edge_rows, places
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
@@ -226,7 +226,7 @@ def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np
     """(nnz,) bool: closures, each pair once, without those of one sequence less than `min_gap` frames apart."""
     row, column = edge_rows(graph), graph.indices
     close_in_time = (sequence[row] == sequence[column]) & (np.abs(row - column) < min_gap)
-    return closure_entries(graph, sequence) & (row < column) & ~close_in_time
+    return closure_entries(graph, sequence) & each_pair_once(graph) & ~close_in_time
 
 
 def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
@@ -253,14 +253,14 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     rule = rule or default_rule(sequences)
     kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
-    card["local_accuracy"] = model.local_accuracy
+    card |= {"local_accuracy": model.local_accuracy, "reversibility": model.reversibility}
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))[1]
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
             images = FrameTensors(recorded.frames, model.device)
-            graph = join_frames(recorded, model.local_metric, config, images, held_out).graph
+            graph = join_frames(recorded, model.local_metric, model.found_config, images, held_out).graph
             card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap, costs)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
     return card | {"radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)},

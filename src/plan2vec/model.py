@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config
+from plan2vec.config import Config, head_of
 from plan2vec.data import Sequences
 from plan2vec.embedding.heads import Head
 from plan2vec.embedding.network import Embedding, map_vectors
@@ -58,6 +58,7 @@ class Model:
         self.sequences, self.config, self.folder = sequences, config, folder
         self.local_metric, self.local_accuracy = learned.metric.metric, learned.metric.accuracy
         self.graph, self.radius, self.closure_report = learned.graph.graph, learned.graph.radius, learned.graph.report
+        self.directed, self.reversibility = learned.graph.directed, learned.graph.reversibility
         self.embedding, self.vectors = learned.embedding, learned.vectors
         self.seconds = seconds or {}  # wall time per stage
 
@@ -67,7 +68,7 @@ class Model:
         return (
             f"Model of {self.sequences.num_frames:,} frames ({self.sequences.source}), {kept}\n"
             f"  graph: {self.graph.nnz:,} directed edges, {num_parts} part{'s' if num_parts > 1 else ''}; "
-            f"map: {self.vectors.shape[1]}-d, head {self.config.head}, on {self.device}"
+            f"map: {self.vectors.shape[1]}-d, head {head_of(self.found_config)}, on {self.device}"
         )
 
     @property
@@ -80,6 +81,11 @@ class Model:
         self._graph = graph
         for name in ("places", "parts"):
             vars(self).pop(name, None)
+
+    @property
+    def found_config(self) -> Config:
+        """The configuration with the direction that the graph has."""
+        return replace(self.config, directed=self.directed)
 
     @property
     def encoder(self) -> Embedding:
@@ -250,7 +256,9 @@ class Model:
         folder.mkdir(parents=True, exist_ok=True)
         run = open_run(folder, self.sequences, self.config, Journal(folder), {})
         run.write("local_metric", TrainedMetric(self.local_metric, self.local_accuracy))
-        run.write("graph", BuiltGraph(self.graph, self.radius, self.closure_report))
+        run.write("graph", BuiltGraph(
+            self.graph, self.radius, self.closure_report, self.directed, self.reversibility
+        ))
         run.write("embedding", self.embedding)
         run.write("vectors", self.vectors)
         for stage, seconds in self.seconds.items():

@@ -6,6 +6,7 @@ recordings -> local metric -> graph            -> shortest distances -> metric m
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config, keep_decisions, settle
+from plan2vec.config import DIRECTED_HEADS, Config, keep_decisions, settle
 from plan2vec.data import Sequences, make_sequences, training_frames
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.embedding.train import train_map
@@ -44,7 +45,7 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
     usable = training_frames(recorded.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     trained = make("local_metric", train_local_metric, recorded, config, images, usable)
     built = make("graph", join_frames, recorded, trained.metric, config, images, usable)
-    embedding = make("embedding", train_map, images, built.graph, config)
+    embedding = make("embedding", train_map, images, built.graph, replace(config, directed=built.directed))
     vectors = make("vectors", map_vectors, embedding, images)
     return Learned(trained, built, embedding, vectors)
 
@@ -54,6 +55,12 @@ def settled_for(recordings: Sequences, config: Config, folder: Path | None, devi
     decided = decided_config(folder) if folder else None
     config = keep_decisions(config, decided) if decided else config
     return settle(config, recordings, device.type, usearch_installed())
+
+
+def given_graph(graph: csr_array, config: Config) -> BuiltGraph:
+    """A graph of the user's own; directed where the way back is not as long as the way there."""
+    may_differ = config.directed is not False and (config.head is None or config.head in DIRECTED_HEADS)
+    return BuiltGraph(graph, directed=may_differ and (config.directed or (graph != graph.T).nnz > 0))
 
 
 Recordings = Sequences | str | Path | np.ndarray | list[np.ndarray]
@@ -90,7 +97,7 @@ def fit(
     target, folder = choose_device(device), Path(out) if out is not None else None
     journal = Journal(folder, show_progress, checkpoint_seconds, logs=True) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
-             "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
+             "graph": None if graph is None else given_graph(graph, config), "embedding": embedding}
     with writing(folder):
         run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
         recorded = run.sequences.without_truth()

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plan2vec.config import Config
+from plan2vec.config import Config, head_of
 from plan2vec.embedding.heads import Head, make_head
 from plan2vec.learning.encoders import Encoder, make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors, encode
@@ -39,7 +39,7 @@ class Embedding(nn.Module):
 def build_embedding(frames: np.ndarray, config: Config) -> Embedding:
     """An untrained map of the configured encoder and head."""
     return Embedding(
-        make_encoder(config.encoder, frames, config.dim), make_head(config.head, config.norm_order, config.dim)
+        make_encoder(config.encoder, frames, config.dim), make_head(head_of(config), config.norm_order, config.dim)
     )
 
 

@@ -20,6 +20,8 @@ class BuiltGraph:
     graph: csr_array
     radius: float = 0.0  # steps within which frames were joined
     report: str = "given"  # one line for the user
+    directed: bool = False  # hops follow time; else every hop leads both ways
+    reversibility: float | None = None  # share of the recorded steps that were ever undone; None: not measured
 
 
 def build_graph(
@@ -109,6 +111,17 @@ def closure_entries(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
     """(nnz,) bool: the entry is a loop closure, no recorded transition (in either direction)."""
     row, column = edge_rows(graph), graph.indices
     return ~((sequence[row] == sequence[column]) & (np.abs(row - column) == 1))
+
+
+def each_pair_once(graph: csr_array) -> np.ndarray:
+    """(nnz,) bool: of two entries that join the same frames there and back, the one from the smaller number."""
+    row, column, n = edge_rows(graph), graph.indices.astype(np.int64), graph.shape[0]
+    once = row < column
+    forward = np.sort(row[once] * n + column[once])
+    back = column[~once] * n + row[~once]
+    found = np.searchsorted(forward, back)
+    once[~once] = (found == len(forward)) | (np.take(forward, found, mode="clip") != back) if len(forward) else True
+    return once
 
 
 def joined_nodes(graph: csr_array) -> np.ndarray:

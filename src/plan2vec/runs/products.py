@@ -5,7 +5,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -85,6 +85,8 @@ def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
         np.savez(
             file, data=graph.data, indices=graph.indices, indptr=graph.indptr, shape=np.array(graph.shape),
             closure=closure_entries(graph, sequence), radius=np.array(built.radius), report=np.array(built.report),
+            directed=np.array(built.directed),
+            reversibility=np.array(np.nan if built.reversibility is None else built.reversibility),
         )
 
 
@@ -101,7 +103,19 @@ def load_graph(path: Path) -> BuiltGraph:
             data.dtype == np.float32 and bool((np.isfinite(data) & (data >= 0)).all()), "finite lengths of 0 or more"
         )
         graph = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-        return BuiltGraph(graph, float(file["radius"]), str(file["report"]))
+        undone = float(file["reversibility"]) if "reversibility" in file else np.nan  # older runs have none
+        measured = None if np.isnan(undone) else undone
+        return BuiltGraph(graph, float(file["radius"]), str(file["report"]), _is_directed(file), measured)
+
+
+def _is_directed(file: Mapping[str, np.ndarray]) -> bool:
+    return "directed" in file and bool(file["directed"])
+
+
+def read_direction(path: Path) -> bool:
+    """Whether the graph of a file follows time, without reading its edges."""
+    with readable(path), np.load(path, allow_pickle=False) as file:
+        return _is_directed(file)
 
 
 def describe_graph(path: Path) -> str:
