@@ -13,7 +13,8 @@ from scipy.stats import spearmanr
 
 from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames, transitions
 from plan2vec.domains import find_domain
-from plan2vec.graph.build import closure_entries, each_pair_once, edge_rows, places
+from plan2vec.graph.build import closure_entries, edge_rows, places
+from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many

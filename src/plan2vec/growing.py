@@ -26,7 +26,8 @@ from plan2vec.embedding.network import map_vectors
 from plan2vec.embedding.train import fine_tune
 from plan2vec.evaluation import map_numbers
 from plan2vec.files import replacing, write_text
-from plan2vec.graph.build import BuiltGraph, closure_entries, each_pair_once, edge_rows, graph_of_edges
+from plan2vec.graph.build import BuiltGraph, closure_entries, edge_rows, graph_of_edges
+from plan2vec.graph.direction import each_pair_once
 from plan2vec.graph.join import join_frames
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at

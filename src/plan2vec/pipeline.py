@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.config import DIRECTED_HEADS, Config, keep_decisions, settle
+from plan2vec.config import Config, keep_decisions, settle
 from plan2vec.data import Sequences, make_sequences, training_frames
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.embedding.train import train_map
-from plan2vec.graph.build import BuiltGraph
+from plan2vec.graph.direction import given_graph
 from plan2vec.graph.join import join_frames
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
@@ -55,12 +55,6 @@ def settled_for(recordings: Sequences, config: Config, folder: Path | None, devi
     decided = decided_config(folder) if folder else None
     config = keep_decisions(config, decided) if decided else config
     return settle(config, recordings, device.type, usearch_installed())
-
-
-def given_graph(graph: csr_array, config: Config) -> BuiltGraph:
-    """A graph of the user's own; directed where the way back is not as long as the way there."""
-    may_differ = config.directed is not False and (config.head is None or config.head in DIRECTED_HEADS)
-    return BuiltGraph(graph, directed=may_differ and (config.directed or (graph != graph.T).nnz > 0))
 
 
 Recordings = Sequences | str | Path | np.ndarray | list[np.ndarray]

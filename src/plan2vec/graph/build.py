@@ -113,17 +113,6 @@ def closure_entries(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
     return ~((sequence[row] == sequence[column]) & (np.abs(row - column) == 1))
 
 
-def each_pair_once(graph: csr_array) -> np.ndarray:
-    """(nnz,) bool: of two entries that join the same frames there and back, the one from the smaller number."""
-    row, column, n = edge_rows(graph), graph.indices.astype(np.int64), graph.shape[0]
-    once = row < column
-    forward = np.sort(row[once] * n + column[once])
-    back = column[~once] * n + row[~once]
-    found = np.searchsorted(forward, back)
-    once[~once] = (found == len(forward)) | (np.take(forward, found, mode="clip") != back) if len(forward) else True
-    return once
-
-
 def joined_nodes(graph: csr_array) -> np.ndarray:
     """(m,) nodes that have an edge."""
     return np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))

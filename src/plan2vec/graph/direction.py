@@ -14,8 +14,11 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array
 
 from plan2vec.config import DIRECTED_HEADS, Config
-from plan2vec.graph.build import edge_rows, graph_of_edges, transition_weights
+from plan2vec.data import Sequences
+from plan2vec.graph.build import BuiltGraph, build_graph, edge_rows, graph_of_edges, transition_weights
 from plan2vec.graph.neighbors import NearPairs
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.training import Journal
 
 # Steps within which frames look alike. Pendulum, 3,000 random steps: at 0.3 1.5 % of a plan's hops are impossible
 # and 95 % of the pairs have a plan, at 0.35 2.5 and 100 %, at 0.4 6 and 100 %, at 0.5 9 and 100 %.
@@ -29,23 +32,15 @@ NUM_JUDGED = 20_000  # steps that are looked at
 
 @dataclass(frozen=True)
 class Steps:
-    """Recorded steps that moved, from the first frame of a pause on; n is the number of frames."""
+    """Recorded steps that moved, from the first frame of a pause on; a frame has one step out and one in at most."""
 
     start: np.ndarray  # (m,)
     end: np.ndarray  # (m,)
     length: np.ndarray  # (m,) float32, steps
-    n: int
-
-    @classmethod
-    def of(cls, moved: np.ndarray, still_since: np.ndarray, usable: np.ndarray,
-           step_length: np.ndarray | None) -> "Steps":
-        """`moved` (m,): frames whose next one differs."""
-        length, start = transition_weights(moved, step_length), still_since[moved]
-        known = usable[start]
-        return cls(start[known], moved[known] + 1, length[known], len(still_since))
+    n: int  # frames
 
     def pattern(self, length: np.ndarray) -> csr_array:
-        """[n, n] from start to end; a frame has one step out and one in at most."""
+        """[n, n] from start to end."""
         return csr_array((length, (self.start, self.end)), shape=(self.n, self.n))
 
 
@@ -59,6 +54,13 @@ class Evidence:
     @property
     def is_one_way(self) -> bool:
         return self.repeated >= MIN_REPEATED and self.undone < ONE_WAY_BELOW * self.repeated
+
+
+def steps_that_moved(recorded: Sequences, moved: np.ndarray, usable: np.ndarray) -> Steps:
+    """`moved` (m,): frames whose next one differs."""
+    length, start = transition_weights(moved, recorded.step_length), recorded.still_since[moved]
+    known = usable[start]
+    return Steps(start[known], moved[known] + 1, length[known], len(usable))
 
 
 def look_alikes(pairs: NearPairs, n: int, reach: float = ALIKE) -> csr_array:
@@ -82,31 +84,43 @@ def measure_direction(pairs: NearPairs, steps: Steps, rng: np.random.Generator) 
         """(m,) steps from a look-alike of `first` (m,) to one of `second` (m,)."""
         return np.asarray((alike[first] @ recorded).multiply(alike[second]).sum(axis=1)).ravel()
 
-    is_short = np.asarray(alike[end].multiply(_unit_rows(start, steps.n)).sum(axis=1)).ravel()  # undoes itself
+    is_short = np.asarray(alike[end, start]).ravel()  # so short that it would undo itself
     undone, repeated = num_between(end, start) - is_short, num_between(start, end) - 1
     return Evidence(float(np.mean(undone > 0)), float(np.mean(repeated > 0)))
-
-
-def _unit_rows(columns: np.ndarray, n: int) -> csr_array:
-    """[m, n] with one entry in each row."""
-    return csr_array((np.ones(len(columns), np.int32), columns, np.arange(len(columns) + 1)), shape=(len(columns), n))
 
 
 def choose_direction(evidence: Evidence, config: Config) -> tuple[bool, str]:
     """Whether the graph is directed, and what the user should know; given settings go first."""
     if config.directed is not None or not evidence.is_one_way:
         return bool(config.directed), ""
-    words = f"Only {_percent(evidence.undone)} of the recorded steps are ever undone"
+    words = f"Only {100 * evidence.undone:.0f} % of the recorded steps are ever undone"
     if config.view == "moving":
         return False, f"{words}; views of a moving camera stay joined both ways unless --directed is given"
     if config.head is not None and config.head not in DIRECTED_HEADS:
         return False, (f"warning: {words}, but --head {config.head} cannot tell there from back: plans may run time "
                        "backwards. Remedy: leave --head out")
-    return True, f"{words} ({_percent(evidence.repeated)} are repeated), so the graph is directed: plans follow time."
+    return True, f"{words}, so the graph is directed: plans follow time."
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+def find_direction(
+    recorded: Sequences, candidates: NearPairs, moved: np.ndarray, usable: np.ndarray, config: Config, journal: Journal
+) -> BuiltGraph:
+    """The directed graph, where settings or recordings ask for one; else a graph without edges.
+
+    `moved` (m,): frames whose next one differs. A radius that was given says how near look-alikes are.
+    """
+    steps = steps_that_moved(recorded, moved, usable)
+    evidence = measure_direction(candidates, steps, rng_at(config.seed, Stream.DIRECTION))
+    directed, words = choose_direction(evidence, config)
+    if words:
+        journal.say(words)
+    if not directed:
+        return BuiltGraph(csr_array((steps.n, steps.n), dtype=np.float32), reversibility=evidence.undone)
+    none, reach = candidates.select(np.zeros(len(candidates), bool)), config.radius or ALIKE
+    forward = build_graph(recorded.sequence, none, recorded.step_length, True, usable, recorded.still_since)
+    graph = follow_time(forward, candidates, steps, reach)
+    report = f"directed: {graph.nnz - forward.nnz:,} closures by recorded steps of look-alikes ({reach:.2f} steps)"
+    return BuiltGraph(graph, reach, report, True, evidence.undone)
 
 
 def follow_time(graph: csr_array, pairs: NearPairs, steps: Steps, reach: float = ALIKE) -> csr_array:
@@ -119,3 +133,18 @@ def follow_time(graph: csr_array, pairs: NearPairs, steps: Steps, reach: float =
     length = np.concatenate((graph.data, equal.distance, equal.distance, onward.data, likewise.data))
     apart = row != column
     return graph_of_edges(row[apart], column[apart], length[apart], steps.n)
+
+
+def given_graph(graph: csr_array, config: Config) -> BuiltGraph:
+    """A graph of the user's own; directed where the way back is not as long as the way there."""
+    may_differ = config.directed is not False and (config.head is None or config.head in DIRECTED_HEADS)
+    return BuiltGraph(graph, directed=may_differ and (config.directed or (graph != graph.T).nnz > 0))
+
+
+def each_pair_once(graph: csr_array) -> np.ndarray:
+    """(nnz,) bool: of two entries that join the same frames there and back, the one from the smaller number."""
+    row, column, n = edge_rows(graph), graph.indices.astype(np.int64), graph.shape[0]
+    once = row < column
+    there, back = row[once] * n + column[once], column[~once] * n + row[~once]
+    once[~once] = ~np.isin(back, there, assume_unique=True)
+    return once

@@ -12,10 +12,9 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
 from plan2vec.graph.closures import MAX_RADIUS, choose_closures
-from plan2vec.graph.direction import ALIKE, Steps, choose_direction, follow_time, measure_direction
+from plan2vec.graph.direction import find_direction
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, StackedMetric, local_vectors, pair_distances
@@ -36,37 +35,16 @@ def join_frames(
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
     candidates = candidate_pairs(metric, images, np.flatnonzero(joinable), reach, config)
-    moves = Steps.of(first, still_since, usable, recorded.step_length)
-    evidence = measure_direction(candidates, moves, rng_at(config.seed, Stream.DIRECTION))
-    directed, words = choose_direction(evidence, config)
-    if words:
-        journal.say(words)
-    if directed:
-        built = join_in_time(recorded, candidates, moves, config.radius or ALIKE, usable)
-    else:
+    built = find_direction(recorded, candidates, first, usable, config, journal)
+    if not built.directed:
         chosen = choose_closures(
             candidates, steps, sequence, first_duplicates(recorded.frames, joinable), config, images.device
         )
         graph = build_graph(sequence, chosen.pairs, recorded.step_length, False, usable, still_since)
-        built = BuiltGraph(graph, chosen.radius, chosen.reason)
-    built = replace(built, directed=directed, reversibility=evidence.undone)
+        built = replace(built, graph=graph, radius=chosen.radius, report=chosen.reason)
     journal.say(built.report)
     warn_about_parts(built, usable, journal)
     return built
-
-
-def join_in_time(
-    recorded: Sequences, candidates: NearPairs, moves: Steps, reach: float, usable: np.ndarray
-) -> BuiltGraph:
-    """The directed graph: recorded steps lead forward, and closures as the steps do that support them."""
-    none = candidates.select(np.zeros(len(candidates), bool))
-    forward = build_graph(recorded.sequence, none, recorded.step_length, True, usable, recorded.still_since)
-    graph = follow_time(forward, candidates, moves, reach)
-    words = (
-        f"directed: frames within {reach:.2f} steps look alike; {graph.nnz - forward.nnz:,} hops lead where a recorded "
-        f"step leads from or to a look-alike"
-    )
-    return BuiltGraph(graph, reach, words)
 
 
 def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:

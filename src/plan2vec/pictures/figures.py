@@ -19,7 +19,8 @@ from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
 from plan2vec.data import Sequences
 from plan2vec.files import replacing
-from plan2vec.graph.build import closure_entries, each_pair_once, edge_rows
+from plan2vec.graph.build import closure_entries, edge_rows
+from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, place_colors
