@@ -255,7 +255,7 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
         ("--radius", "-1"),
         ("--holdout", "1"),
         ("--norm-order", "0.5"),
-        ("--directed",),
+        ("--directed", "--head", "lp"),
         ("--encoder", "nope"),
         ("--embedding.slope", "-1"),
         ("--closures.max-neighbors", "0"),

@@ -196,7 +196,9 @@ def test_a_fit_has_at_most_40_settings_and_every_default_is_one():
     assert len(names) <= 40, names
     assert set(DEFAULTS) | {"view", "closures.neighbors"} <= set(names) and set(MOVING) | set(QUICK) <= set(DEFAULTS)
     open_ones = {name for name in names if setting(Config(), name) is None}
-    assert open_ones - set(DEFAULTS) == {"view", "closures.neighbors", "radius", "local_metric.candidates"}
+    assert open_ones - set(DEFAULTS) == {
+        "view", "closures.neighbors", "radius", "local_metric.candidates", "head", "directed"
+    }
 
 
 def test_a_settled_configuration_survives_json():
@@ -206,7 +208,7 @@ def test_a_settled_configuration_survives_json():
 
 @pytest.mark.parametrize(("config", "words"), [
     (lambda: Config(dim=0), "--dim must be at least 1, but is 0"),
-    (lambda: Config(directed=True), "--head must be max-relu or mrn for a directed graph, but is lp"),
+    (lambda: Config(directed=True, head="lp"), "--head must be max-relu or mrn for a directed graph, but is lp"),
     (lambda: Config(closures=ClosureConfig(look_alikes=-1)), "--closures.look-alikes must be 0 or more"),
     (lambda: Config(embedding=EmbeddingConfig(num_rounds=0)), "--embedding.num-rounds must be at least 1, but is 0"),
 ])

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     Int: TypeAlias = int  # as it is after `settle`
     Float: TypeAlias = float
     Text: TypeAlias = str
-    Head: TypeAlias = str
+    Head: TypeAlias = str | None
 else:
     Int, Float, Text = int | None, float | None, str | None
-    Head = Literal[tuple(HEADS)]
+    Head = Literal[tuple(HEADS)] | None
 NOT_GIVEN: Any = None  # `settle` decides
 
 FORMAT_VERSION = 2  # of the run folder
 APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
 DIRECTED_HEADS = tuple(name for name, (_, is_directed) in HEADS.items() if is_directed)
 Loss = Literal["relative", "sammon", "huber", "absolute"]
+DIRECTED_HEAD = "mrn"  # of a directed graph where no head was given
 Neighbors = Literal["exact", "approximate", "hubs"]
 Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
 
@@ -155,7 +156,8 @@ class Config:
 
     # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 32
     dim: Int = NOT_GIVEN
-    head: Head = "lp"  # distance between vectors; max-relu and mrn tell there from back
+    # distance between vectors; max-relu and mrn tell there from back; default lp, of a directed graph mrn
+    head: Head = NOT_GIVEN
     norm_order: Float = NOT_GIVEN  # p of the l^p head; inf is allowed; default 2, with a moving camera and dim > 3 1
     view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much a step changes
     # small | medium | views | views-wide | maze-global | resnet18 | mlp | fourier | module:factory; default small, with
@@ -164,7 +166,8 @@ class Config:
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
     # steps within which two frames are joined, of a moving camera two runs of frames; default: found from the recording
     radius: float | None = None
-    directed: bool = False  # recorded steps lead forward only
+    # hops follow time (--no-directed: they lead both ways); default: if recorded steps are repeated but rarely undone
+    directed: bool | None = None
     holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
     quick: bool = False  # with a fixed camera about half the updates: enough for simple frames
     seed: int = 0
@@ -192,12 +195,12 @@ class Config:
         for name in ("local_metric.learning_rate", "embedding.learning_rate"):
             value = setting(self, name)
             _require(value is None or 0 < value < math.inf, name, "a positive number", value)
-        _require(self.head in HEADS, "head", f"one of {', '.join(HEADS)}", self.head)
+        _require(self.head is None or self.head in HEADS, "head", f"one of {', '.join(HEADS)}", self.head)
         _require(self.norm_order is None or self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
         _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(self.seed >= 0, "seed", "0 or more", self.seed)
-        one_way = not self.directed or self.head in DIRECTED_HEADS
+        one_way = not self.directed or self.head in (None, *DIRECTED_HEADS)
         _require(one_way, "head", f"{' or '.join(DIRECTED_HEADS)} for a directed graph", self.head)
         alike, wrong = self.closures.look_alikes, self.closures.max_false
         _require(0 <= alike < math.inf, "closures.look_alikes", "0 or more frames", alike)
@@ -270,6 +273,11 @@ def keep_decisions(config: Config, decided: Config) -> Config:
     """The configuration in which what was not given is as an earlier `settle` decided it."""
     return with_settings(config, {name: setting(decided, name) for name in (*DEFAULTS, "view", "closures.neighbors")
                                   if setting(config, name) is None})
+
+
+def head_of(config: Config) -> str:
+    """The head that was given, else the one that fits the direction of the graph."""
+    return config.head or (DIRECTED_HEAD if config.directed else "lp")
 
 
 def setting(config: Any, name: str) -> Any:

@@ -225,14 +225,15 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
     card |= candidate_numbers(model, kept) if costs else {}
-    card["local_accuracy"] = model.local_accuracy
+    card |= {"local_accuracy": model.local_accuracy, "reversibility": model.reversibility,
+             "estimated_false_closures": model.built.estimated_false}
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))[1]
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
             images = FrameTensors(recorded.frames, model.device)
-            graph = join_frames(recorded, model.trained, config, images, held_out).graph
+            graph = join_frames(recorded, model.trained, model.found_config, images, held_out).graph
             card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap, costs)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
     return card | {"radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)},

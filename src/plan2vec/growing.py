@@ -27,6 +27,7 @@ from plan2vec.embedding.train import fine_tune
 from plan2vec.evaluation import map_numbers
 from plan2vec.files import replacing, write_text
 from plan2vec.graph.build import BuiltGraph, closure_entries, edge_rows, graph_of_edges
+from plan2vec.graph.direction import each_pair_once
 from plan2vec.graph.join import join_frames
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -195,12 +196,13 @@ def median_step(sequences: Sequences) -> float:
 def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGraph:
     """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
     num_old = built.graph.shape[0]
-    images, config = FrameTensors(joined.frames, old.device), replace(old.config, radius=built.radius)
+    images, config = FrameTensors(joined.frames, old.device), replace(old.found_config, radius=built.radius)
     joined_anew = join_frames(joined, old.trained, config, images)
     found = joined_anew.graph
     row, column, value = edge_rows(found), found.indices, found.data.copy()
     if joined.step_length is not None:  # the unit stays that of the old recordings
-        value[~closure_entries(found, joined.sequence)] *= median_step(joined) / median_step(old.sequences)
+        recorded = ~closure_entries(found, joined.sequence) | built.directed
+        value[recorded] *= median_step(joined) / median_step(old.sequences)
     new = (row >= num_old) | (column >= num_old)
     graph = graph_of_edges(
         np.concatenate((edge_rows(built.graph), row[new])), np.concatenate((built.graph.indices, column[new])),
@@ -209,14 +211,15 @@ def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGr
     new_old, new_new = closure_counts(graph, joined.sequence, num_old)
     added = f"{joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures"
     report = f"{built.report}; {added}, {new_old:,} to old frames"
-    return replace(joined_anew, graph=graph, radius=built.radius, report=report)
+    return replace(joined_anew, graph=graph, radius=built.radius, report=report, reversibility=built.reversibility)
 
 
 def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tuple[int, int]:
     """Closures between a new frame and an old one, and between two new frames."""
     row, column = edge_rows(graph), graph.indices
-    counted = closure_entries(graph, sequence) & (row < column) & (column >= num_old)
-    return int(np.count_nonzero(counted & (row < num_old))), int(np.count_nonzero(counted & (row >= num_old)))
+    counted = closure_entries(graph, sequence) & each_pair_once(graph)
+    num_new = (row >= num_old).astype(int) + (column >= num_old)
+    return int(np.count_nonzero(counted & (num_new == 1))), int(np.count_nonzero(counted & (num_new == 2)))
 
 
 def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> None:

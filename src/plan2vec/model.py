@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config
+from plan2vec.config import Config, head_of
 from plan2vec.data import Sequences
 from plan2vec.embedding.heads import Head
 from plan2vec.embedding.network import Embedding, map_vectors
@@ -58,6 +58,7 @@ class Model:
         self.sequences, self.config, self.folder = sequences, config, folder
         self.trained, self.built = learned.metric, learned.graph
         self.graph, self.radius, self.closure_report = learned.graph.graph, learned.graph.radius, learned.graph.report
+        self.directed, self.reversibility = learned.graph.directed, learned.graph.reversibility
         self.embedding, self.vectors = learned.embedding, learned.vectors
         self.seconds = seconds or {}  # wall time per stage
 
@@ -67,7 +68,7 @@ class Model:
         return (
             f"Model of {self.sequences.num_frames:,} frames ({self.sequences.source}), {kept}\n"
             f"  graph: {self.graph.nnz:,} directed edges, {num_parts} part{'s' if num_parts > 1 else ''}; "
-            f"map: {self.vectors.shape[1]}-d, head {self.config.head}, on {self.device}"
+            f"map: {self.vectors.shape[1]}-d, head {head_of(self.found_config)}, on {self.device}"
         )
 
     @property
@@ -90,6 +91,11 @@ class Model:
     def local_accuracy(self) -> float | None:
         """Of the local metric, on sequences that it had not seen; None where those hold no step."""
         return self.trained.accuracy
+
+    @property
+    def found_config(self) -> Config:
+        """The configuration with the direction that the graph has."""
+        return replace(self.config, directed=self.directed)
 
     @property
     def encoder(self) -> Embedding:

@@ -6,6 +6,7 @@ recordings -> local metric -> graph            -> shortest distances -> metric m
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from plan2vec.config import Config, keep_decisions, settle
 from plan2vec.data import Sequences, make_sequences, training_frames
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.embedding.train import train_map
-from plan2vec.graph.build import BuiltGraph
+from plan2vec.graph.direction import given_graph
 from plan2vec.graph.join import join_frames
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
@@ -44,6 +45,7 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
     usable = training_frames(recorded.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     trained = make("local_metric", train_local_metric, recorded, config, images, usable)
     built = make("graph", join_frames, recorded, trained, config, images, usable)
+    config = replace(config, directed=built.directed)
     embedding = make("embedding", train_map, images, built.graph, config, trained.metric)
     vectors = make("vectors", map_vectors, embedding, images)
     return Learned(trained, built, embedding, vectors)
@@ -90,7 +92,7 @@ def fit(
     target, folder = choose_device(device), Path(out) if out is not None else None
     journal = Journal(folder, show_progress, checkpoint_seconds, logs=True) if is_first() else Journal()
     given = {"local_metric": None if local_metric is None else TrainedMetric(local_metric),
-             "graph": None if graph is None else BuiltGraph(graph), "embedding": embedding}
+             "graph": None if graph is None else given_graph(graph, config), "embedding": embedding}
     with writing(folder):
         run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
         recorded = run.sequences.without_truth()

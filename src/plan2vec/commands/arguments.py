@@ -224,6 +224,8 @@ class Reproduce:
     json: bool = False  # print the tables as one JSON object
 
 
+# a setting that is on, off or undecided is no flag to tyro
+DIRECTION = {"--directed": ("--directed", "True"), "--no-directed": ("--directed", "False")}
 COMMANDS: dict[str, Any] = {
     "demo": Demo, "inspect": Inspect, "fit": Fit, "plan": PlanCommand, "explore": Explore, "evaluate": Evaluate,
     "report": Report, "check": Check, "closures": ClosuresCommand, "add": Add, "relabel": Relabel, "bench": Bench,
@@ -257,7 +259,8 @@ def parse(arguments: list[str]) -> Command:
         config = preset(_preset_name(arguments) or command.preset)
         defaults["default"] = Demo(config=config) if command is Demo else Fit(tyro.MISSING, tyro.MISSING, config=config)
     flags = (tyro.conf.FlagCreatePairsOff,)
-    return tyro.cli(command, prog=f"plan2vec {name}", args=arguments[1:], config=flags, **defaults)
+    typed = [word for argument in arguments[1:] for word in DIRECTION.get(argument, (argument,))]
+    return tyro.cli(command, prog=f"plan2vec {name}", args=typed, config=flags, **defaults)
 
 
 def _preset_name(arguments: list[str]) -> str | None:

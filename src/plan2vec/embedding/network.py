@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plan2vec.config import Config
+from plan2vec.config import Config, head_of
 from plan2vec.embedding.heads import Head, make_head
 from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, mlp
 from plan2vec.learning.frame_tensors import FrameTensors, encode
@@ -51,7 +51,7 @@ class OnMetric(nn.Module):
 
 def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None = None) -> Embedding:
     """An untrained map of the configured encoder and head; for views of a moving camera on top of the metric's."""
-    head, dim = make_head(config.head, config.norm_order, config.dim), config.local_metric.dim
+    head, dim = make_head(head_of(config), config.norm_order, config.dim), config.local_metric.dim
     if config.encoder not in VIEWS or frames.ndim != 4:
         return Embedding(make_encoder(config.encoder, frames, config.dim), head)
     network = Encoder(mlp(dim, config.dim, 512, 3), torch.zeros(dim), torch.ones(dim))

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from plan2vec.baselines import pair_distance
 from plan2vec.baselines.isomap import fit_isomap
-from plan2vec.config import Config, EmbeddingConfig
+from plan2vec.config import Config, EmbeddingConfig, head_of
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.heads import Head, make_head
 from plan2vec.embedding.losses import distance_loss
@@ -131,7 +131,7 @@ def measure_free(scene: StreetScene, method: str) -> dict[str, Any]:
     """Free vectors instead of a network's, with our maps' head and dimensions, on the true street network."""
     site, config = scene.true_site, scene.config
     lengths = distances_from(site.graph, np.arange(len(site.view)))
-    head = make_head(config.head, config.norm_order, config.dim)
+    head = make_head(head_of(config), config.norm_order, config.dim)
     vectors = fit_free(lengths, head, FREE[method], 5 if scene.size.is_smoke else FREE_UPDATES)
     return site.scores(pair_distance(vectors, vectors, head))
 

@@ -22,6 +22,8 @@ class BuiltGraph:
     report: str = "given"  # one line for the user
     estimated_false: float | None = None  # share of the closures that is false, as estimated; None: no estimate
     confidence: csr_array | None = None  # (n, n) of closures i < j, above 0 to 1; None: all alike
+    directed: bool = False  # hops follow time; else every hop leads both ways
+    reversibility: float | None = None  # share of the recorded steps that were ever undone; None: not measured
 
 
 def build_graph(

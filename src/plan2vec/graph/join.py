@@ -14,9 +14,12 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
 from plan2vec.graph.closures import MAX_RADIUS, choose_closures
+from plan2vec.graph.direction import ALIKE, find_direction, measure_direction, steps_that_moved
 from plan2vec.graph.evidence import HALF_RUN, MIN_RECOGNIZED, Believed, Scored, believe, score_runs, widen
 from plan2vec.graph.neighbors import NearPairs, near_pairs
+from plan2vec.graph.suspicious import lone_share
 from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import (
@@ -38,49 +41,58 @@ def join_frames(
 ) -> BuiltGraph:
     """The graph of the usable frames. Where one stood still only the first frame gets closures."""
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
-    sequence, still_since, metric = recorded.sequence, recorded.still_since, trained.metric
-    joinable = usable & (still_since == np.arange(len(still_since)))
     if config.view == "moving" and images.frames.ndim == 4:
         built = join_views(recorded, trained, config, images, usable)
-        journal.say(built.report)
-        warn_about_parts(built, usable, journal)
-        return built
-    first = recorded_pairs(recorded, usable, 1).first[0]
-    steps = pair_distances(metric, images, first, first + 1)
-    reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
-    candidates = candidate_pairs(metric, images, np.flatnonzero(joinable), reach, config)
-    chosen = choose_closures(
-        candidates, steps, sequence, first_duplicates(recorded.frames, joinable), config, images.device
-    )
-    graph = build_graph(sequence, chosen.pairs, recorded.step_length, config.directed, usable, still_since)
-    built = BuiltGraph(graph, chosen.radius, chosen.reason)
+    else:
+        built = join_states(recorded, trained.metric, config, images, usable, journal)
     journal.say(built.report)
     warn_about_parts(built, usable, journal)
     return built
 
 
+def join_states(
+    recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray, journal: Journal
+) -> BuiltGraph:
+    """The graph of a fixed camera's pictures, or of vectors: a frame shows all that there is to see."""
+    sequence, still_since = recorded.sequence, recorded.still_since
+    joinable = usable & (still_since == np.arange(len(still_since)))
+    first = recorded_pairs(recorded, usable, 1).first[0]
+    steps = pair_distances(metric, images, first, first + 1)
+    reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
+    candidates = candidate_pairs(metric, images, np.flatnonzero(joinable), reach, config)
+    built = find_direction(recorded, candidates, first, usable, config, journal)
+    if built.directed:
+        return built
+    duplicates = first_duplicates(recorded.frames, joinable)
+    chosen = choose_closures(candidates, steps, sequence, duplicates, config, images.device)
+    graph = build_graph(sequence, chosen.pairs, recorded.step_length, False, usable, still_since)
+    lone = lone_share(graph, sequence, rng_at(config.seed, Stream.LONE_CLOSURES))
+    return replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
+
+
 def join_views(
     recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors, usable: np.ndarray
 ) -> BuiltGraph:
-    """The graph of a moving camera's views, whose closures are believed by evidence."""
+    """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair."""
     sequence, still_since, max_gap = recorded.sequence, recorded.still_since, config.max_gap
     numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
     run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
     vectors = local_vectors(trained.metric, images)[numbers]
-    mirrored = mirrored_vectors(trained.metric, images)[numbers]
-    steps = median_distances(vectors, run, 2 * max_gap)
-    scored = score_runs(vectors, mirrored, run, max_gap, config.closures.max_neighbors, images.device)
+    scored = score_runs(vectors, mirrored_vectors(trained.metric, images)[numbers], run, max_gap,
+                        config.closures.max_neighbors, images.device)
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else 0.0
-    believed = believe(scored, steps, limit, max_false, len(numbers))
-    report = describe(believed, scored, trained.recognized)
-    share = believed.estimated_false if len(believed.pairs) else None
-    believed = widen(believed, run, max_gap)
-    pairs = replace(believed.pairs, first=numbers[believed.pairs.first], second=numbers[believed.pairs.second])
-    graph = build_graph(sequence, pairs, recorded.step_length, config.directed, usable, still_since)
-    ends, n = (pairs.first.astype(np.int32), pairs.second.astype(np.int32)), recorded.num_frames
-    confidence = csr_array((believed.confidence.astype(np.float32), ends), shape=(n, n))
-    return BuiltGraph(graph, believed.threshold, report, share, confidence)
+    believed = believe(scored, median_distances(vectors, run, 2 * max_gap), limit, max_false, len(numbers))
+    wide = widen(believed, run, max_gap)
+    pairs, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
+                    for some in (wide.pairs, believed.pairs))
+    graph = build_graph(sequence, pairs, recorded.step_length, bool(config.directed), usable, still_since)
+    confidence = csr_array((wide.confidence.astype(np.float32), (pairs.first, pairs.second)), shape=graph.shape)
+    moved = steps_that_moved(recorded, recorded_pairs(recorded, usable, 1).first[0], usable)
+    near = replace(again, distance=again.distance * ALIKE)  # views look alike within a step: nearer ones are rare
+    seen = measure_direction(near, moved, rng_at(config.seed, Stream.DIRECTION))
+    return BuiltGraph(graph, believed.threshold, describe(believed, scored, trained.recognized),
+                      believed.estimated_false if len(again) else None, confidence, bool(config.directed), seen.undone)
 
 
 def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.ndarray:

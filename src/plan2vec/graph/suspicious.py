@@ -5,10 +5,14 @@ A false closure is a short cut, so most shortest paths use it; a true one in a n
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.graph.build import closure_entries, edge_rows
+from plan2vec.graph.build import closure_entries, edge_rows, select_edges
 from plan2vec.search.shortest_paths import distances_from
 
+NUM_TRIED, EDGES_TRIED = 300, 2**28  # closures that are left out on trial, and edges of all the graphs without them
+BESIDE = 2  # frames beside both ends of a closure whose closures are left out with it
+LONE = 7.0  # steps: ends that are farther apart without their closure are joined by nothing else
 SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
 
 
@@ -35,6 +39,24 @@ def suspicious_closures(
          "distance": round(float(distance[k]), 3), "paths": round(float(total[k] / num_paths), 5)}
         for k in np.argsort(-total, kind="stable")[:num] if total[k] > 0
     ]
+
+
+def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator) -> float | None:
+    """Share of the closures, of some drawn at random, whose ends nothing else joins within a few steps: false ones, and
+    true ones where a place was seen only twice. Where recordings are dense a true closure never stands alone.
+    """
+    row, column = edge_rows(graph), graph.indices
+    closures = np.flatnonzero(closure_entries(graph, sequence) & (row < column))
+    if not len(closures):
+        return None
+    tried = rng.choice(closures, min(len(closures), NUM_TRIED, max(20, EDGES_TRIED // graph.nnz)), replace=False)
+    num_lone = 0
+    for first, second in zip(row[tried], column[tried], strict=True):
+        there = (np.abs(row - first) <= BESIDE) & (np.abs(column - second) <= BESIDE)
+        back = (np.abs(row - second) <= BESIDE) & (np.abs(column - first) <= BESIDE)
+        rest = select_edges(graph, ~(there | back))
+        num_lone += not dijkstra(rest, indices=first, limit=LONE)[second] <= LONE
+    return num_lone / len(tried)
 
 
 def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:

@@ -19,6 +19,8 @@ class Stream:
     VALUE_UPDATE = 13
     VALUE_WALKS = 14
     HOLDOUT = 20
+    DIRECTION = 21  # steps by which the direction of a graph is decided
+    LONE_CLOSURES = 22
     GROWING = 30
     CONTROLLER_SAMPLE = 30
     CONTROLLER = 31

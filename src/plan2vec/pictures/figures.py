@@ -20,6 +20,7 @@ from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from plan2vec.data import Sequences
 from plan2vec.files import replacing
 from plan2vec.graph.build import closure_entries, edge_rows
+from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, place_colors
@@ -114,10 +115,10 @@ def graph_figure(model: Model) -> Figure:
     """Recorded transitions beside found closures; the longest closures on top."""
     scene, graph = scene_of(model), model.graph
     row, column = edge_rows(graph), graph.indices
-    once = (row < column) | model.config.directed
+    once = each_pair_once(graph)
     closure = closure_entries(graph, model.sequences.sequence)
     figure, axes = _canvas(1.4 + 3.4 * scene.height, 2)
-    panels = {"recorded transitions": once & ~closure, "found closures": (row < column) & closure}
+    panels = {"recorded transitions": once & ~closure, "found closures": once & closure}
     for ax, (words, chosen) in zip(axes, panels.items(), strict=True):
         edges = np.stack((row[chosen], column[chosen]), axis=1)  # (m, 2)
         shown = _draw_edges(ax, scene, edges, rng_at(model.config.seed, Stream.PICTURES))

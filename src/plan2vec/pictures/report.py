@@ -52,6 +52,7 @@ LINES = {
         "How often the local metric tells neighbours from distant frames, in sequences it never saw.", "share",
         (0.95, inf), "Train the local metric longer (--local-metric.num-updates), or record more sequences."
     ),
+    "reversibility": Line("Recorded steps that another recorded step undoes.", "share"),
     "embedding_error": Line(
         "Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15), LONGER
     ),

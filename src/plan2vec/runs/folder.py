@@ -36,6 +36,7 @@ from plan2vec.runs.products import (
     load_graph,
     load_module,
     load_vectors,
+    read_direction,
     readable,
     require,
     save_frames,
@@ -124,7 +125,8 @@ class Run:
                     return replace(built, graph=drop_struck(built.graph, self.sequences.sequence, self.struck))
             case "embedding":
                 with readable(self.folder / "config.json"):
-                    embedding = build_embedding(frames, self.config)
+                    found = read_direction(self.folder / PRODUCTS["graph"])
+                    embedding = build_embedding(frames, replace(self.config, directed=found))
                 load_module(path, embedding)
                 return embedding.to(self.device)
             case _:

@@ -5,7 +5,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +28,7 @@ UNREADABLE = (  # what damaged files make their readers raise
 
 
 CSR = ("data", "indices", "indptr")  # the arrays of a sparse matrix
+SHARES = ("estimated_false", "reversibility")  # of a built graph, where they are known
 
 
 @contextmanager
@@ -86,11 +87,11 @@ def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
     graph = built.graph
     arrays = {"data": graph.data, "indices": graph.indices, "indptr": graph.indptr, "shape": np.array(graph.shape),
               "closure": closure_entries(graph, sequence), "radius": np.array(built.radius),
-              "report": np.array(built.report)}
+              "report": np.array(built.report), "directed": np.array(built.directed)}
     if built.confidence is not None:
         arrays |= {f"confidence_{name}": getattr(built.confidence, name) for name in CSR}
-    if built.estimated_false is not None:
-        arrays["estimated_false"] = np.array(built.estimated_false)
+    shares = {name: getattr(built, name) for name in SHARES}
+    arrays |= {name: np.array(share) for name, share in shares.items() if share is not None}
     with open(path, "wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -101,13 +102,13 @@ def load_graph(path: Path) -> BuiltGraph:
         shape = file["shape"]
         require(shape.shape == (2,) and shape[0] == shape[1] >= 0, "a square matrix")
         graph = checked_matrix([file[name] for name in CSR], int(shape[0]))
-        confidence, share = None, None
+        confidence = None
         if "confidence_data" in file.files:
             confidence = checked_matrix([file[f"confidence_{name}"] for name in CSR], int(shape[0]))
-        if "estimated_false" in file.files:
-            share = float(file["estimated_false"])
-            require(0 <= share <= 1, "a share of false closures from 0 to 1")
-        return BuiltGraph(graph, float(file["radius"]), str(file["report"]), share, confidence)
+        shares = {name: float(file[name]) for name in SHARES if name in file.files}
+        require(all(0 <= share <= 1 for share in shares.values()), f"{' and '.join(SHARES)} from 0 to 1")
+        radius, report, directed = float(file["radius"]), str(file["report"]), _is_directed(file)
+        return BuiltGraph(graph, radius, report, confidence=confidence, directed=directed, **shares)
 
 
 def checked_matrix(arrays: list[np.ndarray], num: int) -> csr_array:
@@ -119,6 +120,16 @@ def checked_matrix(arrays: list[np.ndarray], num: int) -> csr_array:
     require(not len(indices) or 0 <= indices.min() <= indices.max() < num, "frame numbers inside the graph")
     require(data.dtype == np.float32 and bool((np.isfinite(data) & (data >= 0)).all()), "finite lengths of 0 or more")
     return csr_array((data, indices, indptr), shape=(num, num))
+
+
+def _is_directed(file: Mapping[str, np.ndarray]) -> bool:
+    return "directed" in file and bool(file["directed"])
+
+
+def read_direction(path: Path) -> bool:
+    """Whether the graph of a file follows time, without reading its edges."""
+    with readable(path), np.load(path, allow_pickle=False) as file:
+        return _is_directed(file)
 
 
 def describe_graph(path: Path) -> str:

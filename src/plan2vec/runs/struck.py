@@ -105,7 +105,8 @@ def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) ->
     if high >= graph.shape[0]:
         raise ValueError(f"frame numbers must lie in 0..{graph.shape[0] - 1}, but {high} came")
     _refuse_transition(sequence, low, high)
-    if high not in graph.indices[graph.indptr[low] : graph.indptr[low + 1]]:
+    ways = ((low, high), (high, low))  # a directed graph may have one of them only
+    if not any(end in graph.indices[graph.indptr[start] : graph.indptr[start + 1]] for start, end in ways):
         raise ValueError(f"frames {low} and {high} are not joined in the graph, so there is no closure to judge")
     return low, high
 
