@@ -10,9 +10,8 @@ import torch
 
 import plan2vec
 from plan2vec.baselines.vae import VAEConfig
-from plan2vec.results.arrays import read_arrays, save_arrays
-from plan2vec.results.drawing import bars, panels
-from plan2vec.results.rows import KEY, Case, Stamp, make_rows, select, values
+from plan2vec.results.comparisons import bars, panels
+from plan2vec.results.rows import KEY, Case, Stamp, make_rows, read_arrays, save_arrays, select, values
 from plan2vec.results.settings import SMOKE, Size
 from plan2vec.results.stamp import commit, machine_name, stamp_of
 
@@ -74,7 +73,7 @@ def test_arrays_of_all_parts_of_an_experiment_are_read_again(tmp_path):
 def test_bars_tell_ours_from_baselines_and_oracles_and_intervals_stay_within_0_and_100():
     _, (ax,) = panels(1)
     samples = [np.array([100.0, 99.0, 90.0]), np.array([50.0]), np.array([0.5, 9.0])]
-    bars(ax, ["plan2vec", "VAE 2-d", "exact graph distance"], samples, [None] * 3)
+    bars(ax, ["plan2vec", "VAE 2-d", "exact graph distance"], samples)
     assert len({bar.get_facecolor() for bar in ax.patches}) == 3
     spans = [line[:, 0] for lines in ax.collections for line in lines.get_segments() if len(line)]
     assert len(spans) == 2  # one seed has none

@@ -23,8 +23,6 @@ from plan2vec.learning.training import Journal, train
 
 @dataclass(frozen=True)
 class ContrastiveConfig:
-    """How the embedding is learned."""
-
     num_updates: int = 800  # gradient updates; far more of them tell recordings apart instead of places
     batch_size: int = 512  # positive pairs per update; every other frame of the batch is a negative
     learning_rate: float = 1e-3  # Adam, at its highest
@@ -32,10 +30,8 @@ class ContrastiveConfig:
     temperature: float = 1.0  # squared distance at which a similarity falls by a factor e
 
 
-def train_contrastive(
-    frames: np.ndarray, sequence: np.ndarray, encoder: str, dim: int, config: ContrastiveConfig, seed: int,
-    device: torch.device, journal: Journal = Journal()
-) -> Scorer:
+def train_contrastive(frames: np.ndarray, sequence: np.ndarray, encoder: str, dim: int, config: ContrastiveConfig,
+                      seed: int, device: torch.device, journal: Journal = Journal()) -> Scorer:
     torch.manual_seed(seed)
     network = make_encoder(encoder, frames, dim).to(device)
     images, futures = FrameTensors(frames, device), Futures(sequence)

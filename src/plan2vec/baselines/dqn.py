@@ -33,8 +33,6 @@ from plan2vec.planner import Distance
 
 @dataclass(frozen=True)
 class DQNConfig:
-    """How the costs are learned."""
-
     encoder: str = "small"  # of images; vectors get an MLP
     num_updates: int = 6000  # gradient updates
     batch_size: int = 256  # recorded transitions per update, each with a hindsight goal
@@ -79,10 +77,8 @@ class DQNScorer:
         return pair_distance(states, goals, lambda state, goal: self.network.cost(state, goal).amin(-1))
 
     def policy(self, goals: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """For goals (m, ...) of m episodes: frames (r, ...) of the episodes numbered (r,) -> (r,) best actions.
-
-        As with plan2vec's agent, an action that just changed nothing is not repeated.
-        """
+        """For goals (m, ...) of m episodes: frames (r, ...) of the episodes numbered (r,) -> (r,) best actions. As with
+        plan2vec's agent, an action that just changed nothing is not repeated."""
         wanted = self._features(goals)[1]
         tried = FutileChoices(len(goals), np.arange(self.network.num_actions))
 
@@ -101,10 +97,8 @@ class DQNScorer:
         return torch.from_numpy(encode(self.network, FrameTensors(frames, self.device))).to(self.device).chunk(2, dim=1)
 
 
-def train_dqn(
-    frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, config: DQNConfig, seed: int, device: torch.device,
-    journal: Journal = Journal(),
-) -> DQNScorer:
+def train_dqn(frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, config: DQNConfig, seed: int,
+              device: torch.device, journal: Journal = Journal()) -> DQNScorer:
     """`action` (n,) or (n, 1): the number of the action that leads from a frame to the next, where there is a next."""
     torch.manual_seed(seed)
     futures = Futures(sequence)

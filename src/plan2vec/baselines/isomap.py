@@ -43,8 +43,7 @@ def fit_isomap(graph: csr_array, dim: int) -> Scorer:
         raise ValueError(f"Isomap in {dim} dimensions takes {dim + 1} to {MOST_NODES} connected frames, "
                          f"but the graph joins {len(member)}")
     part = sort_graph_by_row_values(graph[member][:, member], warn_when_not_sorted=False)
-    # With `radius` at the longest edge scikit-learn's neighbour step keeps the precomputed graph as it is.
-    longest = float(part.data.max())
+    longest = float(part.data.max())  # with this radius scikit-learn's neighbour step keeps the graph as it is
     isomap = Isomap(n_neighbors=None, radius=longest, n_components=dim, metric="precomputed", path_method="D")
     vectors = np.full((graph.shape[0], dim), np.nan, np.float32)
     vectors[member] = isomap.fit_transform(part)

@@ -19,6 +19,8 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
 
+Trainers = dict[str, Callable[[], Scorer]]
+
 
 @dataclass(frozen=True)
 class Map:
@@ -35,22 +37,15 @@ class Map:
         return pair_distance(vectors, vectors, self.embedding.head)
 
 
-def baseline_trainers(
-    recordings: Sequences, metric: Callable[[], LocalMetric], encoder: str, shorten: Callable[[Any], Any], seed: int,
-    device: torch.device
-) -> dict[str, Callable[[], Scorer]]:
+def baseline_trainers(recordings: Sequences, metric: Callable[[], LocalMetric], encoder: str, dim: int,
+                      shorten: Callable[[Any], Any], seed: int, device: torch.device) -> Trainers:
     """Baselines by name, each trained on the recordings when called; the VAE 2-d is the paper's.
 
     `shorten` gives a stage's configuration with as many updates as there is time for.
     """
-    frames, sequence = recordings.frames, recordings.sequence
-    return {
-        "SPTM": lambda: MetricScorer(metric(), device),
-        "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),
-        "VAE 8-d": lambda: train_vae(frames, encoder, 8, shorten(VAEConfig()), seed, device),
-        "contrastive": lambda: train_contrastive(
-            frames, sequence, encoder, 8, shorten(ContrastiveConfig()), seed, device
-        ),
-        "random network": lambda: random_scorer(frames, encoder, 8, seed, device),
-        "pixels": lambda: pixel_scorer(device)
-    }
+    frames, sequence, nce = recordings.frames, recordings.sequence, ContrastiveConfig()
+    return {"SPTM": lambda: MetricScorer(metric(), device), "pixels": lambda: pixel_scorer(device),
+            "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),
+            f"VAE {dim}-d": lambda: train_vae(frames, encoder, dim, shorten(VAEConfig()), seed, device),
+            "contrastive": lambda: train_contrastive(frames, sequence, encoder, dim, shorten(nce), seed, device),
+            "random network": lambda: random_scorer(frames, encoder, dim, seed, device)}

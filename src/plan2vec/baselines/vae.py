@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from plan2vec.baselines import VectorScorer
 from plan2vec.learning.captured import Step
-from plan2vec.learning.encoders import Encoder, make_encoder, mlp
+from plan2vec.learning.encoders import make_encoder, mlp
 from plan2vec.learning.frame_tensors import Array, FrameTensors, as_images, on_device
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
@@ -22,30 +22,22 @@ from plan2vec.learning.training import Journal, train
 
 @dataclass(frozen=True)
 class VAEConfig:
-    """How the autoencoder is learned."""
-
     num_updates: int = 2000  # gradient updates
     batch_size: int = 256  # frames per update
     learning_rate: float = 1e-3  # Adam, at its highest
     beta: float = 1.0  # weight of the KL term
 
 
-class CodeMean(nn.Module):
-    """The first half of what the encoder gives: the mean of the code."""
+class FirstHalf(nn.Module):
+    """Of what the encoder gives: the mean of the code."""
 
-    def __init__(self, encoder: Encoder):
-        super().__init__()
-        self.encoder = encoder
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.encoder(images).chunk(2, dim=1)[0]
+    def forward(self, code: Tensor) -> Tensor:
+        return code.chunk(2, dim=1)[0]
 
 
 class Decoder(nn.Module):
-    """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the mean image's logits.
-
-    So it need not learn what never changes. Without the mean image it finds small moving things late or never.
-    """
+    """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the mean image's logits. So
+    it need not learn what never changes. Without the mean image it finds small moving things late or never."""
 
     def __init__(self, dim: int, mean_image: Tensor):
         super().__init__()
@@ -88,10 +80,8 @@ class VAE(nn.Module):
         return ((observed - decoded).square() / self.log_variance.exp() + self.log_variance).sum(1) / 2
 
 
-def train_vae(
-    frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device,
-    journal: Journal = Journal()
-) -> VectorScorer:
+def train_vae(frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device,
+              journal: Journal = Journal()) -> VectorScorer:
     torch.manual_seed(seed)
     vae = VAE(frames, encoder, dim).to(device)
     images = FrameTensors(frames, device)
@@ -105,10 +95,9 @@ def train_vae(
         return vae.loss(images(numbers), on_device(noise, device), config.beta)
 
     train(vae, Step(draw, loss, images), config.num_updates, config.learning_rate, "vae", journal)
-    return VectorScorer(CodeMean(vae.encoder), device)
+    return VectorScorer(nn.Sequential(vae.encoder, FirstHalf()), device)
 
 
 def mean_image(frames: np.ndarray) -> Tensor:
     """[c, h, w] in 0..1, from at most 4,000 frames."""
-    sample = frames[:: max(1, len(frames) // 2000)]
-    return as_images(torch.from_numpy(np.array(sample))).mean(0)
+    return as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)]))).mean(0)

@@ -7,38 +7,24 @@ other is a function that gives an answer, from the seed and the options of `plan
 from collections.abc import Callable
 from dataclasses import fields
 
-from plan2vec.bench import (
-    demo,
-    explorer_speed,
-    fit_speed,
-    kill_and_resume,
-    neighbor_search,
-    peers,
-    plan_speed,
-    ranks,
-    recording_scores,
-    same_map,
-    scale,
-    shortest_distances,
-    training_speed,
-)
+from plan2vec.bench import demo, explorer_speed, kill_and_resume, ranks, recording_scores, same_map
+from plan2vec.bench.fit_speed import BENCHMARK as FIT
+from plan2vec.bench.neighbor_search import BENCHMARK as NEIGHBORS
+from plan2vec.bench.peers import BENCHMARK as PEERS
+from plan2vec.bench.plan_speed import BENCHMARK as PLAN
 from plan2vec.bench.publishing import Request, run_speed
+from plan2vec.bench.scale import BENCHMARK as SCALE
+from plan2vec.bench.shortest_distances import BENCHMARK as DISTANCES
+from plan2vec.bench.training_speed import EMBEDDING, ENCODE, LOCAL_METRIC
 
-SPEED = {
-    benchmark.name: benchmark for benchmark in (
-        training_speed.ENCODE, training_speed.LOCAL_METRIC, neighbor_search.BENCHMARK, shortest_distances.BENCHMARK,
-        training_speed.EMBEDDING, plan_speed.BENCHMARK, fit_speed.BENCHMARK, scale.BENCHMARK, peers.BENCHMARK
-    )
-}
+SPEED = {one.name: one for one in (ENCODE, LOCAL_METRIC, NEIGHBORS, DISTANCES, EMBEDDING, PLAN, FIT, SCALE, PEERS)}
+RECORDED = ("paths", "seeds", "device")
 ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
     "demo": (demo.run, ("seeds", "device")), "resume": (kill_and_resume.run, ()), "explorer": (explorer_speed.run, ()),
-    "ranks": (ranks.run, ()), "recordings": (recording_scores.run, (
-        "paths", "seeds", "device", "doom_data", "mazes", "joined", "baselines", "dynamics")),
-    "same-map": (same_map.run, ("paths", "seeds", "device"))
-}
-OPTIONS = {name: options for name, (_, options) in ANSWERS.items()} | dict.fromkeys(
-    (*SPEED, "all"), ("seeds", "device", "smoke", "sizes", "out", "draw_only", "write_docs", "commit")
-)
+    "ranks": (ranks.run, ()), "same-map": (same_map.run, RECORDED),
+    "recordings": (recording_scores.run, (*RECORDED, "doom_data", "mazes", "joined", "baselines", "dynamics"))}
+OF_SPEED = ("seeds", "device", "smoke", "sizes", "out", "draw_only", "write_docs", "commit")
+OPTIONS = {name: options for name, (_, options) in ANSWERS.items()} | dict.fromkeys((*SPEED, "all"), OF_SPEED)
 
 
 def run_benchmark(request: Request) -> dict:

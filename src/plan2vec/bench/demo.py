@@ -16,10 +16,8 @@ from plan2vec.results.rows import Case, Row, Stamp, make_rows, markdown, values
 from plan2vec.results.stamp import commit
 
 CASES = (("c-maze", 8), ("open", 8), ("table", 8), ("c-maze", 2))  # room, dimensions of the map
-METRICS = (
-    "success", "success_graph", "spearman_true", "embedding_error", "local_accuracy", "false_edge_share",
-    "largest_component_share"
-)
+METRICS = ("success", "success_graph", "spearman_true", "embedding_error", "local_accuracy", "false_edge_share",
+           "largest_component_share")
 
 
 def run(seed: int, seeds: int = 5, num_rollouts: int = 1000, config: Config = Config(), device: str = "auto") -> dict:

@@ -35,21 +35,17 @@ from plan2vec.local_metric import TrainedMetric
 from plan2vec.model import Learned, Model
 from plan2vec.pipeline import fit
 
-LIMITS = {
-    10_000: {"first_paint_ms": 3000, "click_to_plan_ms": 300},
-    100_000: {"first_paint_ms": 8000, "click_to_plan_ms": 1000}
-}
+LIMITS = {10_000: {"first_paint_ms": 3000, "click_to_plan_ms": 300},
+          100_000: {"first_paint_ms": 8000, "click_to_plan_ms": 1000}}
 NUM_REPEATS = 5
 NUM_FITTED = 2000  # frames of the model that lends its networks
 NUM_NEAREST = 200  # neighbours a frame, about
 BRIEF = Config(local_metric=LocalMetricConfig(num_updates=300), embedding=EmbeddingConfig(num_updates=300))
-MADE = (
-    "not fitted: networks of a fit of 2,000 frames with 300 + 300 updates, graph of about 200 nearest frames on the map"
-)
-FLAGS = (
-    "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"
-)
+MADE = ("not fitted: networks of a fit of 2,000 frames with 300 + 300 updates, "
+        "graph of about 200 nearest frames on the map")
+FLAGS = ("--no-sandbox", "--no-first-run", "--disable-quic", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+         "--ignore-gpu-blocklist")
 PAINTED = "() => performance.getEntriesByName('explorer-paint')[0]?.startTime"
 ON_PAINT = """
 const mark = performance.mark.bind(performance);
@@ -74,7 +70,6 @@ PLACE_OF = """([name, number]) => {
 
 
 def run(seed: int, sizes: tuple[int, ...] = (10_000, 100_000)) -> dict:
-    """First paint and click-to-plan in a real browser, at each size."""
     rows = []
     small = fit(simulate("c-maze", NUM_FITTED // 10, seed=seed), replace(BRIEF, seed=seed))
     with tempfile.TemporaryDirectory() as temporary:
@@ -97,20 +92,17 @@ def enlarge(small: Model, num_frames: int, seed: int) -> Model:
 
 def nearest_on_map(vectors: np.ndarray, sequence: np.ndarray) -> tuple[NearPairs, float]:
     """Pairs of frames, transitions left out, within the radius (also given) that holds about NUM_NEAREST per frame."""
-    tree = cKDTree(vectors)
-    some = vectors[:: max(1, len(vectors) // 1000)]
+    tree, some = cKDTree(vectors), vectors[:: max(1, len(vectors) // 1000)]
     radius = float(np.median(tree.query(some, NUM_NEAREST + 1)[0][:, -1]))
     first, second = np.sort(tree.query_pairs(radius, output_type="ndarray"), axis=1).T
     is_closure = (second - first > 1) | (sequence[first] != sequence[second])
     first, second = first[is_closure], second[is_closure]
-    order = np.lexsort((second, first))
-    first, second = first[order], second[order]
+    first, second = np.stack((first, second))[:, np.lexsort((second, first))]
     squares = sum((column[first] - column[second]) ** 2 for column in vectors.T)
     return NearPairs(first, second, np.sqrt(squares).astype(np.float32)), radius
 
 
 def measure(folder: Path, num_frames: int, method: str) -> dict:
-    """Medians over fresh pages of one run."""
     with serving(folder) as address, browsing() as browser:
         page = f"{address}&method={method}"  # the address ends with its token
         times = [measure_page(browser, page, num_frames, repeat) for repeat in range(NUM_REPEATS)]
@@ -157,7 +149,6 @@ def serving(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def browsing() -> Iterator[Any]:
-    """A headless browser."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         raise ValueError("no browser was found: install chromium (Debian: apt-get install chromium)")

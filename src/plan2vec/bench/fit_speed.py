@@ -7,7 +7,6 @@ Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 
 `total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other frame counts; 0 leaves one out.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,24 +19,19 @@ from plan2vec.domains import rooms
 from plan2vec.domains.maze import simulate
 from plan2vec.evaluation import evaluate
 from plan2vec.pipeline import fit
-from plan2vec.results.rows import Row
+from plan2vec.results.rows import Groups
 
 STAGES = ("local_metric", "graph", "embedding", "vectors")
-COLUMNS = (
-    "total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error",
-    "false_edge_share"
-)
+COLUMNS = ("total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error",
+           "false_edge_share")
 
 
-def run(options: Options) -> Iterator[list[Row]]:
-    sizes = options.choose_sizes((10_000, 100_000), (200, 400))
-    for domain, size, make in zip(("c-maze", "vectors"), sizes, (simulate_maze, simulate_vectors), strict=False):
+def run(options: Options) -> Groups:
+    for domain, size in zip(("c-maze", "vectors"), options.choose_sizes((10_000, 100_000), (200, 400)), strict=False):
         if size:
-            yield from fit_rows(options, domain, make(size, options.seed), options.config())
-
-
-def simulate_maze(size: int, seed: int) -> Sequences:
-    return simulate("c-maze", size // 10, seed=seed)
+            is_maze, seed = domain == "c-maze", options.seed
+            made = simulate(domain, size // 10, seed=seed) if is_maze else simulate_vectors(size, seed)
+            yield from fit_rows(options, domain, made, options.config())
 
 
 def simulate_vectors(size: int, seed: int) -> Sequences:
@@ -52,7 +46,7 @@ def simulate_vectors(size: int, seed: int) -> Sequences:
     return Sequences(frames, seen.sequence, position=seen.position, domain=seen.domain, source="simulated vectors")
 
 
-def fit_rows(options: Options, domain: str, sequences: Sequences, config: Config) -> Iterator[list[Row]]:
+def fit_rows(options: Options, domain: str, sequences: Sequences, config: Config) -> Groups:
     """Rows of one fit: seconds by stage and memory as soon as they are known, then the scorecard."""
     forget_peak()
     with stopwatch(options.device) as watch:
@@ -65,7 +59,5 @@ def fit_rows(options: Options, domain: str, sequences: Sequences, config: Config
     yield options.rows(domain, "plan2vec", known, watch.seconds, frames=sequences.num_frames)
 
 
-BENCHMARK = Benchmark(
-    "fit", "A whole fit, stage by stage", __doc__, run, partial(number_table, columns=COLUMNS, settings=("frames",)),
-    None
-)
+BENCHMARK = Benchmark("fit", "A whole fit, stage by stage", __doc__, run,
+                      partial(number_table, columns=COLUMNS, settings=("frames",)), None)

@@ -19,11 +19,9 @@ from plan2vec.domains.maze import simulate
 from plan2vec.readers.npz import write_npz
 from plan2vec.runs.folder import PRODUCTS
 
-COMMAND = (
-    sys.executable, "-m", "plan2vec", "fit", "--local-metric.num-updates", "300", "--local-metric.batch-size", "64",
-    "--embedding.num-updates", "300", "--embedding.goals-per-update", "32", "--embedding.nodes-per-update", "64",
-    "--checkpoint-seconds", "0.3", "--device", "cpu",
-)
+COMMAND = (sys.executable, "-m", "plan2vec", "fit", "--local-metric.num-updates", "300", "--local-metric.batch-size",
+           "64", "--embedding.num-updates", "300", "--embedding.goals-per-update", "32", "--embedding.nodes-per-update",
+           "64", "--checkpoint-seconds", "0.3", "--device", "cpu")
 
 
 def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[str, ...] = COMMAND) -> dict:

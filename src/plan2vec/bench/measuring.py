@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
-from plan2vec.results.drawing import LOOKS, panels
-from plan2vec.results.rows import Case, Row, Stamp, make_rows, markdown, select, values
+from plan2vec.results.comparisons import LOOKS, legend_below, panels
+from plan2vec.results.rows import Case, Groups, Row, Stamp, make_rows, markdown, select, values
 from plan2vec.results.stamp import commit, machine_name
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -44,9 +44,9 @@ class Options:
 
     def config(self) -> Config:
         """The default settings with the seed; of a smoke run brief ones."""
-        brief = EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, goals_per_round=32)
-        tiny = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=brief, seed=self.seed)
-        return self.choose(Config(seed=self.seed), tiny)
+        stage = EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, goals_per_round=32)
+        brief = {"local_metric": LocalMetricConfig(num_updates=5, batch_size=32), "embedding": stage}
+        return Config(seed=self.seed, **self.choose({}, brief))
 
     @property
     def machine(self) -> str:
@@ -66,7 +66,7 @@ class Benchmark:
     name: str
     title: str
     text: str | None  # three paragraphs: the claim; what is expected; details
-    run: Callable[[Options], Iterator[list[Row]]]  # gives groups of rows as soon as they are known
+    run: Callable[[Options], Groups]  # gives groups of rows as soon as they are known
     table: Callable[[list[Row]], list[str]]
     draw: Callable[[list[Row]], Figure] | None
 
@@ -117,19 +117,13 @@ def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float |
     return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(np.asarray(seconds, float)), 1)[0])
 
 
-def grouped(rows: list[Row]) -> list[list[Row]]:
-    """Rows of one machine, domain, method and setting together, whatever their seed."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(json.dumps([row["domain"], row["method"], row["setting"]], sort_keys=True), []).append(row)
-    return list(groups.values())
-
-
 def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
     """A line per machine, domain, method and setting; a column per metric: the mean over seeds."""
     shown = [name for name in columns if len(values(rows, metric=name))]
-    lines = []
-    for group in grouped(rows):
+    lines, groups = [], dict[str, list[Row]]()
+    for row in rows:
+        groups.setdefault(json.dumps([row["domain"], row["method"], row["setting"]], sort_keys=True), []).append(row)
+    for group in groups.values():
         setting, samples = group[0]["setting"], [values(group, metric=name) for name in shown]
         words = [setting["machine"], group[0]["domain"], group[0]["method"]]
         numbers = [float(sample.mean()) if len(sample) else None for sample in samples]
@@ -154,14 +148,12 @@ def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -
             means = [values(part, **{size: one}).mean() for one in sizes]
             color, marker, dashes = LOOKS[look % len(LOOKS)]
             if sizes:
-                label = f"{method}, {machine}"
-                ax.plot(sizes, means, dashes, color=color, marker=marker, markersize=5, label=label)
+                ax.plot(sizes, means, dashes, color=color, marker=marker, markersize=5, label=f"{method}, {machine}")
         ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_formatter="")
         low, high = ax.get_ylim()
         ax.set_ylim(low / 1.3, high * 1.3)  # three names or more, also where the values span less than a power of ten
         ax.grid(color="0.9")
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    legend_below(figure, axes[0], 3, fontsize=8)
     return figure

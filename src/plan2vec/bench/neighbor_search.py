@@ -8,7 +8,6 @@ Vectors of 32 numbers, as the local metric gives them: a flat sheet with noise, 
 candidates within 1.7. Memory is the peak of the process beyond what it held before.
 """
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -17,13 +16,13 @@ from plan2vec.bench.measuring import Benchmark, Options, forget_peak, number_tab
 from plan2vec.bench.sheets import lift, places
 from plan2vec.config import Neighbors
 from plan2vec.graph.neighbors import near_pairs, usearch_installed
-from plan2vec.results.rows import Row
+from plan2vec.results.rows import Groups, Row
 
 WITHIN, MOST = 1.7, 200
 CPU_EXACT_MOST = 100_000  # frames up to which the exact search is timed on a CPU
 
 
-def run(options: Options) -> Iterator[list[Row]]:
+def run(options: Options) -> Groups:
     on_gpu = options.device.type == "cuda"
     usual = (10_000, 100_000, 1_000_000) if on_gpu else (10_000, 20_000, 30_000, 100_000)
     for size in options.choose_sizes(usual, (2_000,)):
@@ -47,8 +46,6 @@ def measure(options: Options, vectors: np.ndarray, search: Neighbors, method: st
     return options.rows("sheet", method, numbers, watch.seconds, frames=len(vectors))
 
 
-BENCHMARK = Benchmark(
-    "neighbors", "Near pairs of frames", __doc__, run,
-    partial(number_table, columns=("search_seconds", "recall", "memory_gb", "pairs"), settings=("frames",)),
-    partial(size_figure, metrics=("search_seconds", "memory_gb"))
-)
+BENCHMARK = Benchmark("neighbors", "Near pairs of frames", __doc__, run,
+                      partial(number_table, columns=("search_seconds", "recall", "memory_gb", "pairs"),
+                              settings=("frames",)), partial(size_figure, metrics=("search_seconds", "memory_gb")))

@@ -12,7 +12,7 @@ lower bound. Searches give plans for the same tasks: scipy's Dijkstra, networkx'
 """
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,8 +37,8 @@ from plan2vec.local_metric import local_vectors
 from plan2vec.model import Learned
 from plan2vec.pipeline import learn
 from plan2vec.planner import Distance, make_plan
-from plan2vec.results.drawing import bars, panels
-from plan2vec.results.rows import Row, select
+from plan2vec.results.comparisons import bars, panels
+from plan2vec.results.rows import Groups, Row, select
 from plan2vec.search.shortest_paths import path_length
 
 NUM_NEW = 1000  # frames from outside
@@ -47,9 +47,8 @@ COMPILED, MOST_FIRST = ("umap",), 500
 NUM_NEIGHBORS = 50  # of UMAP: about the degree of our graph
 PAPERS_NETWORK = "maze-global"
 TIMES_OURS = 110  # the embedding stage's seconds, that one pair a sample may take
-COLUMNS = (
-    "fit_seconds", "times_ours", "memory_gb", "new_frames_ms", "success", "embedding_error", "reached", "ms_per_update"
-)
+COLUMNS = ("fit_seconds", "times_ours", "memory_gb", "new_frames_ms", "success", "embedding_error", "reached",
+           "ms_per_update")
 SEARCH_COLUMNS = ("ms_per_plan", "length_ratio", "found")
 SEARCHES = ("scipy, Dijkstra", "networkx, Dijkstra both ways", "plan2vec, greedy", "plan2vec, A*")
 NUM_TASKS = 20
@@ -78,14 +77,13 @@ class Scene:
         return FrameTensors(self.sequences.frames, self.options.device)
 
     def local(self, images: FrameTensors) -> np.ndarray:
-        """(n, 32) vectors of the local metric."""
         return local_vectors(self.learned.metric.metric, images)
 
     def rows(self, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
         return self.options.rows("c-maze", method, numbers, seconds, frames=self.sequences.num_frames, **setting)
 
 
-def run(options: Options) -> Iterator[list[Row]]:
+def run(options: Options) -> Groups:
     scene = learn_ours(options)
     metric_seconds, graph = scene.seconds["local_metric"], scene.learned.graph.graph
     yield scene.rows("local metric (shared)", {"fit_seconds": metric_seconds}, metric_seconds)
@@ -172,29 +170,21 @@ def fit_vae(scene: Scene) -> Fitted:
     options, dim, stage = scene.options, scene.config.dim, scene.options.choose(VAEConfig(), VAEConfig(3, 8))
     scorer = train_vae(scene.sequences.frames, scene.config.encoder, dim, stage, options.seed, options.device)
     embed = partial(encode, scorer.encoder)
-    words = f"{stage.num_updates} updates of {stage.batch_size} frames, {dim} dimensions"
-    return embed, embed(scene.images()), words
+    return embed, embed(scene.images()), f"{stage.num_updates} updates of {stage.batch_size} frames, {dim} dimensions"
 
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "UMAP": ("umap", fit_umap), "VAE": ("torch", fit_vae)}
 
 
 def pair_rows(scene: Scene, error: float, network: str) -> list[Row]:
-    """One pair per sample, until our error or the limit."""
     ours = scene.seconds["embedding"]
-    limit = round(scene.options.choose(TIMES_OURS * ours, 0.5), 1)
-    config = replace(scene.config, encoder=network)
+    limit, config = round(scene.options.choose(TIMES_OURS * ours, 0.5), 1), replace(scene.config, encoder=network)
     made = train_pairs(scene.options, scene.sequences.frames, scene.learned.graph.graph, config, error, limit)
-    numbers = {
-        "fit_seconds": made.seconds, "times_ours": made.seconds / ours, "embedding_error": made.error,
-        "reached": float(made.reached), "ms_per_update": made.ms_per_update
-    }
+    numbers = {"fit_seconds": made.seconds, "times_ours": made.seconds / ours, "embedding_error": made.error,
+               "reached": float(made.reached), "ms_per_update": made.ms_per_update}
     words = (f"{PAIRS_PER_UPDATE} pairs an update, {made.num_updates} updates, limit_seconds {limit:g}, "
              "against the embedding stage")
     return scene.rows(f"one pair a sample, {network}", numbers, made.seconds, settings=words)
-
-
-# ---------------------------------------------------------------------------------------------------- searches
 
 
 def time_searches(graph: csr_array, distance: Distance, options: Options) -> dict[str, dict[str, Any]]:
@@ -207,12 +197,11 @@ def time_searches(graph: csr_array, distance: Distance, options: Options) -> dic
     for method, plan in planners(graph, distance).items():
         with stopwatch(options.device) as watch:
             found = [plan(start, goal) for start, goal in shortest]
-        plans = zip(found, shortest.values(), strict=True)
-        ratios = [path_length(graph, nodes) / length for nodes, length in plans if nodes is not None]
-        num_tasks = max(1, len(shortest))
-        mean = float(np.mean(ratios)) if ratios else None
-        milliseconds, share = 1e3 * watch.seconds / num_tasks, len(ratios) / num_tasks
-        answers[method] = {"ms_per_plan": milliseconds, "length_ratio": mean, "found": share}
+        ratios = [path_length(graph, nodes) / length for nodes, length in zip(found, shortest.values(), strict=True)
+                  if nodes is not None]
+        num_tasks, mean = max(1, len(shortest)), float(np.mean(ratios)) if ratios else None
+        answers[method] = {"ms_per_plan": 1e3 * watch.seconds / num_tasks, "length_ratio": mean,
+                           "found": len(ratios) / num_tasks}
     return answers
 
 
@@ -241,8 +230,7 @@ def scipy_path(graph: csr_array, start: int, goal: int) -> list[int]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    searches = [row for row in rows if row["method"] in SEARCHES]
-    methods = [row for row in rows if row["method"] not in SEARCHES]
+    methods, searches = ([row for row in rows if (row["method"] in SEARCHES) == kind] for kind in (False, True))
     return number_table(methods, COLUMNS, ("frames", "settings")) + number_table(searches, SEARCH_COLUMNS, ("frames",))
 
 
@@ -254,7 +242,7 @@ def draw(rows: list[Row]) -> Figure:
     timed = sorted((row for row in select(rows, metric="fit_seconds") if row["value"]), key=lambda row: row["value"])
     names = [f"{row['method']}: {said.get(row['method'], 'the same for all')}" for row in timed]
     figure, (ax,) = panels(1, 8, 1.2 + 0.3 * len(timed))
-    bars(ax, names, [np.array([row["value"]]) for row in timed], [None] * len(timed))
+    bars(ax, names, [np.array([row["value"]]) for row in timed])
     ax.set(xscale="log", xlim=(1, 300), xlabel=f"seconds of a fit ({timed[0]['device']})")
     ax.xaxis.set_major_formatter("{x:g}")
     return figure

@@ -7,7 +7,6 @@ frames, about 50 neighbours each, 8-d vectors whose distance is the true one wit
 One: model.plan, a pair at a time; many: model.plan_many. Dijkstra, in Python, only with a small number of tasks.
 """
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -21,21 +20,19 @@ from plan2vec.graph.build import BuiltGraph
 from plan2vec.local_metric import TrainedMetric, build_local_metric
 from plan2vec.model import Learned, Model
 from plan2vec.planner import Method
-from plan2vec.results.rows import Row
+from plan2vec.results.rows import Groups, Row
 
 DIM, NOISE = 8, 0.005  # of the map; steps, of each of its coordinates
 COLUMNS = ("ms_per_hop", "hops_per_second", "success", "hops_per_plan", "expanded_per_hop")
-# method, plans made one at a time, plans made at once
-TASKS: tuple[tuple[Method, int, int], ...] = (
-    ("greedy", 100, 4000), ("lookahead", 20, 400), ("astar", 20, 200), ("dijkstra", 2, 0)
-)
+TASKS: dict[Method, tuple[int, int]] = {  # plans made one at a time, plans made at once
+    "greedy": (100, 4000), "lookahead": (20, 400), "astar": (20, 200), "dijkstra": (2, 0)}
 
 
-def run(options: Options) -> Iterator[list[Row]]:
+def run(options: Options) -> Groups:
     for size in options.choose_sizes((10_000, 100_000), (500,)):
         model = make_model(size, options.seed)
         model.plan(0, 1)  # what is computed once
-        for method, one, many in TASKS:
+        for method, (one, many) in TASKS.items():
             one, many = options.choose((one, many), (2, min(5, many)))
             tasks = np.random.default_rng(options.seed + 1).integers(size, size=(2, max(one, many)))
             yield measure(options, model, method, "one", tasks[:, :one])
@@ -63,16 +60,13 @@ def measure(options: Options, model: Model, method: Method, kind: str, tasks: np
             plans = model.plan_many(tasks[0], tasks[1], method)
     found = [plan.hops for plan in plans if plan.hops is not None]
     num_hops = max(1, sum(found))
-    numbers = {
-        "ms_per_hop": 1e3 * watch.seconds / num_hops, "hops_per_second": num_hops / watch.seconds,
-        "success": len(found) / len(plans), "hops_per_plan": num_hops / max(1, len(found)),
-        "expanded_per_hop": sum(plan.num_expanded for plan in plans) / num_hops
-    }
+    numbers = {"ms_per_hop": 1e3 * watch.seconds / num_hops, "hops_per_second": num_hops / watch.seconds,
+               "success": len(found) / len(plans), "hops_per_plan": num_hops / max(1, len(found)),
+               "expanded_per_hop": sum(plan.num_expanded for plan in plans) / num_hops}
     setting = {"frames": len(model.vectors), "plans": len(plans)}
     return options.rows("sheet", f"{method}, {kind}", numbers, watch.seconds, **setting)
 
 
-BENCHMARK = Benchmark(
-    "plan", "Plans", __doc__, run, partial(number_table, columns=COLUMNS, settings=("frames", "plans")),
-    partial(size_figure, metrics=("ms_per_hop",))
-)
+BENCHMARK = Benchmark("plan", "Plans", __doc__, run,
+                      partial(number_table, columns=COLUMNS, settings=("frames", "plans")),
+                      partial(size_figure, metrics=("ms_per_hop",)))

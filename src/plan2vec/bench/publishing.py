@@ -3,15 +3,16 @@
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from plan2vec.bench.measuring import Benchmark, Options, number_table
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
-from plan2vec.results.drawing import save_both, save_small
-from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of, section
-from plan2vec.results.rows import Row, append_rows, read_rows, write_rows
+from plan2vec.results.comparisons import Figures, save_both
+from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of, keep_rows, section
+from plan2vec.results.rows import Row, append_rows, read_rows
 
 DOCS = Path(__file__).parents[3] / "docs"
 PREFIX = "bench-"  # of files of rows and pictures
@@ -35,8 +36,6 @@ side by side. `--device cpu` measures the CPU of a machine with a GPU.
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for."""
-
     name: str
     seed: int = 0
     seeds: int | None = None  # how many, from `seed` on; None: the benchmark's own number
@@ -67,7 +66,7 @@ def run_speed(request: Request, known: dict[str, Benchmark]) -> dict[str, Any]:
     tables = {one.name: publish(one, out) for one in chosen}
     if request.write_docs:
         for one in chosen:
-            write_figure(one, out, DOCS)
+            keep_rows(DOCS, out, f"{PREFIX}{one.name}", partial(figures, one))
         for name, page in speed_pages(DOCS, known).items():
             write_text(DOCS / name, page)
     return {"out": str(out), "tables": tables, "rows": made}
@@ -75,44 +74,30 @@ def run_speed(request: Request, known: dict[str, Benchmark]) -> dict[str, Any]:
 
 def run_one(benchmark: Benchmark, request: Request, out: Path) -> list[Row]:
     """The rows of all seeds, appended to the folder's file as they come."""
-    made: list[Row] = []
-    device = choose_device(request.device)
+    made, device = list[Row](), choose_device(request.device)
     for seed in range(request.seed, request.seed + (request.seeds or 1)):
         for rows in benchmark.run(Options(benchmark.name, seed, device, request.smoke, request.sizes, request.commit)):
-            append_rows(file_of(out, benchmark), rows)
+            append_rows(out / f"{PREFIX}{benchmark.name}.jsonl", rows)
             made += rows
             words = ", ".join(f"{row['metric']} {row['value']}" for row in rows)
             print(f"{benchmark.name} {rows[0]['method']} {rows[0]['setting']}: {words}", file=sys.stderr, flush=True)
     return made
 
 
-def file_of(folder: Path, benchmark: Benchmark) -> Path:
-    return folder / f"{PREFIX}{benchmark.name}.jsonl"
-
-
 def publish(benchmark: Benchmark, out: Path) -> list[str]:
-    """Table and figure of the folder's rows."""
-    rows = read_rows(file_of(out, benchmark))
-    if not rows:
-        return []
-    if benchmark.draw:
-        save_both(benchmark.draw(rows), out, f"{PREFIX}{benchmark.name}")
-    return benchmark.table(rows)
+    rows = read_rows(out / f"{PREFIX}{benchmark.name}.jsonl")
+    for name, figure in figures(benchmark, rows).items():
+        save_both(figure, out, name)
+    return benchmark.table(rows) if rows else []
 
 
-def write_figure(benchmark: Benchmark, out: Path, docs: Path) -> None:
-    """Rows of the folder join the committed ones; the figure is made from all of them."""
-    path = file_of(docs / RESULTS, benchmark)
-    rows = read_rows(path) + read_rows(file_of(out, benchmark))
-    if rows:
-        write_rows(path, rows)
-        if benchmark.draw:
-            save_small(benchmark.draw(read_rows(path)), docs / PICTURES / f"{PREFIX}{benchmark.name}.png")
+def figures(benchmark: Benchmark, rows: list[Row]) -> Figures:
+    return {f"{PREFIX}{benchmark.name}": benchmark.draw(rows)} if rows and benchmark.draw else {}
 
 
 def speed_pages(docs: Path, known: dict[str, Benchmark]) -> dict[str, str]:
     """The short page and the full one, by file below docs/."""
-    rows = {name: read_rows(file_of(docs / RESULTS, benchmark)) for name, benchmark in known.items()}
+    rows = {name: read_rows(docs / RESULTS / f"{PREFIX}{name}.jsonl") for name in known}
     rest = [benchmark for name, benchmark in known.items() if name not in SHORT]
     more = [f"- [{one.title}](results/speed.md#{anchor(one.title)}): {claim_of(one.text)}" for one in rest]
     short = [HEAD, *(short_section(known[name], rows[name]) for name in SHORT), "## Single stages", "", *more, ""]
@@ -122,11 +107,9 @@ def speed_pages(docs: Path, known: dict[str, Benchmark]) -> dict[str, str]:
 
 
 def short_section(benchmark: Benchmark, rows: list[Row]) -> str:
-    """The claim, the figure and what came out where."""
     shown = [row for row in rows if row["metric"] in SHORT[benchmark.name] and row["value"] is not None]
     shown.sort(key=lambda row: row["setting"]["frames"])
-    picture = [
-        f"![{benchmark.title}]({PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png)", ""
-    ][: 2 * bool(benchmark.draw)]
+    path = f"{PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png"
+    picture = [f"![{benchmark.title}]({path})", ""] if benchmark.draw else []
     table = number_table(shown, SHORT[benchmark.name], ("frames",))
     return "\n".join([f"## {benchmark.title}", "", claim_of(benchmark.text), "", *picture, *table])

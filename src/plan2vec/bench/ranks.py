@@ -21,10 +21,8 @@ from plan2vec.readers.npz import write_npz
 from plan2vec.results.rows import Case, Row, Stamp, make_rows
 from plan2vec.results.stamp import commit
 
-METRICS = (
-    "success", "success_graph", "spearman_true", "spearman_graph", "embedding_error", "local_accuracy",
-    "false_edge_share"
-)
+METRICS = ("success", "success_graph", "spearman_true", "spearman_graph", "embedding_error", "local_accuracy",
+           "false_edge_share")
 STAGES = ("local_metric", "graph", "embedding", "vectors")
 
 
@@ -40,15 +38,13 @@ def run(seed: int, num_rollouts: int = 1000, num_processes: int = 2, options: tu
 def fit_in(num_processes: int, folder: Path, seed: int, options: tuple[str, ...]) -> dict[str, Any]:
     """The scorecard of a fit in so many processes, a thread each."""
     torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes), "-m")
-    command = (
-        sys.executable, "-m", *(torchrun if num_processes > 1 else ()), "plan2vec", "fit", str(folder / "maze.npz"),
-        "--out", str(folder / f"run-{num_processes}"), "--seed", str(seed), "--device", "cpu", "--json", *options
-    )
+    command = (sys.executable, "-m", *(torchrun if num_processes > 1 else ()), "plan2vec", "fit",
+               str(folder / "maze.npz"), "--out", str(folder / f"run-{num_processes}"), "--seed", str(seed), "--device",
+               "cpu", "--json", *options)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     if done.returncode != 0:
-        raise ValueError(
-            f"a fit in {num_processes} process(es) ended with exit code {done.returncode}; its own line stands above"
-        )
+        words = f"a fit in {num_processes} process(es) ended with exit code {done.returncode}"
+        raise ValueError(f"{words}; its own line stands above")
     return json.loads(done.stdout)
 
 
@@ -58,19 +54,17 @@ def compare(cards: Mapping[int, dict[str, Any]], seed: int) -> dict:
     differences = {metric: abs(one[metric] - several[metric]) for metric in METRICS if one[metric] is not None}
     summary = {"largest_difference": max(differences.values()), "time_ratio": _seconds(one) / _seconds(several)}
     ratios = {stage: one["seconds"][stage] / max(several["seconds"][stage], 1e-3) for stage in STAGES}
+
+    def rows_of(number: int, card: dict[str, Any], numbers: dict[str, Any]) -> list[Row]:
+        case = Case("ranks", "c-maze", {"ranks": number, "frames": card["num_frames"], "threads": 1}, "plan2vec", seed)
+        return make_rows(case, numbers, _seconds(card), Stamp(commit(), card["device"]))
+
     rows = []
     for number, card in cards.items():
         stages = {f"seconds_{stage}": card["seconds"][stage] for stage in STAGES}
-        rows += rows_of(number, card, {metric: card[metric] for metric in METRICS} | stages, seed)
-    stages = {f"time_ratio_{stage}": ratio for stage, ratio in ratios.items()}
-    rows += rows_of(num_processes, several, summary | stages, seed)
+        rows += rows_of(number, card, {metric: card[metric] for metric in METRICS} | stages)
+    rows += rows_of(num_processes, several, summary | {f"time_ratio_{stage}": ratio for stage, ratio in ratios.items()})
     return summary | {"differences": differences, "time_ratios": ratios, "rows": rows}
-
-
-def rows_of(num_processes: int, card: dict[str, Any], numbers: dict[str, Any], seed: int) -> list[Row]:
-    setting = {"ranks": num_processes, "frames": card["num_frames"], "threads": 1}
-    case = Case("ranks", "c-maze", setting, "plan2vec", seed)
-    return make_rows(case, numbers, _seconds(card), Stamp(commit(), card["device"]))
 
 
 def _seconds(card: dict[str, Any]) -> float:

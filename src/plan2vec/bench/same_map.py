@@ -25,10 +25,8 @@ from plan2vec.search.shortest_paths import distances_from
 NUM_PAIRS = 4000
 
 
-def run(
-    seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto"
-) -> dict[str, Any]:
-    """Rank correlations between two recordings of the same frames."""
+def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(),
+        device: str = "auto") -> dict[str, Any]:
     if len(paths) != 2:
         raise ValueError(f"bench same-map needs --paths with two recordings of the same frames, but got {len(paths)}")
     numbers = range(seed, seed + seeds)
@@ -42,16 +40,13 @@ def rows_of(paths: tuple[Path, ...], config: Config, device: str) -> list[Row]:
         words = f"{paths[0]} has {num_frames[0]} frames and {paths[1]} {num_frames[1]}"
         raise ValueError(f"bench same-map compares frame by frame, but {words}")
     first, second = np.random.default_rng(config.seed).integers(num_frames[0], size=(2, NUM_PAIRS))
-    numbers = {
-        "map_agreement": rank_agreement(*(model.distance_between(first, second) for model in models)),
-        "graph_agreement": rank_agreement(*(graph_distances(model, first, second) for model in models))
-    }
+    numbers = {"map_agreement": rank_agreement(*(model.distance_between(first, second) for model in models)),
+               "graph_agreement": rank_agreement(*(graph_distances(model, first, second) for model in models))}
     seconds = round(sum(sum(model.seconds.values()) for model in models), 1)
     case = Case("same-map", paths[0].stem, {}, "plan2vec", config.seed)
     return make_rows(case, numbers, seconds, stamp_of(models[0].device))
 
 
 def graph_distances(model: Model, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(m,) shortest lengths on the graph itself."""
     sources, which = np.unique(first, return_inverse=True)
     return distances_from(model.graph, sources)[which, second]

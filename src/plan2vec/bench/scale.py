@@ -14,7 +14,6 @@ success_graph 0.245 in 20 x 20 rooms (rows docs/results/bench-scale-400-rooms.js
 """
 
 import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from plan2vec.bench.fit_speed import COLUMNS, fit_rows
 from plan2vec.bench.measuring import Benchmark, Options, fitted_exponent, number_table, size_figure, stopwatch
 from plan2vec.config import DEFAULTS, ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains import rooms
-from plan2vec.results.rows import Row, in_order, markdown, select
+from plan2vec.results.rows import Groups, Row, in_order, markdown, select
 
 # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space
 DIM, ENCODER = 64, "medium"
@@ -35,7 +34,7 @@ WORLD = (4, 4)  # columns and rows of rooms
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 
-def run(options: Options) -> Iterator[list[Row]]:
+def run(options: Options) -> Groups:
     for size in options.choose_sizes(SIZES, (100, 200)):
         config = options.config() if options.smoke else settings(size, options.seed)
         with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +78,5 @@ def stage_exponents(rows: list[Row], stage: str) -> list[list[str]]:
     return lines
 
 
-BENCHMARK = Benchmark(
-    "scale", "From ten thousand frames to a million", __doc__, run, table,
-    partial(size_figure, metrics=("total", "memory_gb"))
-)
+BENCHMARK = Benchmark("scale", "From ten thousand frames to a million", __doc__, run, table,
+                      partial(size_figure, metrics=("total", "memory_gb")))

@@ -8,7 +8,7 @@ GPU the graph is there already and the distances stay there. torch: the same on 
 x sources x sweeps x 4; the kernels skip most of them, so they may seem faster than a plain copy.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -18,18 +18,17 @@ from torch import Tensor
 
 from plan2vec.bench.measuring import Benchmark, Options, best_of, number_table, size_figure, stopwatch
 from plan2vec.bench.sheets import joined, places
-from plan2vec.results.rows import Row
+from plan2vec.results.rows import Groups
 from plan2vec.search.gpu_graph import DeviceGraph
 from plan2vec.search.gpu_search import DeviceSearch, distances_from_on, relaxed
 from plan2vec.search.shortest_paths import distances_from, hop_counts
 
 NUM_SCIPY = 32  # sources that scipy is timed on
-COLUMNS = (
-    "seconds_all", "ms_per_source", "times_scipy", "largest_difference", "sweeps", "gb_per_second", "copy_gb_per_second"
-)
+COLUMNS = ("seconds_all", "ms_per_source", "times_scipy", "largest_difference", "sweeps", "gb_per_second",
+           "copy_gb_per_second")
 
 
-def run(options: Options) -> Iterator[list[Row]]:
+def run(options: Options) -> Groups:
     for size in options.choose_sizes((10_000, 100_000), (500,)):
         graph = joined(places(size, np.random.default_rng(options.seed)))
         num_sources = min(options.choose(256, 16), size)
@@ -37,7 +36,7 @@ def run(options: Options) -> Iterator[list[Row]]:
         yield from measure(options, graph, sources)
 
 
-def measure(options: Options, graph: csr_array, sources: np.ndarray) -> Iterator[list[Row]]:
+def measure(options: Options, graph: csr_array, sources: np.ndarray) -> Groups:
     setting = {"nodes": graph.shape[0], "edges": graph.nnz, "sources": len(sources)}
     some = sources[:NUM_SCIPY]
     with stopwatch(options.device) as watch:
@@ -78,8 +77,6 @@ def bandwidth(device: torch.device, graph: csr_array, sources: np.ndarray, secon
             "copy_gb_per_second": 2 * block.nbytes / copied / 1e9}
 
 
-BENCHMARK = Benchmark(
-    "shortest-distances", "Shortest distances from many sources", __doc__, run,
-    partial(number_table, columns=COLUMNS, settings=("nodes", "edges", "sources")),
-    partial(size_figure, metrics=("ms_per_source",), size="nodes")
-)
+BENCHMARK = Benchmark("shortest-distances", "Shortest distances from many sources", __doc__, run,
+                      partial(number_table, columns=COLUMNS, settings=("nodes", "edges", "sources")),
+                      partial(size_figure, metrics=("ms_per_source",), size="nodes"))

@@ -1,11 +1,12 @@
 """Benchmarks of the networks: frames to vectors, an update of each stage, and the paper's way to train the map."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_devi
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
 from plan2vec.local_metric import last_updates, train_local_metric
-from plan2vec.results.rows import Row
+from plan2vec.results.rows import Groups, Row
 from plan2vec.search.gpu_search import distances_from_on
 
 ENCODERS = ("small", "medium", "resnet18")
@@ -40,7 +41,7 @@ NUM_CHECKS = 20  # times that the error is measured while pairs are trained
 NUM_CHECKED = 32  # sources, and frames from each, that it is measured on
 
 
-def time_encoding(options: Options) -> Iterator[list[Row]]:
+def time_encoding(options: Options) -> Groups:
     """Claim: turning frames into vectors costs what the network's forward pass costs; reading hides behind it.
 
     Expected: share_of_bare (frames per second of `encode` over those of the bare forward pass) 0.8 or more
@@ -66,7 +67,7 @@ def forward(encoder: nn.Module, batches: list[Tensor]) -> None:
         encoder(images)
 
 
-def time_metric_updates(options: Options) -> Iterator[list[Row]]:
+def time_metric_updates(options: Options) -> Groups:
     """Claim: an update of the local metric takes little more than the bare network, forth and back, at the same batch.
 
     Expected: ratio at most 1.3 on a GPU
@@ -88,7 +89,7 @@ def time_metric_updates(options: Options) -> Iterator[list[Row]]:
     yield compare(options, sequences.frames, network, 2 * config.local_metric.batch_size, make_updates)
 
 
-def time_map_updates(options: Options) -> Iterator[list[Row]]:
+def time_map_updates(options: Options) -> Groups:
     """Claim: an update of the embedding takes little more than the bare network, forth and back, at the same batch.
 
     Expected: ratio at most 1.3 on a GPU
@@ -126,9 +127,8 @@ def fixed_view(options: Options, sequences: Sequences) -> Config:
     return settle(replace(options.config(), view="fixed"), sequences, options.device.type)
 
 
-def compare(
-    options: Options, frames: np.ndarray, network: nn.Module, batch: int, make_updates: Callable[[int], int]
-) -> list[Row]:
+def compare(options: Options, frames: np.ndarray, network: nn.Module, batch: int,
+            make_updates: Callable[[int], int]) -> list[Row]:
     """Rows of one stage: an update of `batch` frames against the bare network at the same batch."""
     few, many = options.choose((50, 1050) if options.device.type == "cuda" else (20, 120), (2, 6))
     update = seconds_per_update(options.device, make_updates, few, many)
@@ -139,10 +139,8 @@ def compare(
 
 
 def seconds_per_update(device: torch.device, make_updates: Callable[[int], int], few: int, many: int) -> float:
-    """The slope of a training's time in its updates, so that what it does once does not count.
-
-    `make_updates` takes a number of updates and gives how many it made in all.
-    """
+    """The slope of a training's time in its updates, so that what it does once does not count. `make_updates` takes a
+    number of updates and gives how many it made in all."""
     make_updates(few)
     times, counts = [], []
     for num_updates in (few, many):
@@ -180,25 +178,18 @@ def replayed(work: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
-step_columns = partial(number_table, columns=("ms_per_update", "bare_ms", "ratio", "frames_per_second"),
-                       settings=("batch", "frames"))
-encode_columns = partial(number_table, columns=("frames_per_second", "bare_frames_per_second", "share_of_bare"),
-                         settings=("frames",))
-ENCODE = Benchmark("encode", "Frames to vectors", time_encoding.__doc__, time_encoding, encode_columns,
-                        None)
+STEP_COLUMNS = ("ms_per_update", "bare_ms", "ratio", "frames_per_second")
+step_table = partial(number_table, columns=STEP_COLUMNS, settings=("batch", "frames"))
+encode_table = partial(number_table, columns=("frames_per_second", "bare_frames_per_second", "share_of_bare"),
+                       settings=("frames",))
+ENCODE = Benchmark("encode", "Frames to vectors", time_encoding.__doc__, time_encoding, encode_table, None)
 LOCAL_METRIC = Benchmark("local-metric", "A training step of the local metric", time_metric_updates.__doc__,
-                              time_metric_updates, step_columns, None)
+                         time_metric_updates, step_table, None)
 EMBEDDING = Benchmark("embedding", "A training step of the embedding", time_map_updates.__doc__, time_map_updates,
-                           step_columns, None)
+                      step_table, None)
 
 
-# ------------------------------------------------------------------------------------------- one pair per sample
-
-
-@dataclass(frozen=True)
-class PairTraining:
-    """What came of it."""
-
+class PairTraining(NamedTuple):
     num_updates: int
     seconds: float  # until the wanted error, or all that were allowed
     error: float  # the last one measured
@@ -213,14 +204,11 @@ class _ReachedError(Exception):
     """The wanted error, before all updates were made."""
 
 
-def train_pairs(
-    options: Options, frames: np.ndarray, graph: csr_array, config: Config, wanted: float, limit: float
-) -> PairTraining:
+def train_pairs(options: Options, frames: np.ndarray, graph: csr_array, config: Config, wanted: float,
+                limit: float) -> PairTraining:
     """The paper's way to train the map: one pair per sample, both frames encoded for it alone, 32 pairs per update.
-
-    Trains until the error is `wanted`, or for about `limit` seconds. Neither measuring the error is timed, nor the
-    search of shortest distances to as many goals as a fit searches from.
-    """
+    Trains until the error is `wanted`, or for about `limit` seconds. Neither measuring the error nor the search of
+    shortest distances is timed."""
     torch.manual_seed(options.seed)
     embedding, images = build_embedding(frames, config).to(options.device), FrameTensors(frames, options.device)
     embedding.set_unit(mean_length(graph, options.seed, options.device))

@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 Action = TypeVar("Action")
+Info = dict[str, Any]
+Observation = dict[str, np.ndarray]
 OBSERVATION_TYPES = ("image", "state")
 
 
@@ -44,14 +46,14 @@ class GoalEnv(gymnasium.Env[Any, Action]):
         achieved, desired = self._draw(np.stack([self._state, self._goal]))[..., 0]
         return np.stack([np.minimum(achieved, desired), achieved, achieved], axis=-1)
 
-    def _observation(self) -> dict[str, np.ndarray]:
+    def _observation(self) -> Observation:
         """The current state and the goal, as pictures or as numbers."""
         states = np.stack([self._state, self._goal])
         achieved, desired = self._draw(states) if self.obs_type == "image" else states.reshape(2, -1)
         return {"observation": achieved.copy(), "achieved_goal": achieved.copy(), "desired_goal": desired.copy()}
 
 
-def require_options(options: dict[str, Any] | None, *known: str) -> dict[str, Any]:
+def require_options(options: Info | None, *known: str) -> Info:
     """The options of a reset, refused where one is not known."""
     if unknown := set(options or {}) - set(known):
         words = f"option{'s' * (len(known) > 1)} {' and '.join(map(repr, known))}"

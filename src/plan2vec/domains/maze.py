@@ -17,9 +17,8 @@ Box = tuple[float, float, float, float]  # x_min, x_max, y_min, y_max in metres
 BLOCK = 0.04  # half-size of the block
 INNER_FACE = 0.28  # the border's inner faces are at +- this
 REACH = 0.24  # the centre stays in |x|, |y| <= this
-BORDER: tuple[Box, ...] = (
-    (REACH, inf, -inf, inf), (-inf, -REACH, -inf, inf), (-inf, inf, REACH, inf), (-inf, inf, -inf, -REACH)
-)
+BORDER: tuple[Box, ...] = ((REACH, inf, -inf, inf), (-inf, -REACH, -inf, inf), (-inf, inf, REACH, inf),
+                           (-inf, inf, -inf, -REACH))
 # a coordinate this near to a face lies on it: more than float32 rounds these lengths, far less than a pixel
 ROUNDING = 1e-8
 
@@ -47,11 +46,9 @@ class Room:
     walls: tuple[Box, ...] = ()  # the inner walls as they are drawn
 
 
-ROOMS = {
-    "open": Room("open"),
-    "table": Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
-    "c-maze": Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),)),
-}
+ROOMS = {"open": Room("open"),
+         "table": Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
+         "c-maze": Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),))}
 
 
 def find_room(name: str) -> Room:
@@ -70,8 +67,7 @@ def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int
         came = f"{num_rollouts} and {num_steps}"
         raise ValueError(f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {came}")
     room, rng = find_room(room_name), np.random.default_rng(seed)
-    position = np.empty((num_rollouts, num_steps, 2))
-    action = np.full((num_rollouts, num_steps), -1)
+    position, action = np.empty((num_rollouts, num_steps, 2)), np.full((num_rollouts, num_steps), -1)
     position[:, 0] = sample_positions(room, num_rollouts, rng)
     action[:, :-1] = rng.integers(len(ACTIONS), size=(num_rollouts, num_steps - 1))
     for i in range(num_steps - 1):
@@ -128,12 +124,10 @@ def geodesic(room_name: str, first: np.ndarray, second: np.ndarray) -> np.ndarra
     room = find_room(room_name)
     first, second = require_free(room, first), require_free(room, second)
     corners, between = _corner_lengths(room)
-    there = [_straight_length(room, first, corner) for corner in corners]
-    back = [_straight_length(room, second, corner) for corner in corners]
+    there, back = ([_straight_length(room, ends, corner) for corner in corners] for ends in (first, second))
     length = _straight_length(room, first, second)
-    for i in range(len(corners)):
-        for j in range(len(corners)):
-            length = np.minimum(length, there[i] + between[i, j] + back[j])
+    for i, j in np.ndindex(between.shape):
+        length = np.minimum(length, there[i] + between[i, j] + back[j])
     return length
 
 
@@ -144,7 +138,7 @@ def render(room: Room, position: np.ndarray) -> np.ndarray:
     frames = np.empty((len(position), PIXELS, PIXELS, 1), np.uint8)
     for start in range(0, len(position), FRAMES_AT_ONCE):
         part = slice(start, start + FRAMES_AT_ONCE)
-        columns, rows = _coverage_of(position[part] - BLOCK, position[part] + BLOCK)
+        columns, rows = _coverage(position[part] - BLOCK, position[part] + BLOCK)
         image = rows[:, :, None] * columns[:, None, :]
         image *= BLOCK_GRAY - FLOOR_GRAY  # exact also beside a wall: a free block covers nothing but floor
         image += background
@@ -176,9 +170,9 @@ def is_crossed(box: Box, start: np.ndarray, displacement: np.ndarray) -> np.ndar
     return (enter < leave) & (enter < 1) & (leave > 0)
 
 
-def _faces(box: Box) -> tuple[np.ndarray, np.ndarray]:
-    """(2,), (2,): lower and upper faces, (x, y) each."""
-    return np.array(box[0::2]), np.array(box[1::2])
+def _faces(box: Box) -> np.ndarray:
+    """(2, 2): lower and upper faces, (x, y) each."""
+    return np.array((box[0::2], box[1::2]))
 
 
 def _on_faces(room: Room, position: np.ndarray) -> np.ndarray:
@@ -209,12 +203,6 @@ def _corner_lengths(room: Room) -> tuple[np.ndarray, np.ndarray]:
     return corners, lengths
 
 
-def _coverage(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """(n, 64) float32 share of each pixel's width, in ascending coordinates, between `low` (n,) and `high` (n,)."""
-    edges = np.clip(PIXEL_EDGES, low[:, None], high[:, None])
-    return (np.diff(edges) * (PIXELS / (2 * HALF_EXTENT))).astype(np.float32)
-
-
 def _middle(covered: np.ndarray) -> np.ndarray:
     """(...,) coordinate with half of `covered` (..., 64) on either side; exact between pixels, unlike the mean."""
     edges, cumulative = PIXEL_EDGES, covered.cumsum(axis=-1)
@@ -224,9 +212,11 @@ def _middle(covered: np.ndarray) -> np.ndarray:
     return (edges[pixel + 1] - share * (edges[1] - edges[0]))[..., 0]
 
 
-def _coverage_of(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _coverage(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 64), (n, 64): shares of the image's columns and rows that boxes from `lower` to `upper` (n, 2) cover."""
-    return _coverage(lower[:, 0], upper[:, 0]), _coverage(lower[:, 1], upper[:, 1])[:, ::-1]
+    edges = np.clip(PIXEL_EDGES, lower[..., None], upper[..., None])
+    shares = (np.diff(edges) * (PIXELS / (2 * HALF_EXTENT))).astype(np.float32)  # (n, 2, 64), ascending
+    return shares[:, 0], shares[:, 1, ::-1]
 
 
 @cache
@@ -236,7 +226,6 @@ def _background(room: Room) -> np.ndarray:
     floor: Box = (-INNER_FACE, INNER_FACE, -INNER_FACE, INNER_FACE)
     painted = [(floor, FLOOR_GRAY - BORDER_GRAY), *((wall, WALL_GRAY - FLOOR_GRAY) for wall in room.walls)]
     for box, difference in painted:
-        lower, upper = _faces(box)
-        columns, rows = _coverage_of(lower[None], upper[None])
+        columns, rows = _coverage(*_faces(box)[:, None])
         image += difference * rows[0, :, None] * columns[0]
     return image

@@ -6,22 +6,20 @@
 The import is what registers them: Gymnasium 1.4 does not look for entry points of installed packages.
 """
 
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 import numpy as np
 from gymnasium import spaces
 
 from plan2vec.domains import maze
-from plan2vec.domains.goal_env import GoalEnv, register, require_options
+from plan2vec.domains.goal_env import GoalEnv, Info, Observation, register, require_options
 
 ENVIRONMENTS = {"plan2vec/OpenRoom-v0": "open", "plan2vec/Table-v0": "table", "plan2vec/CMaze-v0": "c-maze"}
 
 
 class MazeEnv(GoalEnv[np.int64]):
-    """One room. Start and goal are uniform, or given: `reset(options={"position": (x, y), "goal": (x, y)})`.
-
-    A reset on the goal says so in `info["is_success"]`, but only steps end an episode.
-    """
+    """One room. Start and goal are uniform, or given: `reset(options={"position": (x, y), "goal": (x, y)})`. A reset on
+    the goal says so in `info["is_success"]`, but only steps end an episode."""
 
     def __init__(self, room: str = "c-maze", obs_type: str = "image", render_mode: str | None = None) -> None:
         super().__init__(obs_type, render_mode, spaces.Box(-maze.REACH, maze.REACH, (2,), np.float64))
@@ -29,33 +27,24 @@ class MazeEnv(GoalEnv[np.int64]):
         self.action_space = spaces.Discrete(len(maze.ACTIONS))
         self._state = self._goal = np.zeros(2)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """A new start and a new goal."""
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
         super().reset(seed=seed)
         options = require_options(options, "position", "goal")
         start, goal = maze.sample_positions(self.room, 2, self.np_random)
         self._state, self._goal = self._given("position", options, start), self._given("goal", options, goal)
-        observation = self._observation()
-        return observation, self._info(self._reward(observation))
+        return self._result()
 
-    def step(self, action: np.int64) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
-        """Moves the block by a row of ACTIONS."""
+    def step(self, action: np.int64) -> tuple[Observation, SupportsFloat, bool, bool, Info]:
         if not self.action_space.contains(action):
             raise ValueError(f"an action is an integer from 0 to {len(maze.ACTIONS) - 1}, but came as {action!r}")
         self._state = maze.step(self.room, self._state[None], maze.ACTIONS[action][None])[0]
-        observation = self._observation()
-        reward = self._reward(observation)
-        info = self._info(reward)
-        return observation, reward, info["is_success"], False, info
+        observation, info = self._result()
+        return observation, 0.0 if info["is_success"] else -1.0, info["is_success"], False, info
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
         """(...,) 0 where goals (..., 2) or images (..., 64, 64, 1) are less than the success radius apart, else -1.
-
-        Images are compared by where the block is in them (`maze.locate`, to 1e-4 m), so that goals can be relabelled
-        in hindsight without their positions; `info` is not read.
-        """
+        Images are compared by where the block is in them (`maze.locate`, to 1e-4 m), so that goals can be relabelled in
+        hindsight without their positions; `info` is not read."""
         achieved, desired = np.asarray(achieved_goal), np.asarray(desired_goal)
         if self.obs_type == "image":
             achieved, desired = maze.locate(self.room, achieved), maze.locate(self.room, desired)
@@ -64,7 +53,7 @@ class MazeEnv(GoalEnv[np.int64]):
     def _draw(self, states: np.ndarray) -> np.ndarray:
         return maze.render(self.room, states)
 
-    def _given(self, name: str, options: dict[str, Any], default: np.ndarray) -> np.ndarray:
+    def _given(self, name: str, options: Info, default: np.ndarray) -> np.ndarray:
         """(2,) the position in `options`, refused where it is not in the free space."""
         if name not in options:
             return default
@@ -76,13 +65,11 @@ class MazeEnv(GoalEnv[np.int64]):
         except ValueError as error:
             raise ValueError(f"option {name!r}: {error}") from error
 
-    def _reward(self, observation: dict[str, np.ndarray]) -> float:
-        """The reward of an observation alone."""
-        return float(self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {}))
-
-    def _info(self, reward: float) -> dict[str, Any]:
-        """The ground truth beside an observation."""
-        return {"is_success": reward == 0, "position": self._state.copy(), "goal": self._goal.copy()}
+    def _result(self) -> tuple[Observation, Info]:
+        """An observation, whose reward is a function of it alone, and the ground truth beside it."""
+        observation = self._observation()
+        reward = float(self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {}))
+        return observation, {"is_success": reward == 0, "position": self._state.copy(), "goal": self._goal.copy()}
 
 
 def register_environments() -> None:

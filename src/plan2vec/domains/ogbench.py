@@ -12,10 +12,9 @@ of processes changes nothing. Needs the extra [ogbench].
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +31,7 @@ FIELDS = {"observations": np.float32, "actions": np.float32, "terminals": bool, 
 Cell = tuple[int, int]  # row and column of a maze
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What a data set consists of."""
-
+class Recipe(NamedTuple):
     name: str
     maze: str
     kind: str
@@ -59,14 +55,13 @@ def make_environment(name: str, **options: Any) -> Any:
         import gymnasium
         import ogbench.locomaze  # noqa: F401 - registers the environments
     except ImportError as error:
-        problem = f"OGBench's environments cannot be imported ({error})"
-        raise ValueError(f"{problem}; pip install 'plan2vec[ogbench]'") from None
+        words = f"OGBench's environments cannot be imported ({error}); pip install 'plan2vec[ogbench]'"
+        raise ValueError(words) from None
     return gymnasium.make(f"pointmaze-{find_recipe(name).maze}-v0", **options)
 
 
-def generate(
-    name: str, folder: Path, seed: int = 0, num_episodes: int | None = None, num_workers: int | None = None
-) -> Path:
+def generate(name: str, folder: Path, seed: int = 0, num_episodes: int | None = None,
+             num_workers: int | None = None) -> Path:
     """The data set `name` as a file of `folder`, made by several processes; a file that is there already is kept."""
     path = folder / f"{name}.npz"
     if path.exists():
@@ -120,14 +115,13 @@ class Guide:
 
     def __init__(self, env: Any):
         self.cells: list[Cell] = [(int(i), int(j)) for i, j in np.argwhere(env.maze_map == 0)]
-        self.crossings = [cell for cell in self.cells if not _is_hallway(env.maze_map, cell)]
+        self.crossings = [cell for cell in self.cells if not _is_hallway(env.maze_map, *cell)]
         self._locate: Callable[[np.ndarray], Cell] = env.xy_to_ij
         centre = {cell: np.array(env.ij_to_xy(cell), float) for cell in self.cells}
         self._next_centre = lru_cache(None)(lambda here, goal: env.get_oracle_subgoal(centre[here], centre[goal])[0])
         self._cells_to = lru_cache(None)(lambda goal: env.get_oracle_subgoal(centre[goal], centre[goal])[1])
 
     def goals_from(self, start: Cell, kind: str) -> list[Cell]:
-        """Cells from which an episode's goals are drawn."""
         if kind == "navigate":
             return self.crossings
         steps = self._cells_to(start)
@@ -139,14 +133,12 @@ class Guide:
         return way / (np.linalg.norm(way) + 1e-6)
 
 
-def _is_hallway(maze_map: np.ndarray, cell: Cell) -> bool:
+def _is_hallway(maze_map: np.ndarray, i: int, j: int) -> bool:
     """The cell only leads straight on."""
-    i, j = cell
     rows, columns = maze_map[[i - 1, i + 1], j], maze_map[i, [j - 1, j + 1]]
     return bool((not rows.any() and columns.all()) or (rows.all() and not columns.any()))
 
 
 if __name__ == "__main__":  # a child of `generate`
     name, seed, first, last, file = sys.argv[1:]
-    recorded = record_episodes(name, int(seed), range(int(first), int(last)))
-    np.savez(file, **recorded)  # type: ignore[arg-type]
+    np.savez(file, **record_episodes(name, int(seed), range(int(first), int(last))))  # type: ignore[arg-type]

@@ -57,9 +57,8 @@ def simulate(num_frames: int, seed: int = 0, file: Path | None = None, size: Siz
     walked = simulate_positions(num_frames, seed, size)
     position = walked.position
     assert position is not None
-    shape = (len(position), PIXELS, PIXELS, 1)
     make = np.empty if file is None else partial(np.lib.format.open_memmap, file, "w+")
-    frames: np.ndarray = make(dtype=np.uint8, shape=shape)
+    frames: np.ndarray = make(dtype=np.uint8, shape=(len(position), PIXELS, PIXELS, 1))
     for first in range(0, len(position), FRAMES_AT_ONCE):
         render(size, position[first : first + FRAMES_AT_ONCE], frames[first : first + FRAMES_AT_ONCE])
     return replace(walked, frames=frames if file is None else np.load(file, mmap_mode="r"))
@@ -110,30 +109,24 @@ def room_of(position: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _doors() -> tuple[np.ndarray, np.ndarray]:
-    """(32, 32), (32, 32): where in the right wall, and in the upper wall, of each room the door is; NaN: no door.
-
-    Every room has a door to the room on its left or below it, so that any lower left part of the world is connected.
-    """
-    rng = np.random.default_rng(WORLD_SEED)
-    shape = (MOST_ROOMS, MOST_ROOMS)
-    middle = rng.uniform(DOOR - 1, ROOM - DOOR + 1, (2, *shape))
-    has_door = rng.random((2, *shape)) < EXTRA_DOORS
-    to_left = rng.random(shape) < 0.5
+def _doors() -> np.ndarray:
+    """(2, 32, 32) where in the right wall, and in the upper wall, of each room the door is; NaN: no door. Every
+    room has a door to the room on its left or below it, so that any lower left part of the world is connected."""
+    rng, shape = np.random.default_rng(WORLD_SEED), (2, MOST_ROOMS, MOST_ROOMS)
+    middle = rng.uniform(DOOR - 1, ROOM - DOOR + 1, shape)
+    has_door = rng.random(shape) < EXTRA_DOORS
+    to_left = rng.random(shape[1:]) < 0.5
     to_left[0, :], to_left[:, 0] = False, True
     has_door[0, :-1] |= to_left[1:]
     has_door[1, :, :-1] |= ~to_left[:, 1:]
-    return np.where(has_door[0], middle[0], np.nan), np.where(has_door[1], middle[1], np.nan)
+    return np.where(has_door, middle, np.nan)
 
 
 def _door_middle(size: Size, room: np.ndarray, axis: int, way: int) -> np.ndarray:
     """(n,) the door's place in the wall that lies `way` (-1, 1) along `axis` of the rooms (n, 2); NaN: no door."""
-    holder = room.copy()
-    if way < 0:
-        holder[:, axis] -= 1
+    holder = room - (way < 0) * np.eye(2, dtype=int)[axis]
     inside = (holder[:, axis] >= 0) & (holder[:, axis] < size[axis] - 1)
-    holder = np.clip(holder, 0, MOST_ROOMS - 1)
-    return np.where(inside, _doors()[axis][holder[:, 0], holder[:, 1]], np.nan)
+    return np.where(inside, _doors()[axis][tuple(np.clip(holder, 0, MOST_ROOMS - 1).T)], np.nan)
 
 
 def render(size: Size, position: np.ndarray, frames: np.ndarray) -> None:
@@ -176,9 +169,8 @@ def _fading(size: Size, room: np.ndarray, position: np.ndarray) -> tuple[np.ndar
 
 def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 7) pixels that the block touches along an axis, and (n, 7) the share of each that it covers."""
-    low = middle - BLOCK_PIXELS / 2
+    low, share = middle - BLOCK_PIXELS / 2, np.ones((len(middle), BLOCK_PIXELS + 1), np.float32)
     first = np.floor(low)
-    share = np.ones((len(middle), BLOCK_PIXELS + 1), np.float32)
     share[:, -1] = low - first
     share[:, 0] = 1 - share[:, -1]
     return first.astype(int)[:, None] + np.arange(BLOCK_PIXELS + 1), share
@@ -210,19 +202,20 @@ def _draw_door(image: np.ndarray, axis: int, way: int, middle: float) -> None:
     if math.isnan(middle):
         return
     low, high = (round(RING + SCALE * (middle + side * DOOR / 2)) for side in (-1, 1))
+    first, last = slice(0, RING), slice(PIXELS - RING, PIXELS)
     if axis == 0:
-        image[PIXELS - high : PIXELS - low, slice(PIXELS - RING, PIXELS) if way > 0 else slice(0, RING)] = DOOR_GRAY
+        image[PIXELS - high : PIXELS - low, last if way > 0 else first] = DOOR_GRAY
     else:
-        image[slice(0, RING) if way > 0 else slice(PIXELS - RING, PIXELS), low:high] = DOOR_GRAY
+        image[first if way > 0 else last, low:high] = DOOR_GRAY
 
 
 def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(n,) steps of the shortest way, which passes a door in its middle or a quarter of its width beside it."""
-    size = tuple(int(number) for number in name.removeprefix(PREFIX).split("x"))
+    columns, rows = map(int, name.removeprefix(PREFIX).split("x"))
     length = np.linalg.norm(first - second, axis=-1)
     apart = np.flatnonzero((room_of(first) != room_of(second)).any(axis=-1))
     for part in np.array_split(apart, 1 + len(apart) // 20_000):
-        length[part] = _through_doors((size[0], size[1]), first[part], second[part])
+        length[part] = _through_doors((columns, rows), first[part], second[part])
     return length
 
 
@@ -253,9 +246,7 @@ def _door_points(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 of_room[i, j].append(len(points))
                 of_room[beyond].append(len(points))
                 points.append(((i + 1) * ROOM, j * ROOM + along) if axis == 0 else (i * ROOM + along, (j + 1) * ROOM))
-    place = np.array(points).reshape(-1, 2)
-    table = np.full((*size, 12), -1)
-    pairs = []
+    place, table, pairs = np.array(points).reshape(-1, 2), np.full((*size, 12), -1), []
     for (i, j), members in of_room.items():
         table[i, j, : len(members)] = members
         pairs += [(a, b) for a in members for b in members if a != b]

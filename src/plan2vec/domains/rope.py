@@ -43,9 +43,8 @@ def simulate(num_sequences: int = 18, num_drags: int = 785, seed: int = 0) -> Se
     return Sequences(render(states), sequence, position, drags, domain=NAME, source=source)
 
 
-def record_all(
-    num_sequences: int, num_drags: int, seed: int, num_workers: int = os.cpu_count() or 1
-) -> tuple[np.ndarray, np.ndarray]:
+def record_all(num_sequences: int, num_drags: int, seed: int,
+               num_workers: int = os.cpu_count() or 1) -> tuple[np.ndarray, np.ndarray]:
     """(n, links, 2) states and (n, 3) drags of all sequences end to end; child processes share a long recording."""
     num_workers = min(num_workers, num_sequences)
     if num_workers == 1 or num_sequences * num_drags <= FEW_DRAGS:
@@ -76,17 +75,14 @@ def displacement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TrueMoves:
-    """Which moves between recorded states are *local*: a hand could make them in about two drags.
-
-    No link is displaced by more than `reach`, and moved straight, the rope passes over no peg (`keeps_sides`).
-    """
+    """Which moves between recorded states are *local*: a hand could make them in about two drags. No link is displaced
+    by more than `reach`, and moved straight, the rope passes over no peg (`keeps_sides`)."""
 
     position: np.ndarray  # (n, 2 * links)
     reach: float  # pixels, what two recorded steps reach
 
     @cached_property
     def sides(self) -> Sides:
-        """How each recorded rope lies around the pegs."""
         return Sides(as_states(self.position))
 
     def are_local(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -103,10 +99,8 @@ class TrueMoves:
             kept = keeps_sides(self.sides[row], self.sides[column]) & (row != column)
             columns.append(column[kept].astype(np.int32))
             counts.append(np.bincount(row[kept] - first, minlength=min(ROWS_AT_ONCE, len(points) - first)))
-        indptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
-        indices = np.concatenate(columns)
-        lengths = np.ones(len(indices), np.float32)
-        return csr_array((lengths, indices, indptr.astype(np.int64)), shape=(len(points),) * 2)
+        indptr, indices = np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int64), np.concatenate(columns)
+        return csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(points),) * 2)
 
 
 def true_moves(sequences: Sequences) -> TrueMoves:
@@ -114,8 +108,8 @@ def true_moves(sequences: Sequences) -> TrueMoves:
     assert sequences.position is not None
     start = frames_ahead(sequences.sequence, 2)
     if not len(start):
-        problem = "no sequence has two steps, so what two steps reach is not known"
-        raise ValueError(f"{sequences.source}: {problem}; record longer ones")
+        words = "no sequence has two steps, so what two steps reach is not known; record longer ones"
+        raise ValueError(f"{sequences.source}: {words}")
     moved = displacement(sequences.position[start], sequences.position[start + 2])
     return TrueMoves(sequences.position, float(np.quantile(moved, REACH_SHARE)))
 
@@ -131,8 +125,7 @@ def _near(points: torch.Tensor, rows: slice, reach: float) -> tuple[np.ndarray, 
 
 
 def render(states: np.ndarray) -> np.ndarray:
-    """(n, 64, 64, 1) uint8 from states (n, links, 2): white table, black pegs, the rope in two grays, its edge smooth.
-    """
+    """(n, 64, 64, 1) uint8 from states (n, links, 2): white table, black pegs, rope in two grays with a soft edge."""
     frames = np.empty((len(states), PIXELS, PIXELS, 1), np.uint8)
     for first in range(0, len(states), FRAMES_AT_ONCE):
         part = slice(first, first + FRAMES_AT_ONCE)
@@ -151,8 +144,8 @@ def _nearest_piece(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     least = np.full((len(states), PIXELS, PIXELS), np.inf, np.float32)
     piece = np.zeros(least.shape, np.int8)
     for k in range(NUM_LINKS - 1):
-        ends = (states[:, k], states[:, k + 1] - states[:, k])
-        (start_x, start_y), (along_x, along_y) = (end.T[:, :, None, None] for end in ends)
+        start_x, start_y = states[:, k].T[:, :, None, None]
+        along_x, along_y = (states[:, k + 1] - states[:, k]).T[:, :, None, None]
         share = np.clip(((x - start_x) * along_x + (y - start_y) * along_y) / (along_x**2 + along_y**2), 0, 1)
         square = (x - start_x - share * along_x) ** 2 + (y - start_y - share * along_y) ** 2
         nearer = square < least

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from plan2vec.domains import rope
-from plan2vec.domains.goal_env import GoalEnv, register, require_options
+from plan2vec.domains.goal_env import GoalEnv, Info, Observation, register, require_options
 from plan2vec.domains.rope_physics import LONGEST_DRAG, NUM_LINKS, SIDE, Drag, Rope, Sides, keeps_sides, random_pull
 
 ENVIRONMENT = "plan2vec/Rope-v0"
@@ -30,10 +30,7 @@ class RopeEnv(GoalEnv[np.ndarray]):
         self._rope = Rope()
         self._state = self._goal = self._rope.state
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The rest shape, and a new goal."""
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
         super().reset(seed=seed)
         options = require_options(options, "goal")
         self._rope = Rope()
@@ -41,8 +38,7 @@ class RopeEnv(GoalEnv[np.ndarray]):
         self._goal = _given_state(options["goal"]) if options else random_shape(self.np_random)
         return self._observation(), self._info()
 
-    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
-        """One drag."""
+    def step(self, action: np.ndarray) -> tuple[Observation, SupportsFloat, bool, bool, Info]:
         if not self.action_space.contains(action):
             raise ValueError(f"an action is float32 (place 0..1, x -1..1, y -1..1), but came as {action!r}")
         link = min(int(action[0] * NUM_LINKS), NUM_LINKS - 1)
@@ -54,7 +50,7 @@ class RopeEnv(GoalEnv[np.ndarray]):
     def _draw(self, states: np.ndarray) -> np.ndarray:
         return rope.render(states)
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Info:
         """Arrived: every link near its place in the goal shape, and each peg on its side."""
         state, goal = self._state[None], self._goal[None]
         near = np.linalg.norm(state - goal, axis=2).max() < ARRIVED
@@ -77,9 +73,8 @@ def _given_state(position: Any) -> np.ndarray:
     if given.shape != (2 * NUM_LINKS,) or not np.isfinite(given).all():
         expected = f"{2 * NUM_LINKS} numbers, x and y of each link in pixels"
         raise ValueError(f"option 'goal' must be {expected}, but came as {position!r}")
-    state = given.reshape(NUM_LINKS, 2)
+    state, table = given.reshape(NUM_LINKS, 2), f"the table of {SIDE:g} x {SIDE:g} pixels"
     if not rope.clears_pegs(state[None])[0] or state.min() < 0 or state.max() > SIDE:
-        table = f"the table of {SIDE:g} x {SIDE:g} pixels"
         raise ValueError(f"option 'goal': the rope would lie in a peg or beside {table}")
     return state
 

@@ -65,7 +65,6 @@ class Rope:
 
     @property
     def state(self) -> np.ndarray:
-        """(links, 2) as it is now."""
         return np.array([link.position for link in self.links])
 
     def drag(self, link: int, displacement: np.ndarray) -> None:
@@ -164,18 +163,15 @@ class Sides:
         self.first, self.last = angle[:, 0], angle[:, -1]  # (n, pegs)
 
     def __getitem__(self, which: np.ndarray) -> "Sides":
-        """Of some of the ropes."""
         chosen = object.__new__(Sides)
         chosen.covered, chosen.first, chosen.last = self.covered[which], self.first[which], self.last[which]
         return chosen
 
 
 def keeps_sides(before: Sides, after: Sides) -> np.ndarray:
-    """(n,) bool: all links can move straight from before to after without the rope passing over a peg's middle.
-
-    A closed line leads along the rope before, with its last end to the rope after, back along that, and with its first
-    end to the beginning. The rope sweeps over a peg's middle exactly where this line winds around it.
-    """
+    """(n,) bool: all links can move straight from before to after without the rope passing over a peg's middle. A
+    closed line leads along the rope before, with its last end to the rope after, back along that, and with its first
+    end to the beginning. The rope sweeps over a peg's middle exactly where this line winds around it."""
     around = before.covered + _turn(after.last - before.last) - after.covered - _turn(after.first - before.first)
     return (np.abs(around) < np.pi).all(axis=-1)
 
@@ -192,7 +188,6 @@ def record_numbered(seed: int, num_drags: int, numbers: range) -> tuple[np.ndarr
 
 
 def import_pymunk() -> Any:
-    """pymunk, which an extra brings."""
     try:
         import pymunk
     except ImportError:

@@ -31,24 +31,16 @@ class Facades:
 
 @lru_cache(maxsize=4)
 def facade_atlas(seed: int) -> Facades:
-    """The facades of a city."""
     rng = np.random.default_rng(seed)
     drawn = [_draw_facade(rng) for _ in range(NUM_FACADES)]
-    shade, cover = (np.stack(kind).astype(np.float32) for kind in zip(*drawn, strict=True))  # (facade, along, up)
-    shades, covers = [shade], [cover]
+    levels = [np.array(drawn).swapaxes(0, 1).astype(np.float32)]  # (shade and cover, facade, along, up)
     for _ in range(NUM_LEVELS - 1):
-        shades.append(_halved(shades[-1]))
-        covers.append(_halved(covers[-1]))
-    first = np.cumsum([0, *(level.size for level in shades[:-1])])
-    width, height = (np.array([level.shape[axis] for level in shades]) for axis in (1, 2))
-    flat_shade, flat_cover = (np.concatenate([level.ravel() for level in levels]) for levels in (shades, covers))
-    return Facades(flat_shade, flat_cover, first, width, height, seed)
-
-
-def _halved(texture: np.ndarray) -> np.ndarray:
-    """Means over two by two texels."""
-    k, width, height = texture.shape
-    return texture.reshape(k, width // 2, 2, height // 2, 2).mean(axis=(2, 4))
+        _, k, width, height = levels[-1].shape
+        levels.append(levels[-1].reshape(2, k, width // 2, 2, height // 2, 2).mean(axis=(3, 5)))
+    first = np.cumsum([0, *(level[0].size for level in levels[:-1])])
+    widths, heights = (np.array([level.shape[axis] for level in levels]) for axis in (2, 3))
+    shade, cover = (np.concatenate([level[kind].ravel() for level in levels]) for kind in (0, 1))
+    return Facades(shade, cover, first, widths, heights, seed)
 
 
 def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -35,12 +35,10 @@ class Box(NamedTuple):
     num_views: int
 
 
-SIZES = {
-    "street-tiny": Box(40.72891, -73.99694, 0.00143, 0.00191, 53),
-    "street-small": Box(40.72731, -73.99698, 0.00349, 0.00397, 255),
-    "street-medium": Box(40.72690, -73.99798, 0.00475, 0.00648, 501),
-    "street-large": Box(40.72601, -73.99700, 0.00799, 0.01000, 1495),
-}
+SIZES = {"street-tiny": Box(40.72891, -73.99694, 0.00143, 0.00191, 53),
+         "street-small": Box(40.72731, -73.99698, 0.00349, 0.00397, 255),
+         "street-medium": Box(40.72690, -73.99798, 0.00475, 0.00648, 501),
+         "street-large": Box(40.72601, -73.99700, 0.00799, 0.01000, 1495)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +55,10 @@ class Streets:
 
     @property
     def num_views(self) -> int:
-        """n."""
         return len(self.xy)
 
     @property
     def link_lengths(self) -> np.ndarray:
-        """(m,) metres."""
         return np.linalg.norm(self.xy[self.links[:, 1]] - self.xy[self.links[:, 0]], axis=1)
 
 
@@ -112,9 +108,7 @@ def _both_ways(links: np.ndarray) -> np.ndarray:
 
 def read_network(path: str | Path) -> Streets:
     """A panorama graph from an .npz file of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2).
-
-    Panoramas that are linked in one direction are linked in both: a person can walk back.
-    """
+    Panoramas that are linked in one direction are linked in both: a person can walk back."""
     arrays = {name: _load(path, name, *shape) for name, shape in
               {"latlon": ("f", 2), "xy": ("f", 2), "pano_yaw": ("fiu", None), "edges": ("iu", 2)}.items()}
     num_views, edges = len(arrays["latlon"]), arrays["edges"]
@@ -123,10 +117,8 @@ def read_network(path: str | Path) -> Streets:
             raise ValueError(f"{path}: {name} has {len(arrays[name])} rows for {num_views} views; give one per view")
     if not len(edges) or edges.min() < 0 or edges.max() >= num_views:
         raise ValueError(f"{path}: edges must be pairs of view numbers from 0 to {num_views - 1}; repair them")
-    return Streets(
-        Path(path).stem, "Manhattan panorama graph", arrays["xy"].astype(np.float64), _both_ways(edges),
-        arrays["pano_yaw"].astype(np.float64), arrays["latlon"],
-    )
+    return Streets(Path(path).stem, "Manhattan panorama graph", arrays["xy"].astype(np.float64), _both_ways(edges),
+                   arrays["pano_yaw"].astype(np.float64), arrays["latlon"])
 
 
 def _load(path: str | Path, name: str, kinds: str, width: int | None) -> np.ndarray:
@@ -149,8 +141,8 @@ def cut(streets: Streets, size: str) -> Streets:
     """The views inside the box of that name, the largest connected part of them."""
     box = find_box(size)
     if streets.latlng is None:
-        problem = f"{streets.name} has no latitudes and longitudes, so no box can be cut out of it"
-        raise ValueError(f"{problem}; read it from a file that has")
+        words = "has no latitudes and longitudes, so no box can be cut out of it; read it from a file that has"
+        raise ValueError(f"{streets.name} {words}")
     latitude, longitude = streets.latlng.T
     inside = (latitude >= box.latitude) & (latitude <= box.latitude + box.height)
     inside &= (longitude >= box.longitude) & (longitude <= box.longitude + box.width)
@@ -203,24 +195,19 @@ def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
 
 def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Crossings (c, 2) of straight lines (k, 2, 2), the pieces (p, 2) between them, and (p,) the line of each piece."""
-    owner, places = [], []
-    for first in range(len(lines)):
-        for second in range(len(lines)):
-            if first != second and (place := _meeting(lines[first], lines[second])) is not None:
-                owner.append(first)
-                places.append(place)
+    met = [(first, _meeting(lines[first], lines[second])) for first, second in np.ndindex(len(lines), len(lines))
+           if first != second]
+    owner, places = zip(*((first, place) for first, place in met if place is not None), strict=True)
     found = np.array(places)
     pairs = cKDTree(found).query_pairs(SAME_CROSSING, output_type="ndarray")
-    joined = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(found),) * 2)
-    crossing = connected_components(joined)[1]
+    crossing = connected_components(coo_array((np.ones(len(pairs)), pairs.T), shape=(len(found),) * 2))[1]
     crossings = np.stack([np.bincount(crossing, found[:, k]) for k in (0, 1)], axis=1) / np.bincount(crossing)[:, None]
-    pieces, line = [], []
+    pieces = []
     for number, (start, end) in enumerate(lines):
         mine = np.unique(crossing[np.array(owner) == number])
         mine = mine[np.argsort(crossings[mine] @ (end - start))]
         pieces.append(np.stack([mine[:-1], mine[1:]], axis=1))
-        line.append(np.full(len(mine) - 1, number))
-    return crossings, np.concatenate(pieces), np.concatenate(line)
+    return crossings, np.concatenate(pieces), np.repeat(np.arange(len(lines)), [len(piece) for piece in pieces])
 
 
 def _meeting(first: np.ndarray, second: np.ndarray) -> np.ndarray | None:

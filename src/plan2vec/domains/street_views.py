@@ -48,9 +48,8 @@ class ViewConfig:
 NOISY = ViewConfig(noise=10.0, exposure=0.25, heading_jitter=8.0)  # no two visits are alike
 
 
-def render_views(
-    streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewConfig(), rng: np.random.Generator | None = None
-) -> np.ndarray:
+def render_views(streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewConfig(),
+                 rng: np.random.Generator | None = None) -> np.ndarray:
     """(m, pixels, pixels, 1 or 3) uint8: one visit to each of `nodes` (m,), drawn from `rng` (None: seed 0)."""
     rng = np.random.default_rng(0) if rng is None else rng
     nodes = np.asarray(nodes)
@@ -113,10 +112,8 @@ def _sample_links(streets: Streets) -> np.ndarray:
 
 
 def _cast(raster: _Raster, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """(k,) metres that rays travel from `start` (k, 2) until they leave the street, at most FARTHEST.
-
-    The room that is left at a place is also a distance that a ray can travel from there in any direction.
-    """
+    """(k,) metres that rays travel from `start` (k, 2) until they leave the street, at most FARTHEST. The room that is
+    left at a place is also a distance that a ray can travel from there in any direction."""
     x, y = ((start - raster.origin) / CELL).astype(np.float32).T
     along_x, along_y = np.ascontiguousarray(direction.T) / np.float32(CELL)
     travelled = np.zeros(len(start), np.float32)

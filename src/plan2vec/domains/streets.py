@@ -7,45 +7,22 @@ graph; with `NOISY` no two visits do.
 import numpy as np
 
 from plan2vec.data import Sequences, SuccessRule, transitions
-from plan2vec.domains.street_networks import (
-    SIZES,
-    STEP,
-    Box,
-    Streets,
-    cut,
-    find_box,
-    generate_city,
-    largest_part,
-    read_network,
-    street_distance,
-    street_graph,
-    street_network,
-)
+from plan2vec.domains.street_networks import STEP, Streets, generate_city, read_network, street_distance, street_graph
 from plan2vec.domains.street_views import NOISY, ViewConfig, render_views
 
-__all__ = [
-    "NOISY", "SIZES", "STEP", "SUCCESS", "Box", "Streets", "ViewConfig", "cut", "find_box", "generate_city",
-    "is_street", "largest_part", "pixel_neighbor_share", "read_network", "record", "render_views", "street_distance",
-    "street_graph", "street_network", "walk_streets"
-]
+__all__ = ["NOISY", "STEP", "SUCCESS", "Streets", "ViewConfig", "generate_city", "read_network", "record",
+           "render_views", "street_distance", "street_graph", "walk_streets"]
 
 LONGEST_STEP = 1.5 * STEP  # metres; almost all links of the panorama graph are shorter
 PREFIX = "street-"  # of the names of all street domains
 SUCCESS = SuccessRule(radius=2 * STEP, epsilon=0.05, episodes=2000, hops_factor=2)
 
 
-def is_street(domain: str | None) -> bool:
-    """Whether this file simulates the domain of that name."""
-    return domain is not None and domain.startswith(PREFIX)
-
-
 def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: int = 0) -> list[np.ndarray]:
-    """Random walks of at most `max_views` views along the links; every pass visits every view exactly once.
-
-    Walks prefer links that no walk has taken, and begin where there is one. Otherwise some links are never recorded,
-    and the local metric alone guesses links less well. A walk ends where all views ahead were visited in this pass, so
-    some hold a single view.
-    """
+    """Random walks of at most `max_views` views along the links; every pass visits every view exactly once. Walks
+    prefer links that no walk has taken, and begin where there is one. Otherwise some links are never recorded, and the
+    local metric alone guesses links less well. A walk ends where all views ahead were visited in this pass, so some
+    hold a single view."""
     if passes < 1 or max_views < 2:
         raise ValueError(f"walks need passes >= 1 and max_views >= 2, but came as {passes} and {max_views}")
     rng = np.random.default_rng(seed)
@@ -57,10 +34,8 @@ def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: i
 
 def _one_pass(ahead: list[np.ndarray], new: list[np.ndarray], max_views: int, rng: np.random.Generator):
     """The walks of one pass; `new` is changed."""
-    fresh = np.ones(len(ahead), bool)
-    walks = []
-    order = rng.permutation(len(ahead))
-    for start in sorted(order, key=lambda view: not new[view].any()):
+    fresh, walks = np.ones(len(ahead), bool), []
+    for start in sorted(rng.permutation(len(ahead)), key=lambda view: not new[view].any()):
         if not fresh[start]:
             continue
         walk = [start]
@@ -92,18 +67,3 @@ def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewC
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
     source = f"rendered city, {streets.source}, {streets.name}"
     return Sequences(frames, sequence, position=position, step_length=step_length, domain=streets.name, source=source)
-
-
-def pixel_neighbor_share(streets: Streets, config: ViewConfig = NOISY, seed: int = 0) -> float:
-    """Share of views whose nearest image by pixels, in another visit of all, shows the same view or a linked one.
-
-    Low means that places cannot be recognized without learning.
-    """
-    rng = np.random.default_rng(seed)
-    nodes = np.arange(streets.num_views)
-    visits = [render_views(streets, nodes, config, rng).reshape(len(nodes), -1) for _ in range(2)]
-    first, second = (visit.astype(np.float32) for visit in visits)
-    apart = (second**2).sum(axis=1) - 2 * first @ second.T  # up to a constant per row
-    nearest = apart.argmin(axis=1)
-    linked = street_graph(streets)[nodes, nearest] > 0
-    return float(np.mean(linked | (nearest == nodes)))

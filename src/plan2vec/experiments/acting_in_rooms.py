@@ -10,31 +10,28 @@ controller a waypoint 1.5 steps ahead, and never repeats an action that just cha
 the goal after at most 50 actions. `hops`: the walker of Table 1 on the same graph; no action is taken.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
 from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
 from plan2vec.domains import maze
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.base_scene import mean_or_none
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, MazeSite, maze_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric, local_vectors
 from plan2vec.planner import Distance
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import by_domain, by_method, compare, domain_panels, panel_figure
-from plan2vec.results.drawing import ROOM_TITLES
-from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.comparisons import Figures, by_domain, by_method, compare, domain_panels, panel_figure
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "acting", "Table 1 with actions: an agent in the three rooms"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 HOPPERS = ("plan2vec",)
 GUIDANCE: dict[str, Guidance] = {"greedy on the map": "greedy", "graph search": "graph", "controller alone": "direct",
                                  "greedy, controller untrained": "greedy"}
@@ -47,21 +44,21 @@ EPISODES = 500  # of actions, per seed
 Policy = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (r, ...) frames, (r,) numbers of the episodes -> (r,) actions
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
         for block in settings.chosen("blocks", tuple(BLOCKS)):
-            setting, methods = {"block": block}, HOPPERS if block == "hops" else ACTORS
-            if scene.lacking(settings, NAME, setting, methods):
-                yield from scene.measured(settings, NAME, setting, methods, measure_of(scene, block))
+            methods = HOPPERS if block == "hops" else ACTORS
+            if scene.lacking(settings, NAME, {"block": block}, methods):
+                yield from scene.measured(settings, NAME, {"block": block}, methods, measure, actor_of(scene))
 
 
-def measure_of(scene: MazeScene, block: str) -> Callable[[str], dict[str, Any]]:
-    def fitted() -> Map:
-        return scene.train_map(scene.large, scene.config)
+def actor_of(scene: MazeScene) -> "Actor":
+    """By Table 1's map of the large set."""
+    return Actor(scene, scene.large, scene.metric, lambda: scene.train_map(scene.large, scene.config))
 
-    if block == "hops":
-        return lambda method: {"success": scene.large.success(fitted().on(scene.large.frames))}
-    return Actor(scene, scene.large, scene.metric, fitted).measure
+
+def measure(scene: MazeScene, actor: "Actor", method: str) -> dict[str, float | None]:
+    return {"success": scene.large.success(actor.distance)} if method in HOPPERS else actor.measure(method)
 
 
 @dataclass(frozen=True)
@@ -85,14 +82,12 @@ class Actor:
 
     def measure(self, method: str) -> dict[str, float | None]:
         episodes = self.episodes(method)
-        taken = episodes.num_actions[episodes.arrived]
-        return {"success": episodes.arrived.mean(), "num_actions": taken.mean() if len(taken) else None}
+        return {"success": episodes.arrived.mean(), "num_actions": mean_or_none(episodes.num_actions[episodes.arrived])}
 
     def episodes(self, method: str) -> Episodes:
         return act_out_tasks(self.scene, lambda goals: self.policy(method, goals))
 
     def policy(self, method: str, goals: np.ndarray) -> Policy:
-        """For pictures of the goals."""
         if method == "random actions":
             chance = rng_at(self.scene.seed, Stream.ACTING_CHANCE)
             return lambda frames, going: chance.integers(len(maze.ACTIONS), size=len(going))
@@ -107,7 +102,7 @@ class Actor:
         stage = self.scene.size.shorten(ControllerConfig())
         return train_controller(self.vectors, stage, self.scene.seed, self.scene.device)
 
-    @cached_property
+    @property
     def untrained(self) -> Controller:
         return train_controller(self.vectors, ControllerConfig(num_updates=0), self.scene.seed, self.scene.device)
 
@@ -162,7 +157,6 @@ def table(rows: list[Row]) -> list[str]:
     return lines
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Success of acting by method, a panel per room."""
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     part = select(rows, block="acts", metric="success")
     return {NAME: panel_figure(by_method(part, METHODS), domain_panels(part, ROOM_TITLES), (9, 2.4))[0]}

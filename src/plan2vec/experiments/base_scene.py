@@ -5,7 +5,7 @@ calls the stages of `pipeline.learn`, on other frames or with other settings tha
 with their graph: walks take place there. Ground truth is read by the sites' scores alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.rows import Case, Row, make_rows
+from plan2vec.results.rows import Case, Groups, Row, make_rows
 from plan2vec.results.settings import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
@@ -39,7 +39,7 @@ Setting = dict[str, Any]
 
 
 class Scene:
-    """One domain and one seed. Subclasses say what is recorded; `config` is settled here."""
+    """Subclasses say what is recorded; `config` is settled here."""
 
     def __init__(self, domain: str, seed: int, size: Size, device: torch.device, config: Config):
         self.domain, self.seed, self.size, self.device = domain, seed, size, device
@@ -61,7 +61,6 @@ class Scene:
         return self.timed_metric[0].metric
 
     def train_metric(self, recorded: Sequences, config: Config, usable: np.ndarray | None = None) -> TrainedMetric:
-        """Stage 1."""
         return train_local_metric(recorded.without_truth(), config, self.images(recorded.frames), usable)
 
     def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
@@ -79,29 +78,25 @@ class Scene:
     def train_map(self, site: "Site", config: Config, teaching: Teaching = Teaching()) -> Map:
         """Stage 4 on a site; on a named site once per configuration and teaching."""
         if self.size.is_smoke:
-            few = replace(SMOKE_WALKS, target_hops=teaching.walks.target_hops)
-            teaching = replace(teaching, walks=few)
+            teaching = replace(teaching, walks=replace(SMOKE_WALKS, target_hops=teaching.walks.target_hops))
         known = self.maps.get((site.name, config, teaching)) if site.name else None
-        if known is None:
-            known = Map(train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
-            if site.name:
-                self.maps[site.name, config, teaching] = known
-        return known
+        learned = known or Map(train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
+        if site.name:
+            self.maps[site.name, config, teaching] = learned
+        return learned
 
-    def baseline(self, method: str) -> Scorer:
+    def baseline(self, method: str, dim: int = 8) -> Scorer:
         """Trained on the recordings, whichever graph it walks on, and once."""
         if method not in self.baselines:
-            trainers = baseline_trainers(self.recordings, lambda: self.metric, self.config.encoder, self.size.shorten,
-                                         self.seed, self.device)
+            trainers = baseline_trainers(self.recordings, lambda: self.metric, self.config.encoder, dim,
+                                         self.size.shorten, self.seed, self.device)
             self.baselines[method] = trainers[method]()
         return self.baselines[method]
 
     def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
                    truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> dict[str, float | None]:
         """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps, by part of the frames.
-
-        Cleaned: without random pairs that are not truly far.
-        """
+        Cleaned: without random pairs that are not truly far."""
         found: dict[str, float | None] = {}
         for name, usable in parts.items():
             pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)
@@ -114,8 +109,6 @@ class Scene:
     def images(self, frames: np.ndarray) -> FrameTensors:
         return FrameTensors(frames, self.device)
 
-    # ------------------------------------------------------------------------------------------------ rows
-
     def lacking(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str]) -> list[str]:
         """The chosen ones of the methods that are still to be run."""
         chosen = settings.chosen("methods", tuple(methods))
@@ -126,10 +119,10 @@ class Scene:
         return make_rows(Case(experiment, self.domain, setting, method, self.seed), metrics, seconds, settings.stamp)
 
     def measured(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str],
-                 measure: Callable[[str], dict[str, Any]]) -> Iterator[list[Row]]:
-        """A group of rows per method that is still to be run, from what `measure` gives for it."""
+                 measure: Callable[..., dict[str, Any]], *more: Any) -> Groups:
+        """A group of rows per method that is still to be run: what `measure(scene, *more, method)` gives."""
         for method in self.lacking(settings, experiment, setting, methods):
-            metrics, seconds = timed(measure, method)
+            metrics, seconds = timed(measure, self, *more, method)
             yield self.rows(settings, experiment, setting, method, metrics, seconds)
 
 
@@ -172,10 +165,9 @@ class Site:
     def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
                       rng: np.random.Generator, graph: csr_array | None = None) -> float:
         """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
-        position = self.position
-        walks = walk_many(self.graph if graph is None else graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon,
-                          rule.memory, lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius,
-                          rng)
+        position, graph = self.position, self.graph if graph is None else graph
+        walks = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
+                          lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius, rng)
         return float(walks.arrived.mean())
 
     def exact_distance_to(self, goals: np.ndarray) -> Distance:
@@ -194,6 +186,14 @@ class Site:
     @cached_property
     def shape_numbers(self) -> dict[str, Any]:
         """Radius, degree and parts of the graph."""
-        parts = graph_numbers(self.graph)
-        return {"radius": self.radius, "degree": self.graph.nnz / len(self.frames),
-                "num_components": parts["num_components"], "largest_component_share": parts["largest_component_share"]}
+        return {"radius": self.radius} | degree_and_parts(self.graph)
+
+
+def degree_and_parts(graph: csr_array) -> dict[str, Any]:
+    parts = graph_numbers(graph)
+    return {"degree": graph.nnz / graph.shape[0], "num_components": parts["num_components"],
+            "largest_component_share": parts["largest_component_share"]}
+
+
+def mean_or_none(sample: np.ndarray) -> float | None:
+    return float(sample.mean()) if len(sample) else None

@@ -8,40 +8,32 @@ The graph of 1,000 fresh frames of Table 1 (block `fitted`). Error: mean |D - pa
 drawn anew. Every head is trained alike.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from plan2vec.config import Head
-from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_method, compare_each, domain_panels, panel_figure
-from plan2vec.results.drawing import ROOM_TITLES, dots
-from plan2vec.results.rows import Row, in_order, select
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.results.comparisons import Column, Figures, by_method, compare_each, domain_panels, dots, panel_figure
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "heads", "Distances between vectors: success and error by head"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 METHODS: dict[str, tuple[Head, float]] = {"l2": ("lp", 2.0), "l1": ("lp", 1.0), "l1.2": ("lp", 1.2),
                                           "l-infinity": ("lp", inf), "max-relu": ("max-relu", 2.0), "mrn": ("mrn", 2.0)}
 BLOCKS = ("8", "32")  # dimensions
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
         for dim in map(int, settings.chosen("blocks", BLOCKS)):
-            yield from scene.measured(settings, NAME, {"dim": dim}, tuple(METHODS), partial(measure, scene, dim))
+            yield from scene.measured(settings, NAME, {"dim": dim}, tuple(METHODS), measure, dim)
 
 
 def measure(scene: MazeScene, dim: int, method: str) -> dict[str, Any]:
     head, norm_order = METHODS[method]
-    site = scene.small
-    distance = scene.train_map(site, replace(scene.config, dim=dim, head=head, norm_order=norm_order)).on(site.frames)
-    return site.scores(distance) | site.map_error(distance)
+    return scene.small.map_scores(replace(scene.config, dim=dim, head=head, norm_order=norm_order))
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -50,15 +42,13 @@ def table(rows: list[Row]) -> list[str]:
     return compare_each(rows, ROOM_TITLES, by_method(rows, METHODS), columns)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Success above, error below, a panel per room; one dot per head and dimension."""
-    methods = in_order(rows, "method", METHODS)
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     names = {f"{method}, {dim}-d": {"method": method, "dim": dim}
-             for dim in in_order(rows, "dim") for method in methods}
+             for dim in in_order(rows, "dim") for method in in_order(rows, "method", METHODS)}
     return error_figures(NAME, rows, names, 1.2 + 0.22 * len(names))
 
 
-def error_figures(name: str, rows: list[Row], names: dict[str, Any], height: float) -> dict[str, Figure]:
+def error_figures(name: str, rows: list[Row], names: dict[str, Any], height: float) -> Figures:
     """A figure of success and one of the error, a panel per room."""
     figures = {}
     for metric, words in (("success", "success (%)"), ("embedding_error", "error of the path length (%)")):

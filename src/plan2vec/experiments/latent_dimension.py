@@ -7,36 +7,31 @@ The graph of 1,000 fresh frames of Table 1 (block `fitted`). *Aliasing*: among r
 put within 1.5 steps, the share whose places are truly farther apart than three of the longest steps (0.106 m).
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from plan2vec.baselines.sptm import MetricScorer
 from plan2vec.domains.maze import LONGEST_STEP
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, MazeSite, maze_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR, TrainedMetric
 from plan2vec.planner import Distance
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, compare_each, legend_below
-from plan2vec.results.drawing import ROOM_TITLES, curve, log_places, panels
-from plan2vec.results.rows import Row, in_order
+from plan2vec.results.comparisons import Column, Figures, compare_each, curve_figure, legend_below, log_places
+from plan2vec.results.rows import Arrays, Groups, Row, in_order
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "latent-dimension", "Success and aliasing against the dimension of the vectors"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 METHODS = ("map", "local metric")
 BLOCKS = ()
 DIMENSIONS = (2, 3, 8, 32)
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
         for dim in DIMENSIONS:
-            yield from scene.measured(settings, NAME, {"dim": dim}, METHODS, partial(measure, scene, dim))
+            yield from scene.measured(settings, NAME, {"dim": dim}, METHODS, measure, dim)
 
 
 def measure(scene: MazeScene, dim: int, method: str) -> dict[str, float | None]:
@@ -50,7 +45,6 @@ def measure(scene: MazeScene, dim: int, method: str) -> dict[str, float | None]:
 
 
 def local_metric_of(scene: MazeScene, dim: int) -> TrainedMetric:
-    """A local metric of so many dimensions."""
     config = replace(scene.config, local_metric=replace(scene.config.local_metric, dim=dim))
     return scene.train_metric(scene.recordings, config)
 
@@ -71,14 +65,13 @@ def table(rows: list[Row]) -> list[str]:
     return compare_each(rows, {room: f"{ROOM_TITLES[room]}, %" for room in DOMAINS}, lines, columns)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    figure, axes = panels(3, 10, 3.4)
-    panel_of = (("map", "success", "success of the map (%)"), ("map", "aliasing", "aliasing of the map (%)"),
-                ("local metric", "aliasing", "aliasing of the local metric (%)"))
-    for ax, (method, metric, words) in zip(axes, panel_of, strict=True):
-        for look, room in enumerate(in_order(rows, "domain", DOMAINS)):
-            curve(ax, rows, "dim", DIMENSIONS, look, ROOM_TITLES[room], 100, domain=room, method=method, metric=metric)
-        ax.set(xlabel="dimensions of a vector", ylabel=words)
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    rooms = in_order(rows, "domain", DOMAINS)
+    shown = [({"xlabel": "dimensions of a vector", "ylabel": f"{metric} of the {method} (%)"},
+              {ROOM_TITLES[room]: {"domain": room, "method": method, "metric": metric} for room in rooms})
+             for method, metric in (("map", "success"), ("map", "aliasing"), ("local metric", "aliasing"))]
+    figure, axes = curve_figure(rows, "dim", shown, (10, 3.4))
+    for ax in axes:
         log_places(ax, DIMENSIONS)
         ax.set_ylim(bottom=0)
     axes[0].set_ylim(80, 101)

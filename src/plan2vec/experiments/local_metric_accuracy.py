@@ -10,26 +10,20 @@ way around walls is at most 1.5 of the longest steps (0.053 m). False edges: clo
 that truly join places more than three of the longest steps apart.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-
-from matplotlib.figure import Figure
 
 from plan2vec.data import split_sequences
 from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.evaluation import truth_of
-from plan2vec.experiments.maze_scene import MazeScene, first_rollouts, maze_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_method, compare, domain_panels, panel_figure
-from plan2vec.results.drawing import ROOM_TITLES, dots
-from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.comparisons import Column, Figures, by_method, compare, domain_panels, dots, panel_figure
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "local-metric", "Table 5: accuracy of the local metric"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 METHODS = tuple(f"{architecture} {loss}" for architecture in ("siamese", "stacked")
                 for loss in ("hinge", "regression", "nce"))
 BLOCKS = ()
@@ -38,9 +32,9 @@ PAPERS_METHOD = "stacked regression"
 STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
-        yield from scene.measured(settings, NAME, {}, METHODS, partial(measure, scene))
+        yield from scene.measured(settings, NAME, {}, METHODS, measure)
 
 
 def measure(scene: MazeScene, method: str) -> dict[str, float | None]:
@@ -55,29 +49,24 @@ def measure(scene: MazeScene, method: str) -> dict[str, float | None]:
     kept, held_out = split_sequences(recorded.sequence, 0.1, rng_at(scene.seed, Stream.ACCURACY_SPLIT))
     metric = scene.train_metric(recorded, config, kept).metric
     found = scene.accuracies(metric, {"train": kept, "test": held_out}, NEAR, 1,
-                             lambda first, second: truth.between(first, second) > NEAR * LONGEST_STEP,
-                             Stream.JUDGED_PAIRS)
+                             lambda *pairs: truth.between(*pairs) > NEAR * LONGEST_STEP, Stream.JUDGED_PAIRS)
     numbers = scene.join(first_rollouts(recorded, num_joined), metric, config).numbers
     return found | {name: numbers[name] for name in ("false_edge_share", "radius", "largest_component_share")}
 
 
 def table(rows: list[Row]) -> list[str]:
-    lines = []
+    lines, methods = [], by_method(rows, METHODS)
+    shares = [Column(f"{part}{words}", {"metric": f"{part}_accuracy{kind}"}, digits=2)
+              for kind, words in (("", ""), ("_cleaned", ", cleaned")) for part in ("train", "test")]
     for room in in_order(rows, "domain", DOMAINS):
-        columns = [
-            *(Column(f"{part}{words}", {"metric": f"{part}_accuracy{kind}"}, digits=2)
-              for kind, words in (("", ""), ("_cleaned", ", cleaned")) for part in ("train", "test")),
-            Column("paper, train / test", texts={PAPERS_METHOD: " / ".join(map(str, PAPER[room]))}),
-            Column("false edges, share", {"metric": "false_edge_share"}, 1, 6)
-        ]
-        part = select(rows, domain=room)
-        lines += compare(part, f"{ROOM_TITLES[room]}, accuracy %", by_method(rows, METHODS), columns)
+        paper = Column("paper, train / test", texts={PAPERS_METHOD: " / ".join(map(str, PAPER[room]))})
+        columns = [*shares, paper, Column("false edges, share", {"metric": "false_edge_share"}, 1, 6)]
+        lines += compare(select(rows, domain=room), f"{ROOM_TITLES[room]}, accuracy %", methods, columns)
     return lines
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Held-out accuracy, plain as in the paper, a panel per room."""
-    part = select(rows, metric="test_accuracy")
-    shown = domain_panels(part, ROOM_TITLES, "held-out accuracy, plain (%)",
+    shown = domain_panels(select(rows, metric="test_accuracy"), ROOM_TITLES, "held-out accuracy, plain (%)",
                           lambda room: {PAPERS_METHOD: PAPER[room][1]})
     return {NAME: panel_figure(by_method(rows, METHODS), shown, (9, 2.8), dots, xlim=None)[0]}

@@ -7,39 +7,30 @@ The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and succe
 walker jumps to the frame of least D within k hops. A jump counts as k hops, so 50 hops are 50 // k jumps.
 """
 
-from collections.abc import Iterator
-
-from matplotlib.figure import Figure
-
 from plan2vec.domains.maze import SUCCESS
 from plan2vec.embedding.value_iteration import lookahead_graph
-from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
 from plan2vec.planner import Distance
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_method, compare_each, legend_below
-from plan2vec.results.drawing import ROOM_TITLES, curve, panels
-from plan2vec.results.rows import Row, in_order
+from plan2vec.results.comparisons import Column, Figures, by_method, compare_each, curve_figure, legend_below
+from plan2vec.results.rows import Arrays, Groups, Row, in_order
 from plan2vec.results.settings import Settings, timed
 
 NAME, TITLE = "lookahead", "Figure 6b: success against lookahead"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 METHODS = ("plan2vec", "SPTM", "random network", "random scores")
 BLOCKS = ()
 DEPTHS = (1, 2, 3, 4, 5, 6, 7)
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
         methods = scene.lacking(settings, NAME, {"lookahead": DEPTHS[-1]}, METHODS)
-        if not methods:
-            continue
-        site = scene.small
-        reach = {k: lookahead_graph(site.graph, k, scene.device) for k in DEPTHS}
+        reach = {k: lookahead_graph(scene.small.graph, k, scene.device) for k in DEPTHS if methods}
         for method in methods:
             distance, seconds = timed(distance_of, scene, method)
             rows = []
             for k in DEPTHS:
-                success, walking = timed(site.success, distance, reach[k], (SUCCESS.max_hops or 0) // k)
+                success, walking = timed(scene.small.success, distance, reach[k], (SUCCESS.max_hops or 0) // k)
                 rows += scene.rows(settings, NAME, {"lookahead": k}, method, {"success": success}, seconds + walking)
                 seconds = 0.0  # training counts once
             yield rows
@@ -54,18 +45,15 @@ def distance_of(scene: MazeScene, method: str) -> Distance:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """A table per room: success in per cent by depth."""
     lines, columns = by_method(rows, METHODS), [Column(f"k = {k}", {"lookahead": k}) for k in DEPTHS]
     return compare_each(rows, {room: f"{ROOM_TITLES[room]}, success %" for room in DOMAINS}, lines, columns)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    rooms = in_order(rows, "domain", DOMAINS)
-    figure, axes = panels(len(rooms))
-    for ax, room in zip(axes, rooms, strict=True):
-        for look, method in enumerate(METHODS):
-            curve(ax, rows, "lookahead", DEPTHS, look, method, 100, domain=room, method=method)
-        ax.set(xlabel="lookahead k (hops)", title=ROOM_TITLES[room], ylim=(0, 103), xticks=DEPTHS)
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    shown = [({"xlabel": "lookahead k (hops)", "ylim": (0, 103), "xticks": DEPTHS, "title": ROOM_TITLES[room]},
+              {method: {"domain": room, "method": method} for method in METHODS})
+             for room in in_order(rows, "domain", DOMAINS)]
+    figure, axes = curve_figure(rows, "lookahead", shown, (9, 3.2))
     axes[0].set_ylabel("success (%)")
     legend_below(figure, axes[0], 4)
     return {NAME: figure}

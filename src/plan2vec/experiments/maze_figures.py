@@ -9,11 +9,10 @@ the wall; (e) learned distance to one goal. Maps and graphs are those of Table 1
 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from plan2vec.baselines import VectorScorer
 from plan2vec.baselines.sptm import MetricScorer
@@ -21,31 +20,29 @@ from plan2vec.domains import maze
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import maze_pictures
 from plan2vec.experiments.latent_dimension import aliasing, local_metric_of
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, MazeSite, maze_scenes
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.frame_tensors import encode
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import make_plan, walk_many
-from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.drawing import ROOM_TITLES
-from plan2vec.results.rows import Row, cell, in_order, markdown, values
+from plan2vec.results.comparisons import Figures
+from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, save_arrays, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.balls import neighbor_lists
 from plan2vec.validity import straight_line
 
 NAME, TITLE = "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 METHODS = ("embedding", "local metric", "connections", "walk")
 BLOCKS = ()
 DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
 GRID, FINE = 21, 49  # positions per side: Figure 5, Figure 10e
 NUM_PAIRS, NUM_CLOSURES = 3000, 1500  # drawn
 START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
-Parts = dict[str, Callable[[MazeScene], tuple[dict, dict]]]  # what gives the numbers and arrays of each method
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: Parts = dict(zip(METHODS, (embedding, local_metric, connections, walk), strict=True))
+def run(settings: Settings) -> Groups:
+    parts = {"embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk}
     for scene in maze_scenes(settings, DOMAINS):
         for method in scene.lacking(settings, NAME, {}, METHODS):
             (metrics, arrays), seconds = timed(parts[method], scene)
@@ -78,11 +75,10 @@ def embedding(scene: MazeScene) -> tuple[dict, dict]:
 def local_metric(scene: MazeScene) -> tuple[dict, dict]:
     """Figure 10a: scores of random pairs against their true distance."""
     site = scene.small
-    first, second = rng_at(scene.seed, Stream.SCORED_PAIRS).integers(len(site.frames), size=(2, NUM_PAIRS))
-    near_first, near_second = edge_rows(site.graph), site.graph.indices
-    # random pairs alone are rarely near
-    shown = rng_at(scene.seed, Stream.SCORED_EDGES).integers(len(near_first), size=NUM_PAIRS // 4)
-    first, second = np.append(first, near_first[shown]), np.append(second, near_second[shown])
+    pairs = rng_at(scene.seed, Stream.SCORED_PAIRS).integers(len(site.frames), size=(2, NUM_PAIRS))
+    edges = np.stack((edge_rows(site.graph), site.graph.indices))  # random pairs alone are rarely near
+    shown = rng_at(scene.seed, Stream.SCORED_EDGES).integers(edges.shape[1], size=NUM_PAIRS // 4)
+    first, second = np.append(pairs, edges[:, shown], axis=1)
     metrics, arrays = {}, {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
     for dim in DIMENSIONS:
         distance = MetricScorer(local_metric_of(scene, dim).metric, scene.device).on(site.frames)
@@ -94,10 +90,9 @@ def local_metric(scene: MazeScene) -> tuple[dict, dict]:
 def connections(scene: MazeScene) -> tuple[dict, dict]:
     """Figures 10b and 10c: recorded steps, and closures between trajectories."""
     site = scene.small
-    row, column = edge_rows(site.graph), site.graph.indices
+    edges = np.stack((edge_rows(site.graph), site.graph.indices), axis=1)
     closure = closure_entries(site.graph, site.sequences.sequence)
-    closures = np.stack((row, column), axis=1)[closure & (row < column)]
-    steps = np.stack((row, column), axis=1)[~closure & (row < column)]
+    steps, closures = (edges[is_kind & (edges[:, 0] < edges[:, 1])] for is_kind in (~closure, closure))
     shown = rng_at(scene.seed, Stream.SHOWN_CLOSURES).permutation(len(closures))[:NUM_CLOSURES]
     metrics = {"recorded_steps": len(steps), "closures": len(closures),
                "false_edge_share": site.numbers["false_edge_share"]}
@@ -116,15 +111,15 @@ def walk(scene: MazeScene) -> tuple[dict, dict]:
     value = learned.on(frames)(np.arange(len(grid)), np.full(len(grid), len(grid)))
     arrays = {"position": site.position[greedy], "neighbor_of": owner, "neighbor": site.position[neighbor],
               "goal": site.position[goal], "grid": grid, "value": value}
-    reached = bool(straight_line(site.position[greedy[-1:]], site.position[[goal]])[0] < maze.LONGEST_STEP)
-    return {"hops": len(greedy) - 1, "reached": float(reached)}, arrays | sampling_and_search(scene)
+    away = float(straight_line(site.position[greedy[-1:]], site.position[[goal]])[0])
+    metrics = {"hops": len(greedy) - 1, "reached": float(away < maze.LONGEST_STEP)}
+    return metrics, arrays | sampling_and_search(scene.small)
 
 
-def sampling_and_search(scene: MazeScene) -> dict[str, np.ndarray]:
+def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
     """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
-    site = scene.small
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
-    rng = rng_at(scene.seed, Stream.SAMPLED_WALK)
+    rng = rng_at(site.seed, Stream.SAMPLED_WALK)
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
     position = site.position
@@ -156,28 +151,26 @@ def table(rows: list[Row]) -> list[str]:
     return markdown(["", *(ROOM_TITLES[room] for room in rooms)], body)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Every picture whose arrays are at hand."""
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     seed = min((row["seed"] for row in rows), default=0)
     by_room = {method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
                for method in ("embedding", "local-metric", "connections", "walk")}
     figures = {"4-rooms": maze_pictures.rooms_figure(DOMAINS)}
-    if by_room["embedding"]:
-        figures["5-embedding"] = maze_pictures.embedding_figure(by_room["embedding"])
-    if by_room["connections"]:
-        num_found = {room: int(values(rows, domain=room, metric="closures", seed=seed)[0])
-                     for room in by_room["connections"]}
-        figures["10bc-connections"] = maze_pictures.connection_figure(by_room["connections"], num_found)
-    if by_room["walk"]:
-        figures["10e-value"] = maze_pictures.value_figure(by_room["walk"])
-    if room := to_look_at(by_room["local-metric"]):
-        figures["10a-local-metric"] = maze_pictures.score_figure(room, by_room["local-metric"][room], DIMENSIONS)
-    if room := to_look_at(by_room["walk"]):
-        figures["3-sampling"] = maze_pictures.sampling_figure(room, by_room["walk"][room])
-        figures["10d-walk"] = maze_pictures.walk_figure(room, by_room["walk"][room])
+    if parts := by_room["embedding"]:
+        figures["5-embedding"] = maze_pictures.embedding_figure(parts)
+    if parts := by_room["connections"]:
+        num_found = {room: int(values(rows, domain=room, metric="closures", seed=seed)[0]) for room in parts}
+        figures["10bc-connections"] = maze_pictures.connection_figure(parts, num_found)
+    if parts := by_room["local-metric"]:
+        figures["10a-local-metric"] = maze_pictures.score_figure(*to_look_at(parts), DIMENSIONS)
+    if parts := by_room["walk"]:
+        figures["10e-value"] = maze_pictures.value_figure(parts)
+        figures["3-sampling"] = maze_pictures.sampling_figure(*to_look_at(parts))
+        figures["10d-walk"] = maze_pictures.walk_figure(*to_look_at(parts))
     return {f"{NAME}-{name}": figure for name, figure in figures.items()}
 
 
-def to_look_at(parts: Arrays) -> str | None:
-    """The C where it is at hand, as in the paper."""
-    return "c-maze" if "c-maze" in parts else next(iter(parts), None)
+def to_look_at(parts: Arrays) -> tuple[str, dict[str, np.ndarray]]:
+    """The C where it is at hand, as in the paper, and its arrays."""
+    room = "c-maze" if "c-maze" in parts else next(iter(parts))
+    return room, parts[room]

@@ -15,7 +15,8 @@ from scipy.sparse import csr_array
 
 from plan2vec.config import Config
 from plan2vec.data import Sequences
-from plan2vec.domains.maze import ROOMS, SUCCESS, simulate
+from plan2vec.domains.maze import SUCCESS, simulate
+from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import map_numbers, rank_agreement, truth_of
 from plan2vec.experiments.base_scene import Scene, Site, some_frames
 from plan2vec.graph.build import build_graph
@@ -26,6 +27,7 @@ from plan2vec.planner import Distance
 from plan2vec.results.settings import Settings, Size
 from plan2vec.validity import Truth, closure_numbers
 
+ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
 FRESH = 1000  # added to the seed of the small set, so that no seed records the same twice
 TRULY_NEAR = 0.03  # metres within which the oracle joins frames: the mean length of a step
 
@@ -65,13 +67,13 @@ class MazeSite(Site):
     def scores(self, distance: Distance) -> dict[str, Any]:
         return {"success": self.success(distance), "spearman_true": self.agreement(distance)}
 
-    def map_error(self, distance: Distance) -> dict[str, Any]:
-        """Mean |D - path| / path over pairs from 64 sources drawn anew."""
-        rng = rng_at(self.seed, Stream.MAP_ERROR)
-        return {"embedding_error": map_numbers(self.graph, distance, rng, len(self.frames))["embedding_error"]}
+    def map_scores(self, config: Config, teaching: Teaching = Teaching()) -> dict[str, Any]:
+        """Of a map trained here; also its mean |D - path| / path over pairs from 64 sources drawn anew."""
+        distance = self.scene.train_map(self, config, teaching).on(self.frames)
+        error = map_numbers(self.graph, distance, rng_at(self.seed, Stream.MAP_ERROR), len(self.frames))
+        return self.scores(distance) | {"embedding_error": error["embedding_error"]}
 
     def exact_distance(self) -> Distance:
-        """Distance on the graph itself, to the goals of the tasks only."""
         return self.exact_distance_to(self.tasks[1])
 
     def random_distance(self) -> Distance:
@@ -81,14 +83,11 @@ class MazeSite(Site):
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
-        """What the graph is like: degree, parts, false closures."""
         closures = closure_numbers(self.graph, self.sequences.sequence, self.truth, None, 0)
         return self.shape_numbers | {"false_edge_share": closures["false_edge_share"]}
 
 
 class MazeScene(Scene):
-    """One room and one seed."""
-
     def __init__(self, room: str, seed: int, size: Size, device: torch.device):
         super().__init__(room, seed, size, device, size.config)
 
@@ -130,8 +129,7 @@ def first_rollouts(sequences: Sequences, num: int) -> Sequences:
     return some_frames(sequences, slice(int(np.searchsorted(sequences.sequence, num))))
 
 
-def maze_scenes(settings: Settings, rooms: tuple[str, ...] = tuple(ROOMS)) -> Iterator[MazeScene]:
-    """The chosen rooms and seeds."""
+def maze_scenes(settings: Settings, rooms: tuple[str, ...]) -> Iterator[MazeScene]:
     return (maze_scene(room, seed, settings.size, settings.device) for room, seed in settings.scenes(rooms))
 
 

@@ -18,27 +18,24 @@ head, encoder and loss; *free vectors* are the classical scaling of all distance
 """
 
 import sys
-from collections.abc import Iterator
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from plan2vec.acting.agent import Guidance
 from plan2vec.baselines import pair_distance
-from plan2vec.domains.ogbench import MAZES, NAMES
+from plan2vec.domains.ogbench import KINDS, MAZES, NAMES
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.heads import make_head
 from plan2vec.experiments.ogbench_scene import HEADS, MapKind, PointMaze, search_costs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, Panel, by_method, compare, legend_below, panel_figure
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results import comparisons
+from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
+from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
 from plan2vec.results.settings import Settings
 from plan2vec.search.shortest_paths import distances_from
 
@@ -49,12 +46,10 @@ PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}
 ACTING = (*PLAIN, *(f"{planner}, {head}" for planner in PLANNERS for head in HEADS))
 BLOCKS = ("act", "distillation")
 NUM_WALKS = 2000
-PUBLISHED = {  # success %, by kind and maze
-    "GCBC": {"navigate": (9, 29, 1), "stitch": (23, 7, 0)}, "GCIVL": {"navigate": (63, 45, 0), "stitch": (70, 12, 0)},
-    "GCIQL": {"navigate": (53, 34, 0), "stitch": (21, 31, 0)},
-    "QRL": {"navigate": (82, 86, 68), "stitch": (80, 84, 50)},
-    "CRL": {"navigate": (29, 39, 27), "stitch": (0, 0, 0)}, "HIQL": {"navigate": (79, 58, 46), "stitch": (74, 13, 0)},
-}
+SUCCESS = {"GCBC": (9, 29, 1, 23, 7, 0), "GCIVL": (63, 45, 0, 70, 12, 0), "GCIQL": (53, 34, 0, 21, 31, 0),
+           "QRL": (82, 86, 68, 80, 84, 50), "CRL": (29, 39, 27, 0, 0, 0), "HIQL": (79, 58, 46, 74, 13, 0)}
+PUBLISHED = {name: dict(zip([(maze, kind) for kind in KINDS for maze in MAZES[:3]], shares, strict=True))
+             for name, shares in SUCCESS.items()}  # success %, by maze and kind
 VARIANTS = {"MLP, l2": MapKind("mlp", "l2"), "MLP, squared": MapKind("mlp", "squared"),
             "MLP, mrn": MapKind("mlp", "mrn"), "Fourier, l2": MapKind("fourier", "l2"),
             "Fourier, max-relu": MapKind("fourier", "max-relu"), "Fourier, mrn": MapKind("fourier", "mrn"),
@@ -66,7 +61,7 @@ FREE = ("free vectors, l2", "free vectors, squared")
 METHODS = (*ACTING, *FREE, *VARIANTS)
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     if find_spec("ogbench") is None:
         print(f"{NAME} is left out: it needs OGBench's environments; pip install 'plan2vec[ogbench]'", file=sys.stderr)
         return
@@ -76,7 +71,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         for block in settings.chosen("blocks", BLOCKS):
             setting = {"block": block, "data": "regenerated"}
             methods, measured = (ACTING, measure) if block == "act" else ((*FREE, *VARIANTS), measure_walks)
-            yield from maze.measured(settings, NAME, setting, methods, partial(measured, maze))
+            yield from maze.measured(settings, NAME, setting, methods, measured)
 
 
 def measure(maze: PointMaze, method: str) -> dict[str, Any]:
@@ -92,9 +87,8 @@ def measure(maze: PointMaze, method: str) -> dict[str, Any]:
     if planner == "A*":
         found |= search_costs(agent, acted)
     if method == "graph search":
-        num_nodes = len(maze.site.frames)
-        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes}
-        found |= {"degree": maze.site.graph.nnz / num_nodes}
+        num_nodes, graph = len(maze.site.frames), maze.site.graph
+        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
         found |= {f"seconds_{stage}": spent for stage, spent in maze.seconds.items()}
     return found
 
@@ -126,7 +120,7 @@ def scaled(lengths: np.ndarray, is_squared: bool, dim: int = 64) -> Distance:
 
 def table(rows: list[Row]) -> list[str]:
     lines, acted = [], select(rows, block="act")
-    for kind in ("navigate", "stitch"):
+    for kind in KINDS:
         mazes = [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]
         if mazes:
             lines += [f"**{kind}**, success %, regenerated data", "", *success_table(acted, kind, mazes)]
@@ -139,8 +133,8 @@ def domain_of(maze: str, kind: str) -> str:
 
 def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
     """Published rows first."""
-    published = [[f"{name} (published)", *(str(shares[kind][MAZES.index(maze)]) if maze != "teleport" else ""
-                                           for maze in mazes)] for name, shares in PUBLISHED.items()]
+    published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
+                 for name, shares in PUBLISHED.items()]
     part = select(rows, metric="success")
     ours = [[method, *(cell(values(part, domain=domain_of(maze, kind), method=method), 100) for maze in mazes)]
             for method in in_order(rows, "method", ACTING)]
@@ -148,49 +142,43 @@ def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
 
 
 def cost_table(rows: list[Row]) -> list[str]:
-    """A line per data set and head."""
-    shown = {"touched_share": "of Dijkstra's nodes", "touched_share_exact": "by an exact heuristic",
-             "length_ratio": "length ratio"}
+    shown = (("touched_share", "of Dijkstra's nodes", 1, 3), ("touched_share_exact", "by an exact heuristic", 1, 3),
+             ("length_ratio", "length ratio", 1, 3))
     lines = {f"{domain.removeprefix('ogbench/')} | {method}": {"domain": domain, "method": method}
              for domain in in_order(rows, "domain", DOMAINS) for method in ACTING
              if method.startswith("A*") and select(rows, domain=domain, method=method)}
-    columns = [Column(words, {"metric": metric}, 1, 3) for metric, words in shown.items()]
-    return compare(rows, "data set | method", lines, columns) if lines else []
+    return compare(rows, "data set | method", lines, by_metric(shown)) if lines else []
 
 
 def graph_table(rows: list[Row]) -> list[str]:
     part = select(rows, method="graph search")
-    shown = {"num_frames": "frames", "num_nodes": "nodes", "degree": "degree", "num_steps": "steps of an episode"}
-    columns = [Column(words, {"metric": metric}, 1, 0) for metric, words in shown.items()]
+    shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
+             ("num_steps", "steps of an episode", 1, 0))
     lines = {domain.removeprefix("ogbench/"): {"domain": domain} for domain in in_order(part, "domain", DOMAINS)}
-    return compare(part, "data set", lines, columns) if part else []
+    return compare(part, "data set", lines, by_metric(shown)) if part else []
 
 
 def distillation_table(rows: list[Row]) -> list[str]:
-    columns = [
-        Column(words, {"domain": domain, "metric": metric}) for domain in in_order(rows, "domain", DOMAINS)
-        for metric, words in (("walk_success", f"{domain.removeprefix('ogbench/')}: greedy walks, %"),
-                              ("embedding_error", "error of D, %"))
-    ]
+    columns = [Column(words, {"domain": domain, "metric": metric}) for domain in in_order(rows, "domain", DOMAINS)
+               for metric, words in (("walk_success", f"{domain.removeprefix('ogbench/')}: greedy walks, %"),
+                                     ("embedding_error", "error of D, %"))]
     return compare(rows, "distillation", by_method(rows, (*FREE, *VARIANTS)), columns) if rows else []
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Success with the squared head, a panel per data set; those of single goals far apart (stitch) first."""
     acted = select(rows, block="act", metric="success")
     if not acted:
         return {}
     domains = [domain_of(maze, kind) for kind in ("stitch", "navigate") for maze in MAZES]
     kinds = {domain: domain.split("-")[1:3] for domain in domains if select(acted, domain=domain)}
-    shown = [
-        Panel(acted, f"{maze}, {kind}", "success (%)", {"domain": domain}) for domain, (maze, kind) in kinds.items()
-    ]
+    shown = [Panel(acted, ", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
     methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
                if method in PLAIN or method.endswith("squared")}
-    figure, axes = panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
+    figure, axes = comparisons.panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
     for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
         if maze != "teleport":
-            best = max(shares[kind][MAZES.index(maze)] for shares in PUBLISHED.values())
+            best = max(shares[maze, kind] for shares in PUBLISHED.values())
             ax.axvline(best, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
-    legend_below(figure, axes[0], 4)
+    comparisons.legend_below(figure, axes[0], 4)
     return {NAME: figure}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -48,10 +48,7 @@ class MapKind:
     guided: float = 0.0  # share of the updates, at first, in which classical scaling shows the way
 
 
-@dataclass(frozen=True)
-class Acted:
-    """Episodes that ended."""
-
+class Acted(NamedTuple):
     success: np.ndarray  # (m,) bool
     num_steps: np.ndarray  # (m,)
     starts: np.ndarray  # (m, d) observations
@@ -59,10 +56,7 @@ class Acted:
 
 
 class PointMaze(Scene):
-    """One data set and one seed."""
-
     def __init__(self, domain: str, seed: int, size: Size, device: torch.device, folder: Path):
-        """`folder`: of the data sets."""
         metric = SMOKE_METRIC if size.is_smoke else METRIC
         super().__init__(domain, seed, size, device, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
         self.env, self.folder = domain.removeprefix("ogbench/"), folder
@@ -93,19 +87,16 @@ class PointMaze(Scene):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Wall time of the products."""
         return {"metric": self.timed_metric[1], "cover": self.timed_cover[1], "graph": self.site.seconds,
                 "controller": self.timed_controller[1]}
 
     def map(self, kind: MapKind) -> Map:
-        """The learned map of this kind, trained once."""
         stage = EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, loss=kind.loss)
         config = replace(self.config, encoder=kind.encoder, head=HEADS[kind.head], dim=kind.dim,
                          embedding=self.size.shorten(stage))
         return self.train_map(self.site, config, Teaching(guided=kind.guided))
 
     def agent(self, method: Guidance, kind: MapKind) -> Agent:
-        """An agent that is led by the map, where its method reads one."""
         site = self.site
         distance = _no_distance if method in ("direct", "graph") else self.map(kind).on(site.frames)
         places = AgentMap(site.frames, site.graph, distance, self.embed(site.frames), self.embed)
@@ -147,11 +138,8 @@ def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: 
 
 
 def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
-    """What A* led by the map touches of the nodes that Dijkstra's search touches for the same tasks, and how long its
-    plans are.
-
-    Also what A* touches when it is led by the exact distance: less no heuristic can do.
-    """
+    """What A* led by the map, and by the exact distance, touches of the nodes that Dijkstra's search touches for the
+    same tasks, and how long its plans are. Less than by the exact distance no heuristic can do."""
     places, found = agent.map, []
     for episodes in acted:
         starts, goals = (places.locate(places.embed(seen[:NUM_SEARCHED])) for seen in (episodes.starts, episodes.goals))
@@ -164,6 +152,5 @@ def search_costs(agent: Agent, acted: list[Acted]) -> dict[str, float]:
     if not found:
         return {}
     plain_touched, led_touched, best_touched, ratio = np.array(found, float).T
-    shares = {"touched_share": led_touched, "touched_share_exact": best_touched}
-    found_shares = {name: float(touched.sum() / plain_touched.sum()) for name, touched in shares.items()}
-    return found_shares | {"length_ratio": float(ratio.mean())}
+    return {"touched_share": float(led_touched.sum() / plain_touched.sum()),
+            "touched_share_exact": float(best_touched.sum() / plain_touched.sum()), "length_ratio": float(ratio.mean())}

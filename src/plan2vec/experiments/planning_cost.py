@@ -8,21 +8,15 @@ end these are nearly all of the 10,000. The exponent is the slope of log(mean co
 greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.maze_scene import MazeSite, maze_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.planner import Distance, Plan, make_plan
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_method, compare
-from plan2vec.results.drawing import curve, panels
-from plan2vec.results.rows import Row, cell, in_order, select, values
+from plan2vec.planner import Distance, Method, Plan, make_plan
+from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
+from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
@@ -36,22 +30,30 @@ CENTRE = 0.05  # metres around the centre in which plans start
 COUNTS = ("expanded", "touched")
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
         methods = scene.lacking(settings, NAME, {}, METHODS)
         if not methods:
             continue
         site = scene.large
-        tasks = draw_tasks(scene, site)
+        tasks = draw_tasks(site)
+        lengths = tasks[:, 0]
         distance = scene.train_map(site, scene.config).on(site.frames)
         for method in methods:
             plans, seconds = timed(make_plans, site.graph, distance, method, tasks[:, 1:])
-            yield rows_of(scene, settings, method, tasks[:, 0], plans, seconds)
+            counts = {name: np.array([getattr(plan, f"num_{name}") for plan in plans]) for name in COUNTS}
+            found, rows = np.array([plan.length is not None for plan in plans]), []
+            for length in np.unique(lengths).tolist():  # failures included
+                chosen = lengths == length
+                means = {name: count[chosen].mean() for name, count in (counts | {"found": found}).items()}
+                rows += scene.rows(settings, NAME, {"steps": length}, method, means, 0.0)
+            exponents = {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}
+            yield rows + scene.rows(settings, NAME, {}, method, exponents, seconds)
 
 
-def draw_tasks(scene: MazeScene, site: MazeSite) -> np.ndarray:
+def draw_tasks(site: MazeSite) -> np.ndarray:
     """(m, 3) length in whole steps, start, goal."""
-    rng = rng_at(scene.seed, Stream.PLANNING_COST)
+    rng = rng_at(site.seed, Stream.PLANNING_COST)
     away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.position, axis=1), np.inf)
     central = np.flatnonzero(away <= max(CENTRE, away.min()))
     starts = rng.choice(central, min(len(central), PER_LENGTH), replace=False)
@@ -66,26 +68,10 @@ def draw_tasks(scene: MazeScene, site: MazeSite) -> np.ndarray:
 
 
 def make_plans(graph: csr_array, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
-    """A plan for each of the (m, 2) starts and goals."""
     if method == "Dijkstra":
         return [dijkstra_cost(graph, start, goal) for start, goal in tasks.tolist()]
-    plan = partial(make_plan, graph, distance, method="astar" if method == "A*" else "greedy")
-    return [plan(start, goal) for start, goal in tasks.tolist()]
-
-
-def rows_of(scene: MazeScene, settings: Settings, method: str, lengths: np.ndarray, plans: list[Plan],
-            seconds: float) -> list[Row]:
-    """Mean counts by length, and their growth; failures included."""
-    row = partial(scene.rows, settings, NAME)
-    counts = {"expanded": np.array([p.num_expanded for p in plans]),
-              "touched": np.array([p.num_touched for p in plans])}
-    found = np.array([p.length is not None for p in plans])
-    rows = []
-    for length in np.unique(lengths).tolist():
-        means = {name: count[lengths == length].mean() for name, count in counts.items()}
-        rows += row({"steps": length}, method, means | {"found": found[lengths == length].mean()}, 0.0)
-    return rows + row({}, method, {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()},
-                      seconds)
+    way: Method = "astar" if method == "A*" else "greedy"
+    return [make_plan(graph, distance, start, goal, way) for start, goal in tasks.tolist()]
 
 
 def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
@@ -98,11 +84,10 @@ def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """Exponents first, then the counts."""
     methods = by_method(rows, METHODS)
-    expected = {"Dijkstra": "2 (quadratic)", "plan2vec": "1 (linear)"}
+    paper = Column("paper", texts={"Dijkstra": "2 (quadratic)", "plan2vec": "1 (linear)"})
     exponents = [Column(name, {"metric": f"exponent_{name}"}, 1, 2) for name in COUNTS]
-    lines = compare(rows, "growth exponent", methods, [*exponents, Column("paper", texts=expected)])
+    lines = compare(rows, "growth exponent", methods, [*exponents, paper])
     by_length = [Column(f"{length}", {"steps": length}, 1) for length in in_order(rows, "steps")]
     for name in COUNTS:
         lines += compare(select(rows, metric=name), f"frames {name}, by steps", methods, by_length)
@@ -110,16 +95,15 @@ def table(rows: list[Row]) -> list[str]:
     return [*lines, f"Plans found, %: {shares}.", ""]
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     figure, axes = panels(2, 8, 4.2)
     counted = [row for row in rows if "steps" in row["setting"]]
     lengths = in_order(counted, "steps")
     for ax, name in zip(axes, COUNTS, strict=True):
         for look, method in enumerate(METHODS):
             if select(counted, method=method):
-                exponent = cell(values(rows, method=method, metric=f"exponent_{name}"), 1, 2)
-                words = f"{method}: steps^({exponent})"
-                curve(ax, counted, "steps", lengths, look, words, 1, method=method, metric=name)
+                words = f"{method}: steps^({cell(values(rows, method=method, metric=f'exponent_{name}'), 1, 2)})"
+                curve(ax, counted, "steps", look, words, 1, method=method, metric=name)
         ax.set(xscale="log", yscale="log", xlabel="length of the shortest plan (steps)", ylabel=f"frames {name}")
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -16,10 +17,9 @@ from plan2vec.experiments import robot_frames
 from plan2vec.experiments.results_page import results_page
 from plan2vec.files import write_text
 from plan2vec.learning.frame_tensors import choose_device
-from plan2vec.results.arrays import read_arrays
-from plan2vec.results.drawing import save_both, save_small
-from plan2vec.results.pages import PICTURES, RESULTS, tables_page
-from plan2vec.results.rows import Row, Stamp, append_rows, finished_cases, read_rows, write_rows
+from plan2vec.results.comparisons import save_both
+from plan2vec.results.pages import RESULTS, keep_rows, tables_page
+from plan2vec.results.rows import Row, Stamp, append_rows, finished_cases, read_arrays, read_rows
 from plan2vec.results.settings import SMOKE, Settings, Size
 from plan2vec.results.stamp import commit, machine_name
 
@@ -87,9 +87,8 @@ def choose_experiments(request: Request) -> list[str]:
             names = ", ".join(sorted(known)) or "nothing here"
             raise ValueError(f"--{kind} knows {names}, but got {', '.join(sorted(unknown))}")
     if request.seeds < 1 or request.seed_start < 0:
-        raise ValueError(
-            f"--seeds must be 1 or more and --seed-start 0 or more, but are {request.seeds} and {request.seed_start}"
-        )
+        came = f"{request.seeds} and {request.seed_start}"
+        raise ValueError(f"--seeds must be 1 or more and --seed-start 0 or more, but are {came}")
     return chosen
 
 
@@ -116,22 +115,19 @@ def run_all(chosen: list[str], request: Request, out: Path) -> None:
             append_rows(out / f"{name}.jsonl", rows)
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
-                print(f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}",
-                      file=sys.stderr)
+                words = f"time limit of {request.time_limit:g} s reached in {name}; rows so far are in {out}"
+                print(words, file=sys.stderr)
                 return
 
 
 def has_work(experiment: ModuleType, settings: Settings) -> bool:
-    """The selections leave something of this experiment."""
     kinds = {kind: tuple(getattr(experiment, kind.upper())) for kind in ("domains", "methods", "blocks")}
     return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
 
 
 def make_settings(request: Request, out: Path) -> Settings:
-    device = choose_device(request.device)
-    size = SMOKE if request.smoke else Size()
-    num_seeds = 1 if request.smoke else request.seeds
-    seeds = tuple(range(request.seed_start, request.seed_start + num_seeds))
+    device, size = choose_device(request.device), SMOKE if request.smoke else Size()
+    seeds = tuple(range(request.seed_start, request.seed_start + (1 if request.smoke else request.seeds)))
     stamp = Stamp(request.commit or commit(), machine_name(device))
     return Settings(seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
                     recordings=request.recordings, street_graph=request.street_graph,
@@ -142,19 +138,16 @@ def progress(rows: list[Row], elapsed: float) -> str:
     """One line per group: what it was, what came out, how long it took."""
     if not rows:
         return f"{elapsed:7.1f} s"
-    first = rows[0]
+    first, shown = rows[0], []
     shared = {name: value for name, value in first["setting"].items()
               if all(row["setting"].get(name) == value for row in rows)}
-    setting = " ".join(str(value) for value in shared.values())
-    shown = ", ".join(f"{named(row, shared)} {row['value'] if row['value'] is None else round(row['value'], 4)}"
-                      for row in rows[:3])
+    setting = " ".join(map(str, shared.values()))
+    for row in rows[:3]:  # before the metric, what tells the row from the others
+        own = [value for name, value in row["setting"].items() if name not in shared]
+        value = row["value"] if row["value"] is None else round(row["value"], 4)
+        shown.append(" ".join(map(str, [*own, row["metric"], value])))
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
-    return f"{elapsed:7.1f} s  {words}: {shown} ({first['seconds']:.1f} s)"
-
-
-def named(row: Row, shared: dict[str, Any]) -> str:
-    """The metric, after what tells the row from the others of its group."""
-    return " ".join([*(str(value) for name, value in row["setting"].items() if name not in shared), row["metric"]])
+    return f"{elapsed:7.1f} s  {words}: {', '.join(shown)} ({first['seconds']:.1f} s)"
 
 
 def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
@@ -174,11 +167,6 @@ def publish(experiment: ModuleType, out: Path, smoke: bool) -> list[str]:
 def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
     """Rows of the run join the committed ones; the figures and pages are made from all of them."""
     for name in chosen:
-        path = docs / RESULTS / f"{name}.jsonl"
-        rows = read_rows(path) + read_rows(out / f"{name}.jsonl")
-        if rows:
-            write_rows(path, rows)
-            for figure_name, figure in EXPERIMENTS[name].draw(read_rows(path), read_arrays(out / ARRAYS, name)).items():
-                save_small(figure, docs / PICTURES / f"{figure_name}.png")
+        keep_rows(docs, out, name, partial(EXPERIMENTS[name].draw, arrays=read_arrays(out / ARRAYS, name)))
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))
     write_text(docs / RESULTS / "tables.md", tables_page(docs, EXPERIMENTS))

@@ -6,10 +6,10 @@ from textwrap import fill
 from types import ModuleType
 
 from plan2vec.experiments import reward_learning, rope_table, table1, table2
+from plan2vec.experiments.maze_scene import ROOM_TITLES
 from plan2vec.experiments.ogbench_mazes import MAZES, PUBLISHED, domain_of
 from plan2vec.experiments.street_scene import TITLES
-from plan2vec.results.comparisons import Column, Wanted, by_domain, compare
-from plan2vec.results.drawing import ROOM_TITLES
+from plan2vec.results.comparisons import Column, Wanted, by_domain, by_metric, compare
 from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of
 from plan2vec.results.rows import Row, cell, markdown, read_rows, select, values
 
@@ -28,7 +28,6 @@ WORDS = {"isomap": "Isomap on our graph", "Dijkstra": EXACT, "graph search": EXA
 
 
 def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
-    """The whole page."""
     sections = [HEAD]
     for name, (picture, table, note) in PARTS.items():
         rows, experiment = read_rows(docs / RESULTS / f"{name}.jsonl"), experiments[name]
@@ -59,8 +58,7 @@ def lines_of(*methods: str, **wanted: str) -> dict[str, Wanted]:
 
 
 def rooms(rows: list[Row]) -> list[str]:
-    learned = best(select(rows, block="fitted"), table1.BASELINES)
-    lines = lines_of("plan2vec", learned, "isomap", EXACT, block="fitted")
+    lines = lines_of("plan2vec", best(select(rows, block="fitted"), table1.BASELINES), "isomap", EXACT, block="fitted")
     lines["plan2vec on unseen frames"] = {"method": "plan2vec", "block": "unseen"}
     return compare(rows, "method", lines, by_domain(rows, ROOM_TITLES, SUCCESS, lambda room: {
         **table1.papers_success(room), "plan2vec": table1.papers_success(room)["plan2vec 2-d"]}))
@@ -69,8 +67,8 @@ def rooms(rows: list[Row]) -> list[str]:
 def rope(rows: list[Row]) -> list[str]:
     plans = select(rows, block="plans")
     lines = lines_of(*rope_table.MAPS, best(plans, rope_table.BASELINES, "valid_plans"), "Dijkstra")
-    columns = [Column(words, {"metric": metric}, factor, 1) for metric, words, factor, _ in rope_table.SHOWN[:3]]
-    return compare(plans, "method", lines, columns)
+    shown = [(metric, words, factor, 1) for metric, words, factor, _ in rope_table.SHOWN[:3]]
+    return compare(plans, "method", lines, by_metric(shown))
 
 
 def streets(rows: list[Row]) -> list[str]:
@@ -86,16 +84,15 @@ def mazes(rows: list[Row]) -> list[str]:
     columns = [Column(", ".join(kind), {"domain": domain_of(*kind), "metric": "success"}) for kind in kinds]
     methods = lines_of("A*, squared", "greedy, squared", "controller", "graph search")
     lines = compare(part, "method, success %", methods, columns)
-    name, shares = max(PUBLISHED.items(), key=lambda item: sum(sum(shares) for shares in item[1].values()))
-    known = ["" if maze == "teleport" else str(shares[kind][MAZES.index(maze)]) for maze, kind in kinds]
+    name = max(PUBLISHED, key=lambda name: sum(PUBLISHED[name].values()))
+    known = [str(PUBLISHED[name].get(kind, "")) for kind in kinds]
     return [*lines[:-1], *markdown([f"{name}, published", *known], [])[::2]]
 
 
 def robot(rows: list[Row]) -> list[str]:
-    columns = [Column("bottle from its goal at the end", {"metric": "final_distance"}, 1, 3),
-               Column("at the start", {"metric": "start_distance"}, 1, 3),
-               Column("plans found, %", {"metric": "plans_found"})]
-    return compare(rows, "method", lines_of("plan2vec", "pixels", "VAE"), columns)
+    shown = (("final_distance", "bottle from its goal at the end", 1, 3), ("start_distance", "at the start", 1, 3),
+             ("plans_found", "plans found, %", 100, 1))
+    return compare(rows, "method", lines_of("plan2vec", "pixels", "VAE"), by_metric(shown))
 
 
 def acting(rows: list[Row]) -> list[str]:
@@ -108,11 +105,10 @@ def speed(docs: Path) -> list[str]:
     """Fits by plan2vec and by Isomap, from the rows of the benchmarks."""
     cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("plan2vec, 16 rooms", "scale", {"frames": 1_000_000}),
              ("Isomap, after our local metric", "peers", {"method": "Isomap"}))
-    body = [
-        [words, row["device"], f"{row['setting']['frames']:,}", f"{row['seconds']:.0f}", cell(values([row]), 100)]
-        for words, file, wanted in cases
-        for row in select(read_rows(docs / RESULTS / f"bench-{file}.jsonl"), metric="success", **wanted)
-    ]
+    found = [(words, row) for words, file, wanted in cases
+             for row in select(read_rows(docs / RESULTS / f"bench-{file}.jsonl"), metric="success", **wanted)]
+    body = [[words, row["device"], f"{row['setting']['frames']:,}", f"{row['seconds']:.0f}", cell(values([row]), 100)]
+            for words, row in found]
     text = """A fit takes about a minute on two CPU cores and seconds on a GPU; its time grows more slowly than its
     frames. [Speed and scale](performance.md) has the rest."""
     table = markdown(["fit", "machine", "frames", "seconds", "success %"], body)

@@ -31,8 +31,6 @@ Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d)
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """How long and how an agent learns."""
-
     num_steps: int = 20_000  # of all blocks together
     steps_between: int = 1000  # two evaluations
     num_blocks: int = 16  # that act side by side
@@ -53,7 +51,6 @@ def shrunk(frames: np.ndarray) -> np.ndarray:
 
 
 def record(room: str, num_rollouts: int, seed: int) -> Sequences:
-    """Random rollouts of a room, in small pictures."""
     sequences = maze.simulate(room, num_rollouts, seed=seed)
     return replace(sequences, frames=shrunk(sequences.frames))
 
@@ -102,21 +99,18 @@ class Blocks(VecEnv):
         num = int(which.sum())
         self.position[which], self.goal[which] = maze.sample_positions(self.room, 2 * num, self.rng).reshape(2, num, 2)
         self.moves[which] = 0
-        goals = self.frames(self.goal)
+        goals = shrunk(maze.render(self.room, self.goal))
         self.wanted = self.sight.look(goals)
         if self.model is not None:
             self.goal_vectors = self.model.embed(goals)
-        self.seen, self.distance = self.view()
+        self.look_around()
 
-    def frames(self, position: np.ndarray) -> np.ndarray:
-        return shrunk(maze.render(self.room, position))
-
-    def view(self) -> tuple[np.ndarray, np.ndarray]:
+    def look_around(self) -> None:
         """What the agent sees of the blocks, and their learned distances from their goals."""
-        frames = self.frames(self.position)
-        if self.model is None:
-            return self.sight.look(frames), self.distance
-        return self.sight.look(frames), vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
+        frames = shrunk(maze.render(self.room, self.position))
+        self.seen = self.sight.look(frames)
+        if self.model is not None:
+            self.distance = vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
 
     def observation(self) -> np.ndarray:
         return self.sight.observe(self.seen, self.wanted)
@@ -132,7 +126,7 @@ class Blocks(VecEnv):
         self.position = maze.step(self.room, self.position, maze.ACTIONS[self.chosen])
         self.moves += 1
         before = self.distance
-        self.seen, self.distance = self.view()
+        self.look_around()
         arrived = has_arrived(self.position, self.goal)
         reward = np.where(arrived, 0.0, -1.0)
         if self.shaping is not None:
@@ -184,10 +178,9 @@ class Examiner(BaseCallback):
         wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
 
         def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
-            best = self.model.predict(self.sight.observe(self.sight.look(shrunk(frames)), wanted[going]),
-                                      deterministic=True)[0]
-            return np.where(rng.random(len(going)) < maze.SUCCESS.epsilon,
-                            rng.integers(len(maze.ACTIONS), size=len(going)), best)
+            seen = self.sight.observe(self.sight.look(shrunk(frames)), wanted[going])
+            best, chance = self.model.predict(seen, deterministic=True)[0], rng.random(len(going))
+            return np.where(chance < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
 
         return float(act_out(self.room, start, goal, decide).arrived.mean())
 

@@ -11,33 +11,27 @@ steps that are *not* counted below. "Shaped" adds the map's potential to the rew
 Success: 100 episodes after every 1,000 steps, the best action, with probability 0.05 a random one.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from types import ModuleType
 
-from matplotlib.figure import Figure
-
+from plan2vec.experiments.maze_scene import ROOM_TITLES
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import legend_below
-from plan2vec.results.drawing import ROOM_TITLES, curve, panels
-from plan2vec.results.rows import Case, Row, cell, in_order, make_rows, markdown, select, values
+from plan2vec.results.comparisons import Figures, curve_figure, legend_below
+from plan2vec.results.rows import Arrays, Case, Groups, Row, cell, in_order, make_rows, markdown, select, values
 from plan2vec.results.settings import Settings, Size, timed
 
 NAME, TITLE = "reward", "The distance as reward, the map as observation: learning to act"
 DOMAINS = ("c-maze",)
-METHODS = {  # what the agent sees, whether its reward is shaped
-    "images, sparse": ("images", False), "vectors, sparse": ("vectors", False),
-    "images, shaped": ("images", True), "vectors, shaped": ("vectors", True),
-}
+METHODS = {f"{sees}, {'shaped' if shaped else 'sparse'}": (sees, shaped)  # what the agent sees; is its reward shaped?
+           for shaped in (False, True) for sees in ("images", "vectors")}
 BLOCKS = ()
 NUM_ROLLOUTS = 500  # that the map is fitted to
 WANTED = 0.9  # success
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for room, seed in settings.scenes(DOMAINS):
         for method in settings.chosen("methods", tuple(METHODS)):
             case = Case(NAME, room, {}, method, seed)
@@ -60,8 +54,7 @@ def learn(room: str, method: str, seed: int, size: Size) -> dict[int, float]:
 
 def summary(success: dict[int, float]) -> dict[str, float | None]:
     """Steps after which the success first was as wanted, None where it never was; and how it all ended."""
-    reached = next((steps for steps, share in success.items() if share >= WANTED), None)
-    last = max(success)
+    reached, last = next((steps for steps, share in success.items() if share >= WANTED), None), max(success)
     return {"steps_to_90": reached, "success_at_end": success[last], "steps_in_all": last}
 
 
@@ -76,9 +69,8 @@ def import_agents() -> ModuleType:
     try:
         from plan2vec.experiments import reward_agents
     except ModuleNotFoundError as error:
-        raise ValueError(
-            f"agents that learn by acting need the extra [rl] ({error.name} is missing): pip install 'plan2vec[rl]'"
-        ) from None
+        missing = f"need the extra [rl] ({error.name} is missing)"
+        raise ValueError(f"agents that learn by acting {missing}: pip install 'plan2vec[rl]'") from None
     return reward_agents
 
 
@@ -87,9 +79,8 @@ def table(rows: list[Row]) -> list[str]:
     lines = []
     for room in in_order(rows, "domain", DOMAINS):
         part = select(rows, domain=room)
-        steps_in_all = int(values(part, metric="steps_in_all").max())
         header = [ROOM_TITLES[room], "environment steps to 90 % success", "seeds that got there",
-                  f"success % after {steps_in_all:,} steps"]
+                  f"success % after {int(values(part, metric='steps_in_all').max()):,} steps"]
         lines += markdown(header, [line(part, method) for method in in_order(part, "method", METHODS)])
     return lines
 
@@ -102,15 +93,13 @@ def line(rows: list[Row], method: str) -> list[str]:
     return [method, steps, f"{len(reached)} of {num_seeds}", at_end]
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Success against steps, mean and 95 % interval over seeds."""
-    rooms, part = in_order(rows, "domain", DOMAINS), select(rows, metric="success")
-    figure, axes = panels(len(rooms), max(6.0, 4.5 * len(rooms)), 3.6)
-    for ax, room in zip(axes, rooms, strict=True):
-        for look, method in enumerate(METHODS):
-            curve(ax, part, "steps", in_order(part, "steps"), look, method, 100, domain=room, method=method)
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    shown = [({"xlabel": "environment steps", "title": ROOM_TITLES[room], "ylim": (0, 103)},
+              {method: {"domain": room, "method": method, "metric": "success"} for method in METHODS})
+             for room in in_order(rows, "domain", DOMAINS)]
+    figure, axes = curve_figure(rows, "steps", shown, (max(6.0, 4.5 * len(shown)), 3.6))
+    for ax in axes:
         ax.axhline(100 * WANTED, color="0.7", linewidth=1, zorder=0)
-        ax.set(xlabel="environment steps", title=ROOM_TITLES[room], ylim=(0, 103))
     axes[0].set_ylabel("success (%)")
     legend_below(figure, axes[0], 2)
     return {NAME: figure}

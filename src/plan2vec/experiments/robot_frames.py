@@ -13,27 +13,21 @@ the frame at which the goal was placed.
 """
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from plan2vec.config import settle
 from plan2vec.data import Sequences, index_within, make_sequences, split_sequences
-from plan2vec.experiments.base_scene import Scene
-from plan2vec.experiments.rope_scene import Tasks, closest_graph, distance_of, greedy_plans, plan_ends, train_encoder
+from plan2vec.experiments.base_scene import Scene, mean_or_none
+from plan2vec.experiments.rope_scene import Tasks, baseline_vectors, closest_graph, greedy_plans, plan_ends
 from plan2vec.graph.neighbors import nearest
-from plan2vec.learning.frame_tensors import encode
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.local_metric import local_vectors
 from plan2vec.readers import read
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_method, compare, legend_below
-from plan2vec.results.drawing import bars, panels
-from plan2vec.results.rows import Case, Row, values
+from plan2vec.results.comparisons import Figures, bars, by_method, by_metric, compare, legend_below, panels
+from plan2vec.results.rows import Arrays, Case, Groups, Row, values
 from plan2vec.results.settings import Settings, Size
 from plan2vec.validity import straight_line
 
@@ -52,7 +46,7 @@ SHOWN = (("final_distance", "distance at the end, share of the image", 1, 3),
          ("hops", "steps a plan", 1, 1))
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     is_smoke = settings.size.is_smoke
     if settings.recordings is None and not is_smoke:
         print(f"{NAME} is left out: its frames are not part of the program; {REMEDY}", file=sys.stderr)
@@ -62,16 +56,15 @@ def run(settings: Settings) -> Iterator[list[Row]]:
         if any(settings.lacks(Case(NAME, domain, {}, method, seed)) for method in METHODS):
             everything = stand_in(seed) if settings.recordings is None else load(settings)
             scene = RobotScene(domain, everything, seed, settings.size, settings.device)
-            yield from scene.measured(settings, NAME, {}, METHODS, partial(measure, scene))
+            yield from scene.measured(settings, NAME, {}, METHODS, measure)
 
 
 def load(settings: Settings) -> Sequences:
     assert settings.recordings is not None
     sequences = read(settings.recordings)
     if sequences.position is None or sequences.position.shape[1] != 2:
-        raise ValueError(
-            f"{settings.recordings}: plans are scored by the bottle's `position` (n, 2), which the file does not hold"
-        )
+        words = "plans are scored by the bottle's `position` (n, 2), which the file does not hold"
+        raise ValueError(f"{settings.recordings}: {words}")
     return sequences
 
 
@@ -83,8 +76,8 @@ def stand_in(seed: int, num_episodes: int = 8, num_frames: int = 20) -> Sequence
     pixel = (np.arange(64) + 0.5) / 64
     across, down = (np.abs(pixel - position[:, axis, None]) < 0.08 for axis in (0, 1))
     frames = np.where(across[:, None, :] & down[:, :, None], 60, 200).astype(np.uint8)
-    return make_sequences(frames, np.repeat(np.arange(num_episodes), num_frames), position=position,
-                          source="made-up frames")
+    sequence = np.repeat(np.arange(num_episodes), num_frames)
+    return make_sequences(frames, sequence, position=position, source="made-up frames")
 
 
 class RobotScene(Scene):
@@ -97,7 +90,6 @@ class RobotScene(Scene):
 
     @cached_property
     def recordings(self) -> Sequences:
-        """The episodes that are fitted."""
         return make_sequences(self.everything.frames[self.kept], self.everything.sequence[self.kept])
 
     @cached_property
@@ -110,22 +102,15 @@ class RobotScene(Scene):
         starts = np.flatnonzero(self.held_out & (index % EVERY == 0) & (2 * index < index[end]))
         return np.stack((starts, end[starts]))
 
-    def vectors(self, method: str) -> np.ndarray:
-        """(n, d) of all frames: by which a method places a frame, and a baseline also walks."""
-        images = self.images(self.everything.frames)
-        if method == "plan2vec":
-            return local_vectors(self.metric, images)
-        return encode(train_encoder(self, method), images)
-
 
 def measure(scene: RobotScene, method: str) -> dict[str, float | None]:
-    vectors = scene.vectors(method)
+    is_ours = method == "plan2vec"  # a method places a frame by vectors, and a baseline also walks by them
+    vectors = baseline_vectors(scene, "SPTM" if is_ours else method, scene.everything.frames)
     fitted = vectors[scene.kept]
-    if method == "plan2vec":
+    if is_ours:
         graph, distance = scene.site.graph, scene.train_map(scene.site, scene.config).on(scene.site.frames)
     else:
-        graph = closest_graph(fitted, scene.site.graph, scene.recordings.sequence, scene.device)
-        distance = distance_of(fitted, scene.device)
+        graph, distance = closest_graph(scene, fitted)
     starts, goals = (nearest(fitted, vectors[ends], 1, scene.device)[0][:, 0] for ends in scene.tasks)
     nodes = greedy_plans(graph, distance, Tasks(starts, goals, np.full(len(starts), np.nan)))
     return scores(scene, starts, goals, nodes)
@@ -141,22 +126,19 @@ def scores(scene: RobotScene, starts: np.ndarray, goals: np.ndarray, nodes: np.n
     moved = straight_line(bottle[nodes[:-1][step]], bottle[nodes[1:][step]])
     away = {f"{name}_distance": float(straight_line(bottle[ends], wanted).mean())
             for name, ends in (("final", last), ("goal", goals), ("start", starts))}
-    return away | {"small_step_share": float(np.mean(moved < SMALL_STEP)) if len(moved) else None,
-                   "plans_found": float(np.mean(last == goals)), "hops": float(hops.mean())}
+    return away | {"small_step_share": mean_or_none(moved < SMALL_STEP), "plans_found": float(np.mean(last == goals)),
+                   "hops": float(hops.mean())}
 
 
 def table(rows: list[Row]) -> list[str]:
-    columns = [Column(words, {"metric": metric}, factor, digits) for metric, words, factor, digits in SHOWN]
-    return compare(rows, "method", by_method(rows, METHODS), columns)
+    return compare(rows, "method", by_method(rows, METHODS), by_metric(SHOWN))
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """How far off the bottle ends, and how many steps are small."""
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     methods = list(by_method(rows, METHODS))
     figure, axes = panels(2, 8, 1.5 + 0.25 * len(methods))
     for ax, (metric, words, factor, _) in zip(axes, (SHOWN[0], SHOWN[3]), strict=True):
-        samples = [factor * values(rows, method=method, metric=metric) for method in methods]
-        bars(ax, methods, samples, [None] * len(methods))
+        bars(ax, methods, [factor * values(rows, method=method, metric=metric) for method in methods])
         ax.set_xlabel(words)
     legend_below(figure, axes[0], 2)
     return {NAME: figure}

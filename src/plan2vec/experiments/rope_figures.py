@@ -10,21 +10,21 @@ partner (Figure 11), to the query (Figure 12), to the frame before it (Figures 7
 the learned graph, and plan2vec's greedy plan. Pictures show the first seed.
 """
 
-from collections.abc import Callable, Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.data import index_within
+from plan2vec.experiments.base_scene import mean_or_none
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, plan_ends, rope_scenes
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
 from plan2vec.local_metric import local_vectors, pair_distances
 from plan2vec.pictures.figures import BLACK
-from plan2vec.planner import make_plan
-from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.rows import Row, cell, markdown, values
+from plan2vec.planner import Method, make_plan
+from plan2vec.results.comparisons import Figures
+from plan2vec.results.rows import Arrays, Groups, Row, cell, markdown, save_arrays, values
 from plan2vec.results.settings import Settings, timed
 
 NAME, TITLE = "rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope"
@@ -44,8 +44,8 @@ TITLES = {"pairs": ("11", "recorded neighbours (two rows) and random pairs (two 
 Part = tuple[dict[str, float | None], list[list[int]], list[list[float]]]
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
-    parts: dict[str, Callable[[RopeScene], Part]] = dict(zip(METHODS, (pairs, neighbours, across, within), strict=True))
+def run(settings: Settings) -> Groups:
+    parts = {"pairs": pairs, "neighbours": neighbours, "across": across, "within": within}
     for scene in rope_scenes(settings):
         for method in scene.lacking(settings, NAME, {}, METHODS):
             (metrics, numbers, scores), seconds = timed(parts[method], scene)
@@ -76,9 +76,8 @@ def pairs(scene: RopeScene) -> Part:
     far = draw_far(recorded, rng.choice(len(scene.frames), COLUMNS), rng)
     rows, scores = [], []
     for first, second in ((near, near + gap), far):
-        score = pair_scores(scene, first, second)
         rows += [first.tolist(), second.tolist()]
-        scores += [[np.nan] * COLUMNS, score.tolist()]
+        scores += [[np.nan] * COLUMNS, pair_scores(scene, first, second).tolist()]
     return {"near_score": float(np.mean(scores[1])), "far_score": float(np.mean(scores[3]))}, rows, scores
 
 
@@ -93,7 +92,7 @@ def neighbours(scene: RopeScene) -> Part:
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
     scores = [[np.nan, *row[1:].tolist()] for row in distance]
-    return {"local_share": float(local.mean()) if len(local) else None}, rows, scores
+    return {"local_share": mean_or_none(local)}, rows, scores
 
 
 def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
@@ -105,7 +104,7 @@ def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]
 
 def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
     local = scene.moves.are_local(np.array(nodes[:-1], int), np.array(nodes[1:], int))
-    return {"hops": len(nodes) - 1, "local_steps": float(local.mean()) if len(local) else None}
+    return {"hops": len(nodes) - 1, "local_steps": mean_or_none(local)}
 
 
 def across(scene: RopeScene) -> Part:
@@ -113,8 +112,7 @@ def across(scene: RopeScene) -> Part:
     tasks, sequence = scene.tasks, scene.recordings.sequence
     nodes = greedy_plans(scene.site.graph, scene.timed_map[0].on(scene.frames), tasks)
     hops, last = plan_ends(nodes)
-    found = last == tasks.goals
-    between = sequence[tasks.starts] != sequence[tasks.goals]
+    found, between = last == tasks.goals, sequence[tasks.starts] != sequence[tasks.goals]
     candidates = np.flatnonzero(found & between if (found & between).any() else between)
     task = candidates[np.argsort(hops[candidates], kind="stable")[len(candidates) // 2]]
     plan = nodes[: hops[task] + 1, task].tolist()
@@ -128,11 +126,10 @@ def within(scene: RopeScene) -> Part:
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
     distance = scene.timed_map[0].on(scene.frames)
-    found = [make_plan(scene.site.graph, distance, start, goal, method).nodes for method in ("dijkstra", "greedy")]
-    plans = [nodes or [start] for nodes in found]  # of a plan that was not found the start alone
-    rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans)), strict=True)
-    facts = {f"{name}_{fact}": value for name, nodes in zip(("dijkstra", "greedy"), plans, strict=True)
-             for fact, value in plan_facts(scene, nodes).items()}
+    ways: tuple[Method, ...] = ("dijkstra", "greedy")  # of a plan that was not found the start alone
+    plans = {way: make_plan(scene.site.graph, distance, start, goal, way).nodes or [start] for way in ways}
+    rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans.values())), strict=True)
+    facts = {f"{way}_{fact}": value for way in ways for fact, value in plan_facts(scene, plans[way]).items()}
     return facts | {"recorded_steps": goal - start}, list(rows), list(scores)
 
 
@@ -148,8 +145,7 @@ def table(rows: list[Row]) -> list[str]:
     return markdown(["", "rope"], body)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Every picture whose arrays are at hand."""
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     seed = min((row["seed"] for row in rows), default=0)
     known = {method: arrays[f"{method}-{seed}"] for method in METHODS if f"{method}-{seed}" in arrays}
     return {f"{NAME}-{TITLES[method][0]}": sheet_figure(part, TITLES[method][1]) for method, part in known.items()}

@@ -11,18 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from torch import nn
 
-from plan2vec.baselines import Scorer, VectorScorer, l2_distance
-from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
-from plan2vec.baselines.pixels import pixel_scorer
+from plan2vec.baselines import VectorScorer, l2_distance
 from plan2vec.baselines.registry import Map
-from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains import rope
-from plan2vec.evaluation import graph_numbers
-from plan2vec.experiments.base_scene import Scene
+from plan2vec.experiments.base_scene import Scene, degree_and_parts, mean_or_none
 from plan2vec.graph.build import build_graph, closure_entries, edge_rows
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.frame_tensors import encode
@@ -48,8 +43,6 @@ TILE = 1024  # frames compared with all others at once
 
 
 class RopeScene(Scene):
-    """One seed."""
-
     def __init__(self, seed: int, size: Size, device: torch.device, config: Config = ROPE):
         super().__init__(rope.NAME, seed, size, device, size.config if size.is_smoke else config)
 
@@ -79,40 +72,32 @@ class RopeScene(Scene):
     def tasks(self) -> "Tasks":
         return draw_tasks(self.moves, self.size.episodes, self.device, rng_at(self.seed, Stream.ROPE_TASKS))
 
-    def vectors(self, baseline: str) -> np.ndarray:
-        """(n, d) what a baseline gives to the frames; l2 between them is its distance."""
-        if baseline == "SPTM":
-            return local_vectors(self.metric, self.images(self.frames))
-        return encode(train_encoder(self, baseline), self.images(self.frames))
-
 
 def rope_scenes(settings: Settings) -> Iterator[RopeScene]:
-    """The chosen seeds."""
     return (rope_scene(seed, settings.size, settings.device) for _, seed in settings.scenes((rope.NAME,)))
 
 
 rope_scene = lru_cache(maxsize=8)(RopeScene)  # shared by all experiments of a process
 
 
-def train_encoder(scene: Scene, name: str) -> nn.Module:
-    """Frames to vectors: pixels, or a network of the map's size that a baseline trains on the recordings."""
-    frames, sequence, config, device = scene.recordings.frames, scene.recordings.sequence, scene.config, scene.device
-    judge: Scorer = pixel_scorer(device)
-    if name == "VAE":
-        stage = scene.size.shorten(VAEConfig())
-        judge = train_vae(frames, config.encoder, config.dim, stage, config.seed, device)
-    elif name == "contrastive":
-        stages = scene.size.shorten(ContrastiveConfig())
-        judge = train_contrastive(frames, sequence, config.encoder, config.dim, stages, config.seed, device)
+def baseline_vectors(scene: Scene, name: str, frames: np.ndarray) -> np.ndarray:
+    """(n, d) pixels, the local metric's vectors (SPTM), or those of a network of the map's size that a baseline trains
+    on the recordings; l2 between them is its distance."""
+    dim, images = scene.config.dim, scene.images(frames)
+    if name == "SPTM":
+        return local_vectors(scene.metric, images)
+    judge = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim)
     assert isinstance(judge, VectorScorer)
-    return judge.encoder
+    return encode(judge.encoder, images)
 
 
-def closest_graph(vectors: np.ndarray, like: csr_array, sequence: np.ndarray, device: torch.device) -> csr_array:
-    """Recorded transitions, and the closest pairs by l2 between vectors: as many as the graph `like` has closures."""
+def closest_graph(scene: Scene, vectors: np.ndarray) -> tuple[csr_array, Distance]:
+    """Recorded transitions and the closest pairs by l2 between vectors, as many as the scene's graph has closures."""
+    sequence, like = scene.recordings.sequence, scene.site.graph
     num_closures = int(np.count_nonzero(closure_entries(like, sequence))) // 2
-    pairs = closest_pairs(vectors, num_closures, sequence, device)
-    return build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))
+    pairs = closest_pairs(vectors, num_closures, sequence, scene.device)
+    graph = build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))
+    return graph, l2_distance(torch.from_numpy(vectors).to(scene.device))
 
 
 def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: torch.device) -> NearPairs:
@@ -132,9 +117,6 @@ def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: t
     low, high, distance = low[eligible][once], high[eligible][once], distance[eligible][once].astype(np.float32)
     closest = np.sort(np.argsort(distance, kind="stable")[:num])
     return NearPairs(low[closest], high[closest], distance[closest])
-
-
-# ---------------------------------------------------------------------------------------------------- tasks and scores
 
 
 @dataclass(frozen=True)
@@ -162,11 +144,9 @@ def greedy_plans(graph: csr_array, distance: Distance, tasks: Tasks) -> np.ndarr
     num_hops, rng = np.full(len(tasks.starts), MAX_HOPS), rng_at(0, Stream.ROPE_TASKS)
     nodes = walk_many(graph, distance, tasks.starts, tasks.goals, num_hops, 0.0, False, np.equal, rng).nodes
     for walk in nodes.T:
-        _, first = np.unique(walk, return_index=True)
-        again = np.ones(len(walk), bool)
-        again[first] = False
-        if again.any():
-            walk[np.argmax(again) :] = -1
+        again = np.setdiff1d(np.arange(len(walk)), np.unique(walk, return_index=True)[1])
+        if len(again):
+            walk[again[0] :] = -1
     return nodes[: np.flatnonzero((nodes >= 0).any(axis=1))[-1] + 1]
 
 
@@ -179,16 +159,13 @@ def plan_ends(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
     """What plans are truly worth, by the simulator's state; `rope_table` says what each score is."""
     hops, last = plan_ends(nodes)
-    step = nodes[1:] >= 0
-    local = np.ones(step.shape, bool)
+    local, step = np.ones(nodes[1:].shape, bool), nodes[1:] >= 0
     local[step] = moves.are_local(nodes[:-1][step], nodes[1:][step])
     reached = moves.are_local(last, tasks.goals)
     counted = reached & np.isfinite(tasks.fewest)
     ratio = (hops + (last != tasks.goals))[counted] / tasks.fewest[counted]
-    return {"goal_reached": float(reached.mean()),
-            "local_step_share": float(local[step].mean()) if step.any() else None,
-            "valid_plans": float((reached & local.all(axis=0)).mean()),
-            "length_ratio": float(ratio.mean()) if len(ratio) else None}
+    return {"goal_reached": float(reached.mean()), "local_step_share": mean_or_none(local[step]),
+            "valid_plans": float((reached & local.all(axis=0)).mean()), "length_ratio": mean_or_none(ratio)}
 
 
 def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
@@ -199,7 +176,7 @@ def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.
     joined, across = part[tasks.starts] == part[tasks.goals], sequence[tasks.starts] != sequence[tasks.goals]
     shortest = shortest_hops(graph, tasks)[joined]
     return {"expanded_per_step": float(expanded[joined].sum() / shortest.sum()) if shortest.sum() else None,
-            "cross_sequence_plans": float(joined[across].mean()) if across.any() else None}
+            "cross_sequence_plans": mean_or_none(joined[across])}
 
 
 def shortest_hops(graph: csr_array, tasks: Tasks) -> np.ndarray:
@@ -212,11 +189,4 @@ def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) 
     """What a graph is like: `false_edge_share` is the share of its closures that are no local moves."""
     closure = closure_entries(graph, sequence) & (edge_rows(graph) < graph.indices)
     local = moves.are_local(edge_rows(graph)[closure], graph.indices[closure])
-    numbers = graph_numbers(graph)
-    return {"degree": graph.nnz / graph.shape[0], "num_components": numbers["num_components"],
-            "largest_component_share": numbers["largest_component_share"],
-            "false_edge_share": float(1 - local.mean()) if len(local) else None}
-
-
-def distance_of(vectors: np.ndarray, device: torch.device) -> Distance:
-    return l2_distance(torch.from_numpy(vectors).to(device))
+    return degree_and_parts(graph) | {"false_edge_share": float(1 - local.mean()) if len(local) else None}

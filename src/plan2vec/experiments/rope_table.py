@@ -24,13 +24,10 @@ at most two steps apart are neighbours, the cut-off is 1.4 times that (paper); p
 : 2. *Cleaned* leaves out random far pairs that are truly a local move apart.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
@@ -38,9 +35,8 @@ from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import settled
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, Tasks, rope_scenes, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, Panel, by_method, compare, panel_figure
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, panel_figure
+from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "rope-table", "The rope: plans and local metric"
@@ -62,17 +58,16 @@ SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "loca
          ("false_edge_share", "false closures, %", 100, 3))
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in rope_scenes(settings):
         for block in settings.chosen("blocks", BLOCKS):
             if block == "plans":
-                yield from scene.measured(settings, NAME, {"block": block}, PLANNERS, partial(measure, scene))
+                yield from scene.measured(settings, NAME, {"block": block}, PLANNERS, measure)
             elif scene.seed == settings.seeds[0]:
                 yield from run_folds(settings, scene)
 
 
 def measure(scene: RopeScene, method: str) -> dict[str, Any]:
-    """The scores of one method's plans and of the graph that they walk on."""
     if method == MAPS[1]:
         scene = scene.with_defaults()
     sequence, tasks, graph = scene.recordings.sequence, scene.tasks, scene.site.graph
@@ -81,21 +76,16 @@ def measure(scene: RopeScene, method: str) -> dict[str, Any]:
     elif method == "Dijkstra":
         distance = scene.site.exact_distance_to(tasks.goals)  # who walks by it walks a shortest path
     else:
-        vectors = scene.vectors(method)
-        graph = rope_scene.closest_graph(vectors, scene.site.graph, sequence, scene.device)
-        distance = rope_scene.distance_of(vectors, scene.device)
+        graph, distance = rope_scene.closest_graph(scene, rope_scene.baseline_vectors(scene, method, scene.frames))
     nodes = rope_scene.greedy_plans(graph, distance, tasks)
     scores = rope_scene.plan_scores(scene.moves, tasks, nodes) | rope_scene.graph_scores(graph, sequence, scene.moves)
     scores |= rope_scene.cost_scores(graph, sequence, tasks, nodes)
     if method == "Dijkstra":
         scores["expanded_per_step"] = search_cost(scene, tasks)
-    return scores | (fit_facts(scene) if method in MAPS else {})
-
-
-def fit_facts(scene: RopeScene) -> dict[str, float]:
-    """Wall time of a fit (metric, graph, map), the radius it chose, and the pixels that two recorded steps reach."""
-    seconds = scene.timed_metric[1] + scene.site.seconds + scene.timed_map[1]
-    return {"fit_seconds": seconds, "radius": scene.site.radius, "reach": scene.moves.reach}
+    if method in MAPS:  # wall time of metric, graph and map; pixels that two recorded steps reach
+        seconds = scene.timed_metric[1] + scene.site.seconds + scene.timed_map[1]
+        scores |= {"fit_seconds": seconds, "radius": scene.site.radius, "reach": scene.moves.reach}
+    return scores
 
 
 def search_cost(scene: RopeScene, tasks: Tasks) -> float:
@@ -107,12 +97,12 @@ def search_cost(scene: RopeScene, tasks: Tasks) -> float:
     return float(np.sum(counts) / hops[costed].sum())
 
 
-def run_folds(settings: Settings, scene: RopeScene) -> Iterator[list[Row]]:
+def run_folds(settings: Settings, scene: RopeScene) -> Groups:
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     for fold, held_out in enumerate(np.array_split(labels, 2 if scene.size.is_smoke else NUM_FOLDS)):
-        measure_fold = partial(accuracies, scene, np.isin(sequence, held_out))
-        yield from scene.measured(settings, NAME, {"block": "accuracy", "fold": fold}, tuple(FOLDS), measure_fold)
+        setting, is_held_out = {"block": "accuracy", "fold": fold}, np.isin(sequence, held_out)
+        yield from scene.measured(settings, NAME, setting, tuple(FOLDS), accuracies, is_held_out)
 
 
 def accuracies(scene: RopeScene, held_out: np.ndarray, method: str) -> dict[str, float | None]:
@@ -128,8 +118,7 @@ def table(rows: list[Row]) -> list[str]:
     plans, folds = select(rows, block="plans"), select(rows, block="accuracy")
     lines = []
     if plans:
-        columns = [Column(words, {"metric": metric}, factor, digits) for metric, words, factor, digits in SHOWN]
-        lines += compare(plans, "method", by_method(plans, METHODS), columns)
+        lines += compare(plans, "method", by_method(plans, METHODS), by_metric(SHOWN))
         facts = (("fit_seconds", "seconds of a fit", 1), ("radius", "radius, steps", 2), ("reach", "reach, pixels", 2))
         body = [[words, *(cell(values(plans, method=name, metric=metric), 1, digits) for name in MAPS)]
                 for metric, words, digits in facts]
@@ -137,17 +126,14 @@ def table(rows: list[Row]) -> list[str]:
         lines += markdown(["", *(f"{name} ({device})" for name, device in zip(MAPS, devices, strict=True))], body)
     if folds:
         kinds = (("accuracy", "plain", "96.6 / 92.4"), ("accuracy_cleaned", "cleaned", ""))
-        body = [
-            [method, words, *(cell(values(folds, method=method, metric=f"{part}_{metric}"), 100, 2)
-                              for part in ("train", "test")), paper]
-            for method in in_order(folds, "method", METHODS) for metric, words, paper in kinds
-        ]
+        body = [[method, words, *(cell(values(folds, method=method, metric=f"{part}_{metric}"), 100, 2)
+                                  for part in ("train", "test")), paper]
+                for method in in_order(folds, "method", METHODS) for metric, words, paper in kinds]
         lines += markdown(["", "accuracy, %", "train", "held out", "paper, train / test"], body)
     return lines
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Goals reached, local steps and valid plans, by method."""
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     plans = select(rows, block="plans")
     if not plans:
         return {}

@@ -14,24 +14,21 @@ its own costs, without plan2vec's graph; plan2vec and the graph's shortest paths
 actions of the same n rollouts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from plan2vec.baselines.dqn import DQNConfig, DQNScorer, train_dqn
+from plan2vec.baselines.dqn import DQNConfig, train_dqn
 from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
 from plan2vec.experiments.acting_in_rooms import Actor, Episodes, act_out_tasks
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
 from plan2vec.planner import Distance
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, compare, legend_below
-from plan2vec.results.drawing import curve, log_places, panels
-from plan2vec.results.rows import Row, in_order, select, values
+from plan2vec.results.comparisons import Column, Figures, compare, curve_figure, legend_below, log_places
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, select, values
 from plan2vec.results.settings import Settings, timed
 
 NAME, TITLE = "sample-complexity", "Figure 6a: success against the number of rollouts"
@@ -46,7 +43,7 @@ REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or 
                  "(- above: not run):")
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     most = settings.size.num_rollouts
     for scene in maze_scenes(settings, DOMAINS):
         for space in settings.chosen("blocks", BLOCKS):
@@ -54,7 +51,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
                 yield from run_one(scene, settings, space, num_rollouts)
 
 
-def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int) -> Iterator[list[Row]]:
+def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int) -> Groups:
     """Every method on the same rollouts, the same two graphs and the same episodes."""
     places = [place for place in PLACES if place != ROOM or space == "image"]  # an agent in the room sees pictures
     cases = {place: {"space": space, "rollouts": num_rollouts, "planned_on": place} for place in places}
@@ -73,7 +70,6 @@ def run_one(scene: MazeScene, settings: Settings, space: str, num_rollouts: int)
 
 
 def observed(sequences: Sequences, space: str) -> Sequences:
-    """As recorded, or with the position as the observation."""
     if space == "image":
         return sequences
     assert sequences.position is not None
@@ -87,32 +83,25 @@ class Trial:
         self.scene, self.metric = scene, scene.train_metric(recorded, scene.config).metric
         self.sites = {place: scene.join(frames, self.metric, scene.config)
                       for place, frames in (("recorded", recorded), ("fresh", fresh))}
+        self.actor = Actor(scene, self.sites["recorded"], self.metric, lambda: self.learned)
 
     @cached_property
     def learned(self) -> Map:
         return self.scene.train_map(self.sites["recorded"], self.scene.config)
 
-    @cached_property
-    def actor(self) -> Actor:
-        return Actor(self.scene, self.sites["recorded"], self.metric, lambda: self.learned)
-
-    def train_dqn(self) -> DQNScorer:
-        scene, recorded = self.scene, self.sites["recorded"].sequences
-        assert recorded.action is not None
-        config = scene.size.shorten(DQNConfig())
-        return train_dqn(recorded.frames, recorded.sequence, recorded.action, config, scene.seed, scene.device)
-
     def means(self, method: str) -> tuple[Callable[[MazeSite], Distance], Callable[[], Episodes]]:
         """What leads a method's walks on a site, and how it acts in the room."""
+        scene, recorded = self.scene, self.sites["recorded"].sequences
         if method == "exact graph distance":
             return MazeSite.exact_distance, lambda: self.actor.episodes("graph search")
         if method == "DQN":
-            judge = self.train_dqn()
-            return lambda site: judge.on(site.frames), lambda: act_out_tasks(self.scene, judge.policy)
+            assert recorded.action is not None
+            judge = train_dqn(recorded.frames, recorded.sequence, recorded.action, scene.size.shorten(DQNConfig()),
+                              scene.seed, scene.device)
+            return lambda site: judge.on(site.frames), lambda: act_out_tasks(scene, judge.policy)
         return lambda site: self.learned.on(site.frames), lambda: self.actor.episodes("greedy on the map")
 
     def measure(self, method: str, is_acting: bool) -> dict[str, float]:
-        """Success by place."""
         distance_on, act = self.means(method)
         found = {place: site.success(distance_on(site)) for place, site in self.sites.items()}
         return found | ({ROOM: float(act().arrived.mean())} if is_acting else {})
@@ -141,18 +130,17 @@ def table(rows: list[Row]) -> list[str]:
     return [*lines, REACHED_WORDS, "", *sentences, ""]
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     figures = {}
     for place in in_order(rows, "planned_on", PLACES):
         part = select(rows, planned_on=place)
-        spaces = in_order(part, "space", BLOCKS)
-        figure, axes = panels(len(spaces), 4 * len(spaces), 3.4)
-        for ax, space in zip(axes, spaces, strict=True):
-            for look, method in enumerate(METHODS):
-                curve(ax, part, "rollouts", in_order(part, "rollouts"), look, method, 100, space=space, method=method)
+        shown = [({"xlabel": "rollouts of 10 frames", "title": f"{space}, {PLACES[place]}", "ylim": (0, 103)},
+                  {method: {"space": space, "method": method} for method in METHODS})
+                 for space in in_order(part, "space", BLOCKS)]
+        figure, axes = curve_figure(part, "rollouts", shown, (4 * len(shown), 3.4))
+        for ax in axes:
             log_places(ax, in_order(part, "rollouts"))
             ax.axhline(100 * ENOUGH, color="0.6", linewidth=0.8, linestyle=":", label=f"{100 * ENOUGH:.0f} %")
-            ax.set(xlabel="rollouts of 10 frames", title=f"{space}, {PLACES[place]}", ylim=(0, 103))
         axes[0].set_ylabel("success (%)")
         legend_below(figure, axes[0], 2)
         figures[f"{NAME}-{place}"] = figure

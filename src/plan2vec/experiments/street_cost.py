@@ -10,21 +10,18 @@ l1 sums the absolute differences of true coordinates; the map's methods see no p
 seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle.
 """
 
-from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
-from plan2vec.experiments import planning_cost
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, parts_of, street_scenes
+from plan2vec.experiments import planning_cost, street_scene
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
-from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.comparisons import Column, by_method, compare, legend_below
-from plan2vec.results.drawing import bars
-from plan2vec.results.rows import Row, in_order, select, values
+from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, save_arrays, select, values
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
 
@@ -34,16 +31,16 @@ DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
 METHODS = (*DRAWN, "plan2vec, no memory")  # the last often fails, so that its cost says little
 BLOCKS = {"far": "200 far pairs", "corners": "corner to corner"}
 PAPER = {"Dijkstra": 11.8, "A* with l1": 2.7, "plan2vec": 1.6}  # touched per step, corner to corner
-NUM_PAIRS = 200
-SMOKE_PAIRS = 10
+NUM_PAIRS, SMOKE_PAIRS = 200, 10
+SHOWN = (("touched_per_step", "touched", 1, 2), ("expanded_per_step", "expanded", 1, 2), ("path_ratio", "ratio", 1, 4),
+         ("found", "found, %", 100, 1), ("hops", "hops", 1, 0))
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
-    for scene in street_scenes(settings, DOMAINS):
+def run(settings: Settings) -> Groups:
+    for scene in street_scene.street_scenes(settings, DOMAINS):
         for block in settings.chosen("blocks", tuple(BLOCKS)):
-            methods = scene.lacking(settings, NAME, scene.setting(block=block), METHODS)
-            tasks = draw_tasks(scene, block) if methods else np.empty((0, 2), np.int64)
-            for method in methods:
+            for method in scene.lacking(settings, NAME, scene.setting(block=block), METHODS):
+                tasks = draw_tasks(scene, block)
                 plans, seconds = timed(make_plans, scene, method, tasks)
                 yield rows_of(settings, scene, block, method, tasks, plans, seconds)
 
@@ -81,8 +78,7 @@ def block_distance(site: StreetSite) -> Distance:
     """The l1 distance of true positions in steps, in the axes of the grid of streets (the direction of most links)."""
     streets = site.scene.streets
     links = streets.xy[streets.links[:, 1]] - streets.xy[streets.links[:, 0]]
-    four_fold = np.sum((links[:, 0] + 1j * links[:, 1]) ** 4)  # the same for all four directions of a grid
-    angle = np.angle(four_fold) / 4
+    angle = np.angle(np.sum((links[:, 0] + 1j * links[:, 1]) ** 4)) / 4  # the same for all four directions of a grid
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     place = site.position @ turn / np.median(streets.link_lengths)
     return lambda nodes, goals: np.abs(place[nodes] - place[goals]).sum(axis=1)
@@ -110,52 +106,41 @@ def save_picture(settings: Settings, scene: StreetScene, method: str, plan: Plan
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
     path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []
-    save_arrays(settings.arrays, NAME, f"{scene.network} {scene.domain} {method} {scene.seed}",
-                position=site.position.astype(np.float32), touched=np.array(touched, np.int32),
-                path=np.array(path, np.int32))
+    save_arrays(settings.arrays, NAME, scene.part_name(method), position=site.position.astype(np.float32),
+                touched=np.array(touched, np.int32), path=np.array(path, np.int32))
 
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for network, domain, part in parts_of(rows, DOMAINS):
+    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
         for block in in_order(part, "block", BLOCKS):
             some, touched = select(part, block=block), PAPER if (domain, block) == ("street-large", "corners") else {}
-            columns = [Column("touched", {"metric": "touched_per_step"}, 1, 2),
-                       Column("expanded", {"metric": "expanded_per_step"}, 1, 2),
-                       Column("ratio", {"metric": "path_ratio"}, 1, 4), Column("found, %", {"metric": "found"}),
-                       Column("hops", {"metric": "hops"}, 1, 0), Column("paper, touched", texts=touched)]
+            columns = [*by_metric(SHOWN), Column("paper, touched", texts=touched)]
             head = f"{TITLES[domain]}, {BLOCKS[block]}, a step"
             lines += [f"**{NETWORKS[network]}**", "", *compare(some, head, by_method(some, METHODS), columns)]
     return lines
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Per network, of the largest part if its arrays are at hand: the nodes that a method touched, and their number."""
-    figures, largest = {}, in_order(rows, "domain", DOMAINS)[-1:]
-    for network, domain, part in parts_of(rows, DOMAINS):
-        pictures = {m: arrays.get(f"{network} {domain} {m} {min(in_order(part, 'seed'))}") for m in METHODS}
-        if domain in largest and any(pictures.values()):
-            figure = cost_figure(part, pictures)
-            figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
-            figures[f"{NAME}-{network}-{domain}"] = figure
-    return figures
+    largest = in_order(rows, "domain", DOMAINS)[-1]
+    return street_scene.part_figures(NAME, select(rows, domain=largest), arrays, METHODS, cost_figure)
 
 
-def cost_figure(rows: list[Row], pictures: dict[str, dict[str, np.ndarray] | None]) -> Figure:
+def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
     methods = [method for method in DRAWN if select(rows, method=method)]
     figure = Figure((1.8 * (len(methods) + 1) + 1, 2.8), layout="constrained")
     axes = list(figure.subplots(1, len(methods) + 1))
     for ax, method in zip(axes, methods, strict=False):
         ax.set_title(method, fontsize=9)
         ax.set(xticks=[], yticks=[], aspect="equal")
-        picture = pictures[method]
-        if picture is not None:
-            position, path = picture["position"], picture["path"]
+        if method in pictures:
+            position, path, touched = (pictures[method][name] for name in ("position", "path", "touched"))
             ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
-            ax.scatter(*position[picture["touched"]].T, s=4, c="0.35", linewidths=0, label="touched")
+            ax.scatter(*position[touched].T, s=4, c="0.35", linewidths=0, label="touched")
             ax.plot(*position[path].T, color=BLUE, linewidth=0.8, label="plan")
     corners = [values(rows, block="corners", method=method, metric="touched_per_step") for method in methods]
-    bars(axes[-1], methods, corners, [PAPER.get(method) for method in methods])
+    bars(axes[-1], methods, corners, PAPER)
     axes[-1].set(title="touched per step", xlabel="diamonds: paper", xlim=(0, 13))
     legend_below(figure, axes[0], 2, markerscale=2)
     return figure

@@ -12,9 +12,8 @@ underestimated). Blocks:
 `as in Table 2` the latents of Table 2, which have more freedom where nothing was taught.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,8 +27,8 @@ from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene
 from plan2vec.experiments.table2 import PAPER_SETTINGS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
-from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.results.comparisons import Figures
+from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, save_arrays, select, values
 from plan2vec.results.settings import Settings
 from plan2vec.search.shortest_paths import distances_from
 
@@ -41,14 +40,13 @@ NUM_STARTS = 32  # of the free points that guide a flat map
 NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in street_scene.street_scenes(settings, DOMAINS):
         for block in settings.chosen("blocks", BLOCKS):
-            setting = scene.setting(block=block)
-            yield from scene.measured(settings, NAME, setting, METHODS, partial(measure, settings, scene, block))
+            yield from scene.measured(settings, NAME, scene.setting(block=block), METHODS, measure, settings, block)
 
 
-def measure(settings: Settings, scene: StreetScene, block: str, method: str) -> dict[str, float | None]:
+def measure(scene: StreetScene, settings: Settings, block: str, method: str) -> dict[str, float | None]:
     site = scene.site
     opposite = opposite_quarters(site.position)
     path = distances_from(site.graph, np.arange(len(site.view)))
@@ -56,24 +54,20 @@ def measure(settings: Settings, scene: StreetScene, block: str, method: str) -> 
     known = np.isfinite(path) & (path >= 1)
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
-    save_arrays(settings.arrays, NAME, f"{scene.network} {scene.domain} {block} {method} {scene.seed}",
-                position=site.position.astype(np.float32), place=place.astype(np.float32),
-                links=np.empty((0, 2), np.int32), **some_pairs(kinds, path, distance, scene.seed))
+    save_arrays(settings.arrays, NAME, scene.part_name(f"{block} {method}"), place=place.astype(np.float32),
+                position=site.position.astype(np.float32), links=np.empty((0, 2), np.int32),
+                **some_pairs(kinds, path, distance, scene.seed))
     signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
     errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
     return errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
 
 
-def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray,
-               seed: int) -> dict[str, np.ndarray]:
+def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int) -> dict[str, Any]:
     """Path lengths and distances of a few pairs of each kind, for the scatter plots."""
     rng = rng_at(seed, Stream.STREET_PAIRS)
-    dots: dict[str, np.ndarray] = {}
-    for kind, chosen in kinds.items():
-        drawn = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
-        dots |= {f"{kind}_path": path.ravel()[drawn].astype(np.float32),
-                 f"{kind}_distance": distance.ravel()[drawn].astype(np.float32)}
-    return dots
+    drawn = {kind: rng.choice(np.flatnonzero(chosen), NUM_DOTS) for kind, chosen in kinds.items()}
+    return {f"{kind}_{name}": numbers.ravel()[pairs].astype(np.float32) for kind, pairs in drawn.items()
+            for name, numbers in (("path", path), ("distance", distance))}
 
 
 def opposite_quarters(position: np.ndarray) -> np.ndarray:
@@ -125,9 +119,8 @@ def points_apart(first: torch.Tensor, second: torch.Tensor, norm_order: float) -
 
 
 def table(rows: list[Row]) -> list[str]:
-    lines = []
-    columns = (("error_opposite", "opposite, error %"), ("bias_opposite", "bias %"),
-               ("error_other", "other tasks, error %"))
+    lines, columns = [], (("error_opposite", "opposite, error %"), ("bias_opposite", "bias %"),
+                          ("error_other", "other tasks, error %"))
     for network in in_order(rows, "network", NETWORKS):
         part = select(rows, network=network)
         shown = [(domain, *column) for domain in in_order(part, "domain", DOMAINS) for column in columns]
@@ -151,21 +144,15 @@ def ratio_words(rows: list[Row], block: str, domain: str) -> str:
     return cell(np.array([left_out[seed] / control[seed] for seed in sorted(left_out.keys() & control.keys())]), 1, 2)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
-    figures, seed = {}, min(in_order(rows, "seed"), default=0)
-    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
-        for block in in_order(part, "block", BLOCKS):
-            names = {method: f"{network} {domain} {block} {method} {seed}" for method in METHODS}
-            known = {method: arrays[name] for method, name in names.items() if name in arrays}
-            if known:
-                figure = generalization_figure(known)
-                figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}; latents: {block}, seed {seed}", fontsize=11)
-                figures[f"{NAME}-{network}-{domain}-{block.replace(' ', '-')}"] = figure
+    figures: Figures = {}
+    for block in in_order(rows, "block", BLOCKS):
+        figures |= street_scene.part_figures(NAME, rows, arrays, METHODS, generalization_figure, block)
     return figures
 
 
-def generalization_figure(parts: dict[str, dict[str, np.ndarray]]) -> Figure:
+def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
     has_map = all(len(part["place"]) for part in parts.values())
     figure = Figure((2.8 * (1 + len(parts) * (1 + has_map)), 3.1), layout="constrained")
     axes = list(figure.subplots(1, 1 + len(parts) * (1 + has_map)))

@@ -9,8 +9,6 @@ Maps are turned, mirrored, moved and scaled onto the true positions (Procrustes)
 positions' variance that this leaves. A view has the same colour in every panel. Large in 2-d: see Table 2.
 """
 
-from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,9 +19,8 @@ from scipy.linalg import orthogonal_procrustes
 from plan2vec.experiments import street_scene
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene
 from plan2vec.pictures.figures import place_colors
-from plan2vec.results.arrays import Arrays, save_arrays
-from plan2vec.results.comparisons import by_domain, by_method, compare
-from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.comparisons import Figures, by_domain, by_method, compare
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, save_arrays, select
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "street-maps", "Street maps in two and three dimensions"
@@ -32,12 +29,12 @@ METHODS = (*LATENTS, "true GPS")
 BLOCKS = ()
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in street_scene.street_scenes(settings, DOMAINS):
-        yield from scene.measured(settings, NAME, scene.setting(), METHODS, partial(measure, settings, scene))
+        yield from scene.measured(settings, NAME, scene.setting(), METHODS, measure, settings)
 
 
-def measure(settings: Settings, scene: StreetScene, method: str) -> dict[str, float | None]:
+def measure(scene: StreetScene, settings: Settings, method: str) -> dict[str, float | None]:
     site = scene.site
     if method == "true GPS":
         return {"spearman_true": site.agreement(site.gps_distance())}
@@ -45,9 +42,8 @@ def measure(settings: Settings, scene: StreetScene, method: str) -> dict[str, fl
     aligned, residual = align(learned.vectors(site.frames), site.position)
     number = np.empty(scene.streets.num_views, np.int64)
     number[site.view] = np.arange(len(site.view))
-    save_arrays(settings.arrays, NAME, part_name(scene.network, scene.domain, method, scene.seed),
-                place=aligned.astype(np.float32), position=site.position.astype(np.float32),
-                links=number[scene.streets.links].astype(np.int32))
+    save_arrays(settings.arrays, NAME, scene.part_name(method), place=aligned.astype(np.float32),
+                position=site.position.astype(np.float32), links=number[scene.streets.links].astype(np.int32))
     return {"spearman_true": site.agreement(learned.on(site.frames)), "procrustes": residual}
 
 
@@ -60,10 +56,6 @@ def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]
     return aligned, float(((aligned - target) ** 2).sum() / (target**2).sum())
 
 
-def part_name(network: str, domain: str, method: str, seed: int) -> str:
-    return f"{network} {domain} {method} {seed}"
-
-
 def table(rows: list[Row]) -> list[str]:
     lines = []
     for network in in_order(rows, "network", NETWORKS):
@@ -73,21 +65,12 @@ def table(rows: list[Row]) -> list[str]:
     return lines
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per network and part of the city: the true map beside the first seed's of each kind."""
-    figures = {}
-    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
-        seed = min(in_order(part, "seed"))
-        names = {method: part_name(network, domain, method, seed) for method in LATENTS}
-        shown = {method: arrays[name] for method, name in names.items() if name in arrays}
-        if shown:
-            figure = maps_figure(shown)
-            figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}", fontsize=11)
-            figures[f"{NAME}-{network}-{domain}"] = figure
-    return figures
+    return street_scene.part_figures(NAME, rows, arrays, tuple(LATENTS), maps_figure)
 
 
-def maps_figure(shown: dict[str, dict[str, np.ndarray]]) -> Figure:
+def maps_figure(rows: list[Row], shown: Arrays) -> Figure:
     figure = Figure((9, 3), layout="constrained")
     first = next(iter(shown.values()))
     places = {"true": first["position"] - first["position"].mean(axis=0)}

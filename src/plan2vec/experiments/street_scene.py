@@ -6,7 +6,7 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
-from plan2vec.domains.streets import STEP
+from plan2vec.domains.street_networks import STEP, street_network
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
 from plan2vec.experiments.base_scene import Scene, Site, settled
@@ -29,7 +30,8 @@ from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
-from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.comparisons import Figures
+from plan2vec.results.rows import Arrays, Row, in_order, select
 from plan2vec.results.settings import Settings, Size
 from plan2vec.search.shortest_paths import hop_counts
 from plan2vec.validity import straight_line
@@ -39,8 +41,6 @@ DOMAINS = tuple(TITLES)
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
 PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
-
-
 # updates of the map, updates of the local metric, and goals (and nodes) of an update of the map
 TRAINING = {"street-tiny": (1500, 300, 128), "street-small": (3000, 500, 256), "street-medium": (4000, 700, 512),
             "street-large": (5500, 1000, 768)}
@@ -65,20 +65,15 @@ FLAT_TEACHING = Teaching(guided=0.4)  # no folds
 
 
 def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
-    """Settings for streets, found on the real network (docs/domains.md): roots of path lengths fit into l2, path
-    lengths do not.
-
-    What traps a walk is a large error, however few there are: relative errors forgive them, Huber's loss does not
-    (Table 2, `free`).
-    """
+    """Found on the real network (docs/domains.md): roots of path lengths fit into l2, path lengths do not. What traps a
+    walk is a large error: relative errors forgive a few of them, Huber's loss does not (Table 2, `free`)."""
     num_updates, metric_updates, block = TRAINING[domain]
-    return settled(Config(
-        dim=64, head="squared", encoder=encoder, view="fixed", max_gap=1, seed=seed,
-        local_metric=LocalMetricConfig(num_updates=metric_updates, batch_size=128),
-        closures=ClosureConfig(min_degree=8.0, look_alikes=0.0),  # a view's visits and those of its two neighbours
-        embedding=EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
-                                  goals_per_update=block, nodes_per_update=block),
-    ))
+    metric = LocalMetricConfig(num_updates=metric_updates, batch_size=128)
+    closures = ClosureConfig(min_degree=8.0, look_alikes=0.0)  # a view's visits and those of its two neighbours
+    stage = EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
+                            goals_per_update=block, nodes_per_update=block)
+    return settled(Config(dim=64, head="squared", encoder=encoder, view="fixed", max_gap=1, seed=seed,
+                          local_metric=metric, closures=closures, embedding=stage))
 
 
 def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
@@ -88,15 +83,12 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
 
 
 def as_noisy(config: Config) -> Config:
-    """For visits that differ."""
     metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates, jitter=0.09, **CHANGES)
     return replace(config, local_metric=metric)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreetSite(Site):
-    """Nodes of a part of the city."""
-
     scene: "StreetScene"
     view: np.ndarray  # (n,) what a node truly shows
     closure: np.ndarray  # (nnz,) bool
@@ -130,7 +122,6 @@ class StreetSite(Site):
         return self.share_arrived(distance, tasks, rule.walk, self.allowed_hops(rule, *tasks), rng)
 
     def scores(self, distance: Distance) -> dict[str, Any]:
-        """Success by both rules, and agreement."""
         found: dict[str, Any] = {metric: self.success(distance, rule) for metric, rule in RULES.items()}
         return found | {"spearman_true": self.agreement(distance)}
 
@@ -140,7 +131,6 @@ class StreetSite(Site):
         return rank_agreement(distance(first, second), self.scene.metres[self.view[first], self.view[second]])
 
     def exact_distance(self) -> Distance:
-        """Distance on the graph itself."""
         return self.exact_distance_to(np.arange(len(self.view)))
 
     def gps_distance(self) -> Distance:
@@ -160,8 +150,6 @@ class StreetSite(Site):
 
 
 class StreetScene(Scene):
-    """One part of a city and one seed."""
-
     def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None,
                  encoder: str = "medium"):
         config = size.config if size.is_smoke else street_config(domain, seed, encoder)
@@ -170,7 +158,7 @@ class StreetScene(Scene):
         self.noisy_teaching = Teaching() if size.is_smoke else NOISY_TEACHING
         self.network_path, self.network = network_path, "generated" if network_path is None else "manhattan"
         # the seeds share the city; walks and networks differ
-        self.streets = city.street_network(domain, network_path, seed=0)
+        self.streets = street_network(domain, network_path, seed=0)
 
     @cached_property
     def metres(self) -> np.ndarray:
@@ -207,11 +195,9 @@ class StreetScene(Scene):
 
     @cached_property
     def site(self) -> StreetSite:
-        """The graph of views."""
         return self.join(self.recordings, self.visited, self.metric, self.config, "views")
 
     def visits_site(self, recordings: Sequences, visited: np.ndarray, name: str = "") -> StreetSite:
-        """Local metric and graph of noisy visits."""
         metric = self.train_metric(recordings, self.noisy_config).metric
         return self.join(recordings, visited, metric, self.noisy_config, name)
 
@@ -246,6 +232,10 @@ class StreetScene(Scene):
     def setting(self, **more: Any) -> dict[str, Any]:
         return {"network": self.network} | more
 
+    def part_name(self, method: str) -> str:
+        """Of the arrays that `part_figures` asks for."""
+        return f"{self.network} {self.domain} {method} {self.seed}"
+
 
 def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Iterator[StreetScene]:
     """The chosen parts and seeds; a smoke run takes the smallest unless it is told which."""
@@ -262,3 +252,19 @@ def parts_of(rows: list[Row], domains: Sequence[str]) -> Iterator[tuple[str, str
     for network in in_order(rows, "network", NETWORKS):
         for domain in in_order(select(rows, network=network), "domain", domains):
             yield network, domain, select(rows, network=network, domain=domain)
+
+
+def part_figures(name: str, rows: list[Row], arrays: Arrays, methods: Sequence[str],
+                 figure_of: Callable[[list[Row], Arrays], Figure], block: str = "") -> Figures:
+    """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
+    figures = {}
+    for network, domain, part in parts_of(rows, DOMAINS):
+        seed = min(in_order(part, "seed"))
+        names = {method: " ".join(filter(None, (network, domain, block, method, str(seed)))) for method in methods}
+        known = {method: arrays[file] for method, file in names.items() if file in arrays}
+        if known:
+            figure = figure_of(part, known)
+            latents = f"; latents: {block}, seed {seed}" if block else ""
+            figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}{latents}", fontsize=11)
+            figures["-".join(filter(None, (name, network, domain, block.replace(" ", "-"))))] = figure
+    return figures

@@ -19,34 +19,27 @@ no earlier row had trained it, its training. Blocks:
 `oracle` the 1,000 fresh frames joined by recorded steps and by true places within 0.03 m; the map is fitted to it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
-
-from matplotlib.figure import Figure
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, preset
 from plan2vec.experiments.base_scene import settled
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, MazeSite, first_rollouts, maze_scenes
 from plan2vec.planner import Distance
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_domain, by_method, compare, domain_panels, panel_figure
-from plan2vec.results.drawing import ROOM_TITLES
-from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_panels, panel_figure
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
 from plan2vec.results.settings import Settings
 from plan2vec.validity import straight_line
 
 NAME, TITLE = "table1", "Table 1: planning success in the three rooms"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
          "random network": (3.2, 3.5, 4.7), "random scores": (3.2, 3.5, 4.7), "paper's networks": (90.0, 76.4, 80.2)}
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Which frames a map is fitted to, which it plans on, and what is compared there."""
 
     words: str
@@ -72,7 +65,7 @@ BLOCKS = {
 METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in block.methods))
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
         for name in settings.chosen("blocks", tuple(BLOCKS)):
             block = BLOCKS[name]
@@ -81,7 +74,7 @@ def run(settings: Settings) -> Iterator[list[Row]]:
                 site = getattr(scene, block.plans_on)  # what all methods share: the graph, and its time
                 seconds = scene.timed_metric[1] + site.seconds
                 yield scene.rows(settings, NAME, {"frames": block.plans_on}, "graph", site.numbers, seconds)
-            yield from scene.measured(settings, NAME, setting, block.methods, partial(measure, scene, block))
+            yield from scene.measured(settings, NAME, setting, block.methods, measure, block)
 
 
 def measure(scene: MazeScene, block: Block, method: str) -> dict[str, Any]:
@@ -104,7 +97,6 @@ def sanity_distance(site: MazeSite, method: str) -> Distance:
 
 
 def fit_judge(scene: MazeScene, site: MazeSite, method: str) -> Scorer:
-    """Fitted to the graph of a site."""
     if method == "isomap":
         return fit_isomap(site.graph, scene.config.dim)
     changes: dict[str, Any] = {"plan2vec FVI": {"variant": "value-iteration"}, "plan2vec 2-d": {"dim": 2}}
@@ -113,10 +105,9 @@ def fit_judge(scene: MazeScene, site: MazeSite, method: str) -> Scorer:
 
 def paper_config(scene: MazeScene) -> Config:
     config, shorten = settled(replace(preset("paper"), seed=scene.seed)), scene.size.shorten
-    config = replace(config, local_metric=shorten(config.local_metric), embedding=shorten(config.embedding))
-    if scene.size.is_smoke:
-        return replace(config, encoder="small")  # the paper's takes a minute for 400 frames on a CPU core
-    return config
+    # the paper's encoder takes a minute for 400 frames on a CPU core
+    return replace(config, local_metric=shorten(config.local_metric), embedding=shorten(config.embedding),
+                   encoder="small" if scene.size.is_smoke else config.encoder)
 
 
 def measure_paper(scene: MazeScene) -> dict[str, Any]:
@@ -129,7 +120,6 @@ def measure_paper(scene: MazeScene) -> dict[str, Any]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """A table per block: success in per cent beside the paper's."""
     lines = []
     for name in in_order(rows, "block", BLOCKS):
         part = select(rows, block=name, metric="success")
@@ -144,21 +134,20 @@ def papers_success(room: str) -> dict[str, float]:
 
 def graph_table(rows: list[Row]) -> list[str]:
     """What the graphs are like. False edges truly join places farther apart than three of the longest steps."""
-    shown = (("radius", "radius, steps", 2), ("degree", "degree", 1), ("num_components", "parts", 1),
-             ("largest_component_share", "share of the largest", 3), ("false_edge_share", "false edges, share", 5))
-    columns = [Column(words, {"metric": metric}, 1, digits) for metric, words, digits in shown]
+    shown = (("radius", "radius, steps", 1, 2), ("degree", "degree", 1, 1), ("num_components", "parts", 1, 1),
+             ("largest_component_share", "share of the largest", 1, 3),
+             ("false_edge_share", "false edges, share", 1, 5))
     lines = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
              for frames in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", DOMAINS)}
-    return compare(rows, "graph | room", lines, columns) if rows else []
+    return compare(rows, "graph | room", lines, by_metric(shown)) if rows else []
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per block of several methods: success by method, a panel per room."""
     figures = {}
     for name in [name for name in in_order(rows, "block", BLOCKS) if len(BLOCKS[name].methods) > 1]:
         part = select(rows, block=name, metric="success")
-        methods = by_method(part, METHODS)
-        shown = domain_panels(part, ROOM_TITLES, paper=papers_success)
+        methods, shown = by_method(part, METHODS), domain_panels(part, ROOM_TITLES, paper=papers_success)
         figure, _ = panel_figure(methods, shown, (9, 1.3 + 0.22 * len(methods)))
         figure.suptitle(BLOCKS[name].words, fontsize=10)
         figures[f"{NAME}-{name}"] = figure

@@ -18,14 +18,11 @@ scores are drawn anew at every hop. Blocks:
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from plan2vec.baselines import pair_distance
@@ -41,9 +38,8 @@ from plan2vec.experiments.base_scene import settled, some_frames
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import Column, by_domain, by_method, compare, domain_panels, panel_figure
-from plan2vec.results.rows import Row, in_order, markdown, select
+from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_panels, panel_figure
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
@@ -66,8 +62,7 @@ PAPER = {"plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4
          "random scores": (19.9, 12.0, 12.7, None), "true GPS": (None, 73.0, 73.0, None)}
 
 
-@dataclass(frozen=True)
-class PaperSettings:
+class PaperSettings(NamedTuple):
     """The paper's table of hyper-parameters of the streets."""
 
     scaling: float  # of degrees
@@ -85,28 +80,27 @@ STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in street_scene.street_scenes(settings, DOMAINS):
         for name in settings.chosen("blocks", tuple(BLOCKS)):
             if scene.lacking(settings, NAME, scene.setting(block=name), BLOCKS[name]):
                 yield from run_block(settings, scene.with_encoder("small") if name == "small" else scene, name)
 
 
-def run_block(settings: Settings, scene: StreetScene, name: str) -> Iterator[list[Row]]:
+def run_block(settings: Settings, scene: StreetScene, name: str) -> Groups:
     setting, methods = scene.setting(block=name), BLOCKS[name]
     if name == "unseen":
         metrics, seconds = timed(measure_unseen, scene)
         for method in scene.lacking(settings, NAME, setting, methods):
             yield scene.rows(settings, NAME, setting, method, metrics[method], seconds)
-        return
-    if name == "free":
-        yield from scene.measured(settings, NAME, setting, methods, partial(measure_free, scene))
-        return
-    site, seconds = timed(lambda: scene.visits_site(scene.noisy, scene.visited) if name == "visits" else scene.site)
-    if name != "paper":
-        numbers = site.numbers | (scene.metric_accuracies() if name != "visits" else {})
-        yield scene.rows(settings, NAME, setting, "graph", numbers, seconds)
-    yield from scene.measured(settings, NAME, setting, methods, partial(measure, scene, site, name))
+    elif name == "free":
+        yield from scene.measured(settings, NAME, setting, methods, measure_free)
+    else:
+        site, seconds = timed(lambda: scene.visits_site(scene.noisy, scene.visited) if name == "visits" else scene.site)
+        if name != "paper":
+            numbers = site.numbers | (scene.metric_accuracies() if name != "visits" else {})
+            yield scene.rows(settings, NAME, setting, "graph", numbers, seconds)
+        yield from scene.measured(settings, NAME, setting, methods, measure, site, name)
 
 
 def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> dict[str, Any]:
@@ -116,8 +110,7 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
                      "true GPS": site.gps_distance, "exact graph distance": site.exact_distance}
         return site.scores(distances[method]())
     if method == "isomap":
-        # of so few nodes the other half of the eigenvalues is negative
-        dim = min(scene.config.dim, len(site.view) // 2)
+        dim = min(scene.config.dim, len(site.view) // 2)  # of few nodes the other half of the eigenvalues is negative
         return site.scores(fit_isomap(site.graph, dim).on(site.frames))
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
@@ -141,10 +134,9 @@ def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Te
     target, mean = torch.from_numpy(lengths), float(lengths.mean())
     scaled = landmark_vectors(lengths, np.arange(len(lengths)), head.dim, head.degree)
     vectors = torch.from_numpy(scaled).requires_grad_()
-    optimizer = torch.optim.Adam([vectors], lr=FREE_LEARNING_RATE)
+    optimizer = torch.optim.Adam([vectors])
     for update in range(num_updates):
-        for group in optimizer.param_groups:
-            group["lr"] = FREE_LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * update / num_updates))
+        optimizer.param_groups[0]["lr"] = FREE_LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * update / num_updates))
         optimizer.zero_grad()
         distance_loss(head.pairwise(vectors, vectors), target, loss, mean).backward()
         optimizer.step()
@@ -159,15 +151,13 @@ def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
     learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
     vectors = torch.from_numpy(learned.vectors(scene.noisy.frames)).to(scene.device)
     between = pair_distance(vectors, vectors, learned.embedding.head)
-    shown = {"seen": fitted, "unseen": fresh}
-    return {method: asked_about(scene, site, between, numbers) for method, numbers in shown.items()}
+    return {"seen": asked_about(site, between, fitted), "unseen": asked_about(site, between, fresh)}
 
 
-def asked_about(scene: StreetScene, site: StreetSite, between: Distance,
-                numbers: np.ndarray) -> dict[str, float | None]:
+def asked_about(site: StreetSite, between: Distance, numbers: np.ndarray) -> dict[str, float | None]:
     """Success of walks from where an image is found on the map to another image, both among `numbers`."""
-    rule, view, xy = street_scene.RULES["success"], scene.visited, scene.streets.xy
-    rng = rng_at(scene.seed, Stream.UNSEEN_TASKS)
+    scene, rule, rng = site.scene, street_scene.RULES["success"], rng_at(site.seed, Stream.UNSEEN_TASKS)
+    view, xy = scene.visited, scene.streets.xy
     drawn = rng.choice(numbers, size=(2, 100 * site.episodes))
     starts, goals = drawn[:, site.within_reach(rule, *view[drawn])]
     entry, target = locate(site, between, starts), locate(site, between, goals)
@@ -185,10 +175,8 @@ def asked_about(scene: StreetScene, site: StreetSite, between: Distance,
 
 def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarray:
     """(m,) the node of the site, whose frames come first, that D puts nearest to each image."""
-    nodes = np.arange(len(site.view))
-    asked, which = np.unique(images, return_inverse=True)
-    nearest = [nodes[np.argmin(between(np.full(len(nodes), image), nodes))] for image in asked]
-    return np.array(nearest)[which]
+    nodes, (asked, which) = np.arange(len(site.view)), np.unique(images, return_inverse=True)
+    return np.array([np.argmin(between(np.full(len(nodes), image), nodes)) for image in asked])[which]
 
 
 def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
@@ -231,40 +219,35 @@ def graph_table(rows: list[Row]) -> list[str]:
              ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
              ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
              ("test_accuracy", "held out", 100, 2))
-    columns = [Column(words, {"metric": metric}, factor, digits) for metric, words, factor, digits in shown]
     lines = {f"{block} | {TITLES[domain]}": {"block": block, "domain": domain}
              for block in in_order(rows, "block", BLOCKS)
              for domain in in_order(select(rows, block=block), "domain", DOMAINS)}
-    return compare(rows, "graph | part", lines, columns) if rows else []
+    return compare(rows, "graph | part", lines, by_metric(shown)) if rows else []
 
 
 def settings_table(domains: list[str]) -> list[str]:
-    """The paper's hyper-parameters, and ours."""
     header = ["settings", *(f"{TITLES[domain]}, {who}" for domain in domains for who in ("paper", "ours"))]
     pairs = [(PAPER_SETTINGS[domain], street_scene.street_config(domain, 0)) for domain in domains]
-    lines = {
-        "scaling": [(f"{p.scaling:g} x degrees", "mean path = 1") for p, _ in pairs],
-        "epochs / updates": [
-            (f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {c.embedding.goals_per_update} x "
-             f"{c.embedding.nodes_per_update} pairs") for p, c in pairs
-        ], "searches": [(f"{p.batch_size} an epoch", "all") for p, _ in pairs],
-        "learning rate": [(f"{p.learning_rate:g}", f"{c.embedding.learning_rate:g}") for p, c in pairs],
-        "norm, dimensions": [(f"l^{p.norm_order:g}, 2", f"squared l^2, {c.dim}") for p, c in pairs],
-        "network": [("ResNet18", c.encoder) for _, c in pairs]
-    }
+    sizes = [f"{c.embedding.goals_per_update} x {c.embedding.nodes_per_update}" for _, c in pairs]
+    lines = {"scaling": [(f"{p.scaling:g} x degrees", "mean path = 1") for p, _ in pairs],
+             "epochs / updates": [(f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {size} pairs")
+                                  for (p, c), size in zip(pairs, sizes, strict=True)],
+             "searches": [(f"{p.batch_size} an epoch", "all") for p, _ in pairs],
+             "learning rate": [(f"{p.learning_rate:g}", f"{c.embedding.learning_rate:g}") for p, c in pairs],
+             "norm, dimensions": [(f"l^{p.norm_order:g}, 2", f"squared l^2, {c.dim}") for p, c in pairs],
+             "network": [("ResNet18", c.encoder) for _, c in pairs]}
     return markdown(header, [[name, *(words for pair in line for words in pair)] for name, line in lines.items()])
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per network and block with baselines: success by method, a panel per part of the city."""
     figures = {}
     for network in in_order(rows, "network", NETWORKS):
         for block in [name for name, methods in BLOCKS.items() if "random scores" in methods]:
             part = select(rows, network=network, block=block, metric="success")
-            if not part:
-                continue
-            methods, shown = by_method(part, BLOCKS[block]), domain_panels(part, TITLES, paper=papers_success)
-            figure, _ = panel_figure(methods, shown, (max(5.0, 2.4 * len(shown)), 1.5 + 0.22 * len(methods)))
-            figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
-            figures[f"{NAME}-{network}-{block}"] = figure
+            if part:
+                methods, shown = by_method(part, BLOCKS[block]), domain_panels(part, TITLES, paper=papers_success)
+                figure, _ = panel_figure(methods, shown, (max(5.0, 2.4 * len(shown)), 1.5 + 0.22 * len(methods)))
+                figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
+                figures[f"{NAME}-{network}-{block}"] = figure
     return figures

@@ -9,24 +9,18 @@ The graph of 1,000 fresh frames of Table 1 (block `fitted`). `full`: exact path 
 rounds.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
-
-from matplotlib.figure import Figure
 
 from plan2vec.embedding.train import Teaching
 from plan2vec.experiments.head_comparison import error_figures
-from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import by_domain, by_method, compare
-from plan2vec.results.drawing import ROOM_TITLES
-from plan2vec.results.rows import Row
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.results.comparisons import Figures, by_domain, by_method, compare
+from plan2vec.results.rows import Arrays, Groups, Row
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "targets", "What the map is taught: whole plans, bootstrapped plans, searches led by itself"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 TEACHINGS = {"full": Teaching()} | {f"bootstrapped {depth}": Teaching("bootstrapped", depth)
                                     for depth in (20, 10, 5, 2)} | {"heuristic": Teaching("heuristic")}
 METHODS = tuple(TEACHINGS)
@@ -34,18 +28,16 @@ BLOCKS = ()
 NUM_ROUNDS = 12  # of searches, where targets depend on D
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     for scene in maze_scenes(settings, DOMAINS):
-        yield from scene.measured(settings, NAME, {}, METHODS, partial(measure, scene))
+        yield from scene.measured(settings, NAME, {}, METHODS, measure)
 
 
 def measure(scene: MazeScene, method: str) -> dict[str, Any]:
-    site, stage = scene.small, scene.config.embedding
+    stage = scene.config.embedding
     if method != "full":
         stage = replace(stage, num_rounds=min(NUM_ROUNDS, stage.num_updates))
-    learned = scene.train_map(site, replace(scene.config, embedding=stage), TEACHINGS[method])
-    distance = learned.on(site.frames)
-    return site.scores(distance) | site.map_error(distance)
+    return scene.small.map_scores(replace(scene.config, embedding=stage), TEACHINGS[method])
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -53,5 +45,5 @@ def table(rows: list[Row]) -> list[str]:
     return compare(rows, "targets", by_method(rows, METHODS), columns)
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     return error_figures(NAME, rows, by_method(rows, METHODS), 2.6)

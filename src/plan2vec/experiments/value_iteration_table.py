@@ -9,37 +9,31 @@ walk with one hop at the end. Targets: hops that are added up before the target 
 worst seed shows how stable it is. Seconds: training and walks, on a machine that other runs shared.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from plan2vec.embedding.train import Teaching
 from plan2vec.embedding.value_iteration import Walks
-from plan2vec.experiments.maze_scene import MazeScene, maze_scenes
-from plan2vec.results.arrays import Arrays
-from plan2vec.results.comparisons import domain_panels, panel_figure
-from plan2vec.results.drawing import ROOM_TITLES
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.results.comparisons import Figures, domain_panels, panel_figure
+from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
 from plan2vec.results.settings import Settings
 
 NAME, TITLE = "value-iteration", "Amortized search beside fitted value iteration"
-DOMAINS = ("open", "table", "c-maze")
+DOMAINS = tuple(ROOM_TITLES)
 METHODS = {"amortized": 0, "value iteration, 4-hop targets": 4, "value iteration, 1-hop targets": 1}  # hops of a target
 BLOCKS = ("1", "2", "3", "5")  # lookahead of value iteration
 AMORTIZED = 0  # its place among the lookaheads
 
 
-def run(settings: Settings) -> Iterator[list[Row]]:
+def run(settings: Settings) -> Groups:
     depths = tuple(int(block) for block in settings.chosen("blocks", BLOCKS))
     for scene in maze_scenes(settings, DOMAINS):
         for method in METHODS:
             for depth in (AMORTIZED,) if method == "amortized" else depths:
-                yield from scene.measured(settings, NAME, {"lookahead": depth}, (method,),
-                                          partial(measure, scene, depth))
+                yield from scene.measured(settings, NAME, {"lookahead": depth}, (method,), measure, depth)
 
 
 def measure(scene: MazeScene, depth: int, method: str) -> dict[str, Any]:
@@ -52,7 +46,6 @@ def measure(scene: MazeScene, depth: int, method: str) -> dict[str, Any]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """Success, the worst seed, and the time a map took."""
     rooms = in_order(rows, "domain", DOMAINS)
     body = []
     for method, depth in variants(rows):
@@ -87,8 +80,7 @@ def advice(rows: list[Row]) -> str:
     return f"Use: {named(*chosen)}, the fastest of the best ({100 * means[chosen]:.1f} %{also})."
 
 
-def draw(rows: list[Row], arrays: Arrays) -> dict[str, Figure]:
-    """Success by variant, a panel per room."""
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
     names = {named(method, depth): {"method": method, "lookahead": depth} for method, depth in variants(rows)}
     shown = domain_panels(select(rows, metric="success"), ROOM_TITLES)
     return {NAME: panel_figure(names, shown, (9, 1.3 + 0.22 * len(names)), legend=False)[0]}

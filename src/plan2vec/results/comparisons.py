@@ -1,17 +1,36 @@
-"""Tables and figures that compare: a line or bar per method, a column or panel per domain, setting or metric."""
+"""Tables and figures that compare: a line, bar or curve per method, a column or panel per domain, setting or metric.
+
+Intervals are 95 % over seeds.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
-from plan2vec.results.drawing import bars, panels
-from plan2vec.results.rows import Row, cell, in_order, markdown, select, values
+from plan2vec.files import replacing
+from plan2vec.pictures.figures import DOTS_PER_INCH, save_figure
+from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PURPLE, SKY, YELLOW
+from plan2vec.results.rows import Row, cell, in_order, interval, markdown, select, values
 
+LOOKS = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D", ":"), (SKY, "v", "-"),
+         (YELLOW, "P", "--"), (BLACK, "X", ":"))
+OURS = ("plan2vec", "paper's", "local metric", "greedy", "lookahead", "A*", "amortized")  # how names of methods begin
+ORACLES = ("exact", "true ", "Dijkstra", "graph search", "A* with l1")
+KINDS = {"plan2vec": BLUE, "baseline": YELLOW, "exact or true distance": GRAY}
+Figures = dict[str, Figure]  # by the name of their file
 Wanted = Mapping[str, Any]  # which rows: values of their fields, or of entries of `setting`
+Shown = Iterable[tuple[str, str, float, int]]  # of metrics: name, words, factor, digits
+
+
+# ---------------------------------------------------------------------------------------------------- tables
 
 
 @dataclass(frozen=True)
@@ -32,17 +51,20 @@ class Column:
 
 
 def by_method(rows: list[Row], known: Iterable[str]) -> dict[str, Wanted]:
-    """A line per method that has rows."""
     return {method: {"method": method} for method in in_order(rows, "method", known)}
 
 
-def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Iterable[tuple[str, str, float, int]],
+def by_metric(metrics: Shown, before: str = "", **wanted: Any) -> list[Column]:
+    return [Column(before + words, {"metric": metric, **wanted}, factor, digits)
+            for metric, words, factor, digits in metrics]
+
+
+def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Shown,
               paper: Callable[[str], Mapping[str, object]] | None = None) -> list[Column]:
-    """Columns of the metrics (name, words, factor, digits), then the paper's, for every domain that has rows."""
+    """Columns of the metrics, then the paper's, for every domain that has rows."""
     columns: list[Column] = []
     for domain in in_order(rows, "domain", titles):
-        columns += [Column(f"{titles[domain]}, {words}", {"domain": domain, "metric": metric}, factor, digits)
-                    for metric, words, factor, digits in metrics]
+        columns += by_metric(metrics, f"{titles[domain]}, ", domain=domain)
         columns += [] if paper is None else [Column("paper", texts=paper(domain))]
     return columns
 
@@ -55,9 +77,55 @@ def compare(rows: list[Row], head: str, lines: Mapping[str, Wanted], columns: Se
 
 def compare_each(rows: list[Row], titles: Mapping[str, str], lines: Mapping[str, Wanted],
                  columns: Sequence[Column]) -> list[str]:
-    """A table per domain that has rows, under its title."""
     return [line for domain in in_order(rows, "domain", titles)
             for line in compare(select(rows, domain=domain), titles[domain], lines, columns)]
+
+
+# ---------------------------------------------------------------------------------------------------- figures
+
+
+def panels(num: int, width: float = 9.0, height: float = 3.2, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
+    figure = Figure((width, height), layout="constrained")
+    axes = list(figure.subplots(num_rows, -(-num // num_rows), squeeze=False).flat)
+    for ax in axes[num:]:
+        ax.remove()
+    return figure, axes[:num]
+
+
+def legend_below(figure: Figure, ax: Axes, num_columns: int, **more: Any) -> None:
+    look = {"frameon": False, "fontsize": 9} | more
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=num_columns, **look)
+
+
+def curve_figure(rows: list[Row], name: str, shown: Sequence[tuple[dict[str, Any], Mapping[str, Wanted]]],
+                 size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """Per cent against an entry of `setting`. A panel: what matplotlib sets of its axes, and its curves."""
+    figure, axes = panels(len(shown), *size)
+    for ax, (settings, lines) in zip(axes, shown, strict=True):
+        for look, (label, wanted) in enumerate(lines.items()):
+            curve(ax, rows, name, look, label, 100, **wanted)
+        ax.set(**settings)
+    return figure, axes
+
+
+def curve(ax: Axes, rows: list[Row], name: str, look: int, label: str, factor: float, **wanted: Any) -> None:
+    """Mean and interval of the selected rows against one entry of `setting`; `factor` 100: per cent."""
+    known = {place: sample for place in in_order(rows, name)
+             if len(sample := factor * values(rows, **wanted, **{name: place}))}
+    middle, half = np.array([interval(sample) for sample in known.values()]).reshape(-1, 2).T
+    x, half = np.array(list(known)), np.nan_to_num(half)
+    color, marker, dashes = LOOKS[look % len(LOOKS)]
+    ax.plot(x, middle, dashes, color=color, marker=marker, markersize=5, label=label)
+    low, high = np.maximum(middle - half, 0), np.minimum(middle + half, 100 if factor == 100 else np.inf)
+    ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def log_places(ax: Axes, places: Sequence[float]) -> None:
+    """A logarithmic x axis with ticks at the places, the crowded ones left out."""
+    ax.set_xscale("log")
+    kept = [place for before, place in pairwise([0.0, *places]) if place > 1.3 * before]
+    ax.set_xticks(kept, [f"{place:g}" for place in kept])
+    ax.minorticks_off()
 
 
 @dataclass(frozen=True)
@@ -74,20 +142,18 @@ class Panel:
 
 def domain_panels(rows: list[Row], titles: Mapping[str, str], xlabel: str = "success (%)",
                   paper: Callable[[str], Mapping[str, float | None]] = lambda domain: {}) -> list[Panel]:
-    """A panel per domain that has rows."""
     return [Panel(rows, titles[domain], xlabel, {"domain": domain}, paper=paper(domain))
             for domain in in_order(rows, "domain", titles)]
 
 
 def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float],
-                 mark: Callable[..., None] = bars, xlim: tuple[float, float] | None = (0, 103),
+                 mark: Callable[..., None] | None = None, xlim: tuple[float, float] | None = (0, 103),
                  legend: bool = True, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Panels beside each other that name their rows once. Without `xlim` dots share the range of all panels."""
     figure, axes = panels(len(shown), *size, num_rows)
     for ax, panel in zip(axes, shown, strict=True):
-        samples: list[np.ndarray] = [panel.factor * values(panel.rows, **line, **panel.wanted)
-                                     for line in names.values()]
-        mark(ax, list(names), samples, [panel.paper.get(name) for name in names])
+        samples = [panel.factor * values(panel.rows, **line, **panel.wanted) for line in names.values()]
+        (mark or bars)(ax, list(names), samples, panel.paper)
         ax.set(xlabel=panel.xlabel, title=panel.title)
     low, high = zip(*(ax.get_xlim() for ax in axes), strict=True)
     for number, ax in enumerate(axes):
@@ -99,7 +165,59 @@ def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tupl
     return figure, axes
 
 
-def legend_below(figure: Figure, ax: Axes, num_columns: int, **more: Any) -> None:
-    """One legend for all panels."""
-    handles = ax.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=num_columns, frameon=False, fontsize=9, **more)
+def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Mapping[str, float | None] = {}) -> None:
+    """Horizontal bars, mean and interval, the first name on top; the paper's number as a diamond."""
+    places, middle, spans = _spans(samples)
+    for kind, color in KINDS.items():
+        k = [number for number, name in enumerate(names) if _kind_of(name) == kind]
+        if k:
+            ax.barh(places[k], np.nan_to_num(middle[k]), 0.7, xerr=spans[:, k], color=color, label=kind,
+                    error_kw={"elinewidth": 1, "capsize": 2})
+    _name_rows(ax, names, places, middle, paper)
+
+
+def _kind_of(method: str) -> str:
+    if method.startswith(ORACLES):
+        return "exact or true distance"
+    return "plan2vec" if method.startswith(OURS) and "untrained" not in method else "baseline"
+
+
+def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Mapping[str, float | None] = {}) -> None:
+    """As `bars`, for axes that do not begin at 0."""
+    places, middle, spans = _spans(samples)
+    ax.errorbar(middle, places, xerr=spans, fmt="o", color=BLUE, capsize=3, label="ours")
+    _name_rows(ax, names, places, middle, paper)
+    ax.grid(axis="x", color="0.9")
+
+
+def _spans(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(m,) places and means and (2, m) widths of intervals to both sides: within 0 to 100, NaN where seeds are few."""
+    middle, half = np.array([interval(sample) for sample in samples]).T
+    return np.arange(len(samples))[::-1], middle, np.minimum(half, np.maximum(0, (middle, 100 - middle)))
+
+
+def _name_rows(ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray,
+               paper: Mapping[str, float | None]) -> None:
+    """Names at the places of the rows, the paper's numbers, and words where there is no number of ours."""
+    for place in places[np.isnan(middle)]:
+        box = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+        ax.annotate("not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7,
+                    color="0.5", bbox=box, zorder=5)
+    known = [(paper[name], place) for name, place in zip(names, places, strict=True) if paper.get(name) is not None]
+    if known:
+        ax.plot(*np.array(known).T, "D", color=BLACK, markeredgecolor="white", markersize=7, ls="", label="paper")
+    ax.set_yticks(places, names, fontsize=8)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+
+
+def save_both(figure: Figure, folder: Path, name: str) -> None:
+    for ending in ("png", "pdf"):
+        save_figure(figure, folder / f"{name}.{ending}")
+
+
+def save_small(figure: Figure, path: Path) -> None:
+    """As PNG of 128 colours, a third of the size."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=DOTS_PER_INCH)
+    with replacing(path) as temporary, Image.open(drawn) as image:
+        image.convert("RGB").quantize(128).save(temporary, optimize=True)

@@ -2,10 +2,12 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from plan2vec.results.rows import Row, in_order, read_rows
+from plan2vec.results.comparisons import Figures, save_small
+from plan2vec.results.rows import Row, in_order, read_rows, write_rows
 
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
 HEAD = """# All tables
@@ -32,6 +34,16 @@ def tables_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
             sections.append(section(docs, name, one.TITLE, one.__doc__, command(name, rows), rows, one.table(rows)))
     missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
     return "\n".join([*sections, *missing, *gaps(docs, experiments), ""])
+
+
+def keep_rows(docs: Path, out: Path, name: str, draw: Callable[[list[Row]], Figures]) -> None:
+    """Rows of a run join the committed ones; the figures are made from all of them."""
+    path = docs / RESULTS / f"{name}.jsonl"
+    rows = read_rows(path) + read_rows(out / f"{name}.jsonl")
+    if rows:
+        write_rows(path, rows)
+        for picture, figure in draw(read_rows(path)).items():
+            save_small(figure, docs / PICTURES / f"{picture}.png")
 
 
 def claim_of(words: str | None) -> str:
@@ -63,12 +75,10 @@ def section(docs: Path, name: str, title: str, words: str | None, command: str, 
             table: list[str]) -> str:
     """An experiment or a benchmark: its claim, command, machine, time and seeds, tables and figures."""
     _, needed, details = inspect.cleandoc(words or "").split("\n\n", 2)
-    facts = [
-        f"- command: `{command}`", f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
-        f"- machine: {', '.join(in_order(rows, 'device'))}; {total_seconds(rows):,.0f} s of machine time",
-        f"- commit: {', '.join(in_order(rows, 'commit'))}",
-        f"- expected{needed.partition('Expected')[2]}".replace("\n", " "), f"- rows: [{name}.jsonl]({name}.jsonl)"
-    ]
+    facts = [f"- command: `{command}`", f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
+             f"- machine: {', '.join(in_order(rows, 'device'))}; {total_seconds(rows):,.0f} s of machine time",
+             f"- commit: {', '.join(in_order(rows, 'commit'))}",
+             f"- expected{needed.partition('Expected')[2]}".replace("\n", " "), f"- rows: [{name}.jsonl]({name}.jsonl)"]
     pictures = []
     for path in sorted((docs / PICTURES).glob(f"{name}*.png"), key=lambda path: by_number(path.stem)):
         part = path.stem.removeprefix(name).strip("-").replace("-", " ")

@@ -6,7 +6,7 @@ about the same thing (`KEY`) the later one counts.
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from plan2vec.files import write_text
+from plan2vec.files import replacing, write_text
 
 Row = dict[str, Any]
+Groups = Iterator[list[Row]]  # what an experiment or a benchmark gives, as soon as they are known
+Arrays = dict[str, dict[str, np.ndarray]]  # part -> name -> array
 KEY = ("experiment", "domain", "setting", "method", "seed", "metric")
 FIELDS = (*KEY, "value", "seconds", "commit", "device")
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What every row of a run carries."""
-
     commit: str
     device: str
 
@@ -124,3 +124,17 @@ def markdown(header: list[str], body: Iterable[list[str]]) -> list[str]:
     """Lines of a markdown table, and an empty one after it."""
     lines = [header, ["---"] * len(header), *body]
     return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def save_arrays(folder: Path, experiment: str, part: str, **arrays: np.ndarray) -> None:
+    with replacing(folder / f"{experiment}--{part}.npz") as temporary:
+        np.savez_compressed(temporary, **arrays)  # type: ignore[arg-type]
+
+
+def read_arrays(folder: Path, experiment: str) -> Arrays:
+    """All parts that were saved for an experiment."""
+    found = {}
+    for path in sorted(folder.glob(f"{experiment}--*.npz")):
+        with np.load(path, allow_pickle=False) as file:
+            found[path.stem.split("--", 1)[1]] = {name: file[name] for name in file.files}
+    return found

@@ -18,8 +18,6 @@ Product = TypeVar("Product")
 
 @dataclass(frozen=True)
 class Size:
-    """How large an experiment is."""
-
     num_rollouts: int = 1000  # of 10 frames, in the large set
     graph_rollouts: int = 100  # in the small set
     stacked_rollouts: int = 1000  # of the large set, joined where a stacked local metric scores every pair anew
@@ -76,7 +74,6 @@ class Settings:
         return tuple(name for name in known if not asked or name in asked)
 
     def lacks(self, case: Case) -> bool:
-        """The case is still to be run."""
         return case_key(case) not in self.finished
 
     def scenes(self, known: tuple[str, ...]) -> Iterator[tuple[str, int]]:
@@ -87,7 +84,6 @@ class Settings:
 
 
 def timed(make: Callable[..., Product], *args: Any, **kwargs: Any) -> tuple[Product, float]:
-    """What a function gives, and the seconds it took."""
     began = perf_counter()
     product = make(*args, **kwargs)
     return product, perf_counter() - began

@@ -15,7 +15,6 @@ def commit() -> str:
 
 
 def machine_name(device: torch.device) -> str:
-    """The GPU's name, else the kind of device."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
