@@ -38,7 +38,6 @@ class AgentMap:
     embed: Callable[[np.ndarray], np.ndarray]  # (m, ...) observations -> (m, d) such vectors
 
     def locate(self, vectors: np.ndarray) -> np.ndarray:
-        """(m,) the nodes nearest to these vectors."""
         return nearest(self.vectors, vectors, 1, torch.device("cpu"))[0][:, 0]
 
 
@@ -54,8 +53,6 @@ def agent_map(model: Model) -> AgentMap:
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """How the agent follows its plans."""
-
     # direct: no plan | graph: shortest paths | greedy, lookahead, astar: guided by the learned distance
     method: Guidance = "graph"
     ahead: float = 5.0  # steps along the plan to the waypoint that the controller is given
@@ -93,14 +90,11 @@ class FutileChoices:
         """(r, choices) bool: those after which nothing changed, now that these observations came."""
         for number, observation in zip(running, observations, strict=True):
             last = self.last[number]
-            if last is None or not np.array_equal(last[0], observation):
-                self.futile[number] = False
-            else:
-                self.futile[number] |= self.choices == last[1]
+            is_same = last is not None and np.array_equal(last[0], observation)
+            self.futile[number] = self.futile[number] | (self.choices == last[1]) if last and is_same else False
         return self.futile[running]
 
     def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
-        """The choices (r,) that are now made."""
         for number, observation, choice in zip(running, observations, taken, strict=True):
             # an environment may write the next one into the same array
             self.last[number] = (observation.copy(), int(choice))
@@ -120,7 +114,6 @@ class Agent:
         self.reset_many(goal[None])
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """(a,) the next action."""
         return self.act_many(observation[None])[0]
 
     def reset_many(self, goals: np.ndarray) -> None:
@@ -130,18 +123,16 @@ class Agent:
         nodes = self.map.locate(self.map.embed(goals))
         self.journeys = [Journey(int(node), np.empty(0, np.int64), np.zeros(1)) for node in nodes]
 
-    def act_many(
-        self, observations: np.ndarray, running: np.ndarray | None = None, frames: np.ndarray | None = None
-    ) -> np.ndarray:
+    def act_many(self, observations: np.ndarray, running: np.ndarray | None = None,
+                 frames: np.ndarray | None = None) -> np.ndarray:
         """(r, a) actions for observations (r, ...) of the episodes numbered `running` (r,); None: all episodes.
 
         `frames` (r, ...): what the observations were computed from, if it shows more surely whether anything changed.
         """
         running = np.arange(len(self.journeys)) if running is None else running
         vectors = self.map.embed(observations)
-        waypoints = np.array([
-            self._pick_waypoint(self.journeys[number], vector) for number, vector in zip(running, vectors, strict=True)
-        ])
+        waypoints = np.array([self._pick_waypoint(self.journeys[number], vector)
+                              for number, vector in zip(running, vectors, strict=True)])
         targets = self.goals[running].copy()
         targets[waypoints >= 0] = self.map.frames[waypoints[waypoints >= 0]]
         witness = observations if frames is None else frames
@@ -182,22 +173,19 @@ class Agent:
         if self.config.method == "direct":
             return []
         self.num_plans += 1
-        if self.config.method == "graph":
-            return self._shortest(start, goal)
-        return self.map_plan(start, goal).nodes or []
-
-    def map_plan(self, start: int, goal: int) -> Plan:
-        """The plan by the learned distance, and what it cost."""
-        map, config, weight = self.map, self.config, self.config.heuristic_weight
-        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)
-
-    def _shortest(self, start: int, goal: int) -> list[int]:
+        if self.config.method != "graph":
+            return self.map_plan(start, goal).nodes or []
         onward, nodes = self._onward(goal), [start]
         while nodes[-1] != goal:
             if onward[nodes[-1]] < 0:
                 return []
             nodes.append(int(onward[nodes[-1]]))
         return nodes
+
+    def map_plan(self, start: int, goal: int) -> Plan:
+        """The plan by the learned distance, and what it cost."""
+        map, config, weight = self.map, self.config, self.config.heuristic_weight
+        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)
 
     def _search_onward(self, goal: int) -> np.ndarray:
         """(n,) the next node on a shortest way to the goal; negative: none leads there."""
