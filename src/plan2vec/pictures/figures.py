@@ -40,7 +40,6 @@ def _canvas(height: float, num_panels: int = 1) -> tuple[Figure, list[Axes]]:
 
 
 def frame_name(sequences: Sequences, number: int) -> str:
-    """A frame as "sequence:index"."""
     label = sequences.sequence[number]
     return f"{label}:{number - int(np.flatnonzero(sequences.sequence == label)[0])}"
 
@@ -52,9 +51,6 @@ def is_image(sequences: Sequences) -> bool:
 def displayable(frame: np.ndarray) -> np.ndarray:
     """An image (h, w, 3) as it is; of any other number of channels the first, as gray (h, w)."""
     return frame if frame.shape[2] == 3 else frame[:, :, 0]
-
-
-# ---------------------------------------------------------------------------------------------------- map and graph
 
 
 def map_figure(model: Model) -> Figure:
@@ -149,9 +145,6 @@ def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
     ax.add_collection(lines)
 
 
-# ---------------------------------------------------------------------------------------------------- distances
-
-
 def value_figure(model: Model, goal: int) -> Figure:
     """The learned distance from every frame to one goal."""
     scene = scene_of(model)
@@ -208,9 +201,6 @@ def training_figure(records: list[dict]) -> Figure:
         if (loss > 0).all():
             ax.set_yscale("log")
     return figure
-
-
-# ---------------------------------------------------------------------------------------------------- plans
 
 
 def far_task(model: Model, num: int = 16) -> tuple[int, int]:

@@ -45,10 +45,8 @@ def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[in
     return [(nodes[k], text) for k, text in zip(shown, [*words, "goal"], strict=True)]
 
 
-def frame_grid(
-    sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str], widths: Sequence[float],
-    title: str
-) -> Figure:
+def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str],
+               widths: Sequence[float], title: str) -> Figure:
     """Frames in rows of len(widths), with words above and below each; number -1: a gray frame, a gap without words."""
     pixels = sequences.frame_shape[:2]
     cell = WIDTH / sum(widths)  # all lengths in inches, y down
@@ -121,8 +119,6 @@ def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
         numbers += pair + [-1] * gap
         above += [f"{number} = {frame_name(model.sequences, number)}" for number in pair] + [""] * gap
         below += [f"{closure['distance']:.2f} steps", f"{closure['paths']:.2%} of paths"] + [""] * gap
-    title = (
-        "closures that most shortest paths run through: do both frames of a pair show almost the same place?\n"
-        "above: frame number = sequence:index; below: local distance, share of shortest paths that use it"
-    )
+    title = ("closures that most shortest paths run through: do both frames of a pair show almost the same place?\n"
+             "above: frame number = sequence:index; below: local distance, share of shortest paths that use it")
     return frame_grid(model.sequences, numbers, above, below, PAIR_WIDTHS, title)
