@@ -37,10 +37,8 @@ class Embedding(nn.Module):
 
 
 def build_embedding(frames: np.ndarray, config: Config) -> Embedding:
-    """An untrained map of the configured encoder and head."""
-    return Embedding(
-        make_encoder(config.encoder, frames, config.dim), make_head(config.head, config.norm_order, config.dim)
-    )
+    return Embedding(make_encoder(config.encoder, frames, config.dim),
+                     make_head(config.head, config.norm_order, config.dim))
 
 
 def map_vectors(embedding: Embedding, images: FrameTensors, journal: Journal = Journal()) -> np.ndarray:

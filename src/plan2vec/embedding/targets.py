@@ -36,8 +36,7 @@ class Round:
 
     @cached_property
     def nodes_with_all_paths(self) -> np.ndarray | None:
-        """(m,) nodes that have a path, where each of them has one to every goal, as on a graph of one part; else None.
-        """
+        """(m,) nodes with a path, where each has one to every goal, as on a graph of one part; else None."""
         known = self.targets.isfinite()
         return _numbers_of(known[0]) if bool((known == known[0]).all()) else None
 
@@ -62,10 +61,8 @@ def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
 class Rounds:
     """Rounds of searches on a graph, the current one at hand."""
 
-    def __init__(
-        self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
-        allowed: np.ndarray | None = None
-    ):
+    def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
+                 allowed: np.ndarray | None = None):
         self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
         self.reachable = joined_nodes(graph)
         self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))

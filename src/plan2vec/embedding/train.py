@@ -46,32 +46,27 @@ class Teaching:
     walks: Walks = Walks()  # of value iteration
 
 
-def train_map(
-    images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching = Teaching(),
-    journal: Journal = Journal()
-) -> Embedding:
+def train_map(images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching = Teaching(),
+              journal: Journal = Journal()) -> Embedding:
     """Learn D(v, g) = the shortest path from v to g, by the configured variant."""
     torch.manual_seed(config.seed)
     embedding = build_embedding(images.frames, config).to(images.device)
     embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
     if config.variant == "value-iteration":
-        return train_value_iteration(
-            embedding, images, graph, config.value_iteration, config.seed, walks=teaching.walks, journal=journal
-        )
+        return train_value_iteration(embedding, images, graph, config.value_iteration, config.seed,
+                                     walks=teaching.walks, journal=journal)
     teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching)
     train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "embedding", journal)
     return embedding
 
 
-def fine_tune(
-    embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config, journal: Journal = Journal()
-) -> Embedding:
+def fine_tune(embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config,
+              journal: Journal = Journal()) -> Embedding:
     """A copy of a learned map, taught the distances of a graph that has changed; its scale and standardization stay."""
     tuned = deepcopy(embedding)
     if config.variant == "value-iteration":
-        return train_value_iteration(
-            tuned, images, graph, config.value_iteration, config.seed, "fine_tuning", journal=journal
-        )
+        return train_value_iteration(tuned, images, graph, config.value_iteration, config.seed, "fine_tuning",
+                                     journal=journal)
     teacher = Teacher(tuned, graph, images, config.embedding, config.seed, Teaching())
     train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "fine_tuning", journal)
     return tuned
@@ -80,10 +75,8 @@ def fine_tune(
 class Teacher(nn.Module):
     """Gives the loss of every update: distances of a block of nodes and goals against those that were searched."""
 
-    def __init__(
-        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
-        teaching: Teaching
-    ):
+    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
+                 teaching: Teaching):
         super().__init__()
         self.embedding, self.graph, self.images = embedding, graph, images
         self.config, self.seed, self.teaching = config, seed, teaching
@@ -110,11 +103,9 @@ class Teacher(nn.Module):
             nodes[len(nodes) - half :] = random_neighbors(self.graph, nodes[:half], rng)
         seen = np.concatenate((nodes, current.goals[rows]))
         changes = draw_changes(self.teaching.augmentation, self.images, min(len(seen), len(self.rounds.reachable)), rng)
-        return rows, seen, *self._guide_weight(update), *changes
-
-    def _guide_weight(self, update: int) -> list[np.ndarray]:
-        until = self.teaching.guided * self.config.num_updates
-        return [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
+        until = self.teaching.guided * config.num_updates
+        guide_weight = [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
+        return rows, seen, *guide_weight, *changes
 
     def _copy_targets(self, targets: Tensor) -> None:
         """The targets of a new round, always in the same place: an update that was captured reads them there."""

@@ -30,8 +30,6 @@ NODES_AT_ONCE = 1024  # that a program of `_select` looks at
 
 @dataclass(frozen=True)
 class Tuning:
-    """What changes the time and not the result."""
-
     tile: int = 8  # sources side by side, a power of two: 8 float32 are a sector of memory
     edges_at_once: int = 64  # neighbours that a program offers its row to at once, a power of two
     reach: float = 4.0  # nodes wait that lie this many mean edges above their tile's least pending distance
