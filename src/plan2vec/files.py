@@ -25,9 +25,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        raise OSError(
-            f"{path} cannot be written: {os.strerror(error.errno)}; make room and run the same command"
-        ) from None
+        raise OSError(f"{path} cannot be written: {os.strerror(error.errno)}; "
+                      "make room and run the same command") from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -64,7 +63,6 @@ def own_folder(folder: Path, name: str) -> Path:
     """The folder called `name` inside a run folder; a link there would let a run write into other places."""
     inner = folder / name
     if inner.is_symlink() or (inner.exists() and not inner.is_dir()):
-        raise ValueError(
-            f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; remove it and try again"
-        )
+        raise ValueError(f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; "
+                         "remove it and try again")
     return inner
