@@ -20,7 +20,8 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # some libraries write for the owner alone
+        os.umask(mask := os.umask(0))
+        os.chmod(temporary, 0o666 & ~mask)  # some libraries write for the owner alone
         os.replace(temporary, path)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -31,20 +32,13 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write_text(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def is_leftover(path: Path, name: str) -> bool:
-    """Whether a process that lives no more left `path` behind when it was killed while writing the file called `name`.
-    """
+    """Whether a process that lives no more left `path` behind, killed while it wrote the file called `name`."""
     made = re.fullmatch(rf"\.{re.escape(name)}\.(\d{{1,9}})\.tmp{re.escape(Path(name).suffix)}", path.name)
     return made is not None and path.is_file() and not path.is_symlink() and not _is_alive(int(made[1]))
 

@@ -107,7 +107,9 @@ class Agent:
         self.controller, self.map, self.config = controller, map, config
         self.backward = map.graph.T.tocsr()
         self.num_plans = 0
-        self._onward = lru_cache(512)(self._search_onward)
+        # goal -> (n,) the next node on a shortest way to it; negative: none leads there
+        self._onward = lru_cache(512)(
+            lambda goal: distances_from(self.backward, np.array([goal]), predecessors=True)[1][0])
 
     def reset(self, goal: np.ndarray) -> None:
         """Head for what this observation shows."""
@@ -145,8 +147,7 @@ class Agent:
     def _pick_waypoint(self, journey: Journey, vector: np.ndarray) -> int:
         """The node to head for now; -1: the goal itself. Makes a new plan where the old one is lost."""
         if not self._follow(journey, vector):
-            start = int(self.map.locate(vector[None])[0])
-            nodes = self.plan(start, journey.goal)
+            nodes = self.plan(int(self.map.locate(vector[None])[0]), journey.goal)
             journey.nodes, journey.passed, journey.waited = np.array(nodes, np.int64), 0, 0
             journey.length = np.cumsum([0.0, *hop_lengths(self.map.graph, nodes)])
         rest = journey.length[journey.passed :] - journey.length[journey.passed]
@@ -186,7 +187,3 @@ class Agent:
         """The plan by the learned distance, and what it cost."""
         map, config, weight = self.map, self.config, self.config.heuristic_weight
         return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)
-
-    def _search_onward(self, goal: int) -> np.ndarray:
-        """(n,) the next node on a shortest way to the goal; negative: none leads there."""
-        return distances_from(self.backward, np.array([goal]), predecessors=True)[1][0]

@@ -72,7 +72,10 @@ class Rounds:
         """The round of this number; `allowed` [g, v] hides the tasks that may not be learned from."""
         if number != self.number:
             found = self.searched_beside.pop(number).result() if number in self.searched_beside else self.search(number)
-            self._search_beside(number + 1)
+            if self.takes_child_processes and number + 1 < self.config.num_rounds:  # they work beside training
+                waiting = ThreadPoolExecutor(1)
+                self.searched_beside = {number + 1: waiting.submit(self.search, number + 1)}
+                waiting.shutdown(wait=False)
             if self.allowed is not None:
                 allowed = torch.from_numpy(self.allowed[found.goals]).to(self.device)
                 found = Round(found.goals, found.targets.masked_fill(~allowed, torch.inf))
@@ -94,13 +97,6 @@ class Rounds:
     @property
     def takes_child_processes(self) -> bool:
         return size() == 1 and self.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
-
-    def _search_beside(self, number: int) -> None:
-        """Search for a round beside training, where child processes do the work anyway."""
-        if self.takes_child_processes and number < self.config.num_rounds:
-            waiting = ThreadPoolExecutor(1)
-            self.searched_beside = {number: waiting.submit(self.search, number)}
-            waiting.shutdown(wait=False)
 
     @cached_property
     def device_search(self) -> DeviceSearch:

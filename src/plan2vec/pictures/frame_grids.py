@@ -76,8 +76,7 @@ def contact_sheet(sequences: Sequences) -> Figure:
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
     length = np.diff(first, append=sequences.num_frames)
     numbers: list[int] = []
-    rows = even_choice(len(first), SHEET_ROWS)
-    for row in rows:
+    for row in even_choice(len(first), SHEET_ROWS):
         inside = (first[row] + even_choice(length[row], SHEET_COLUMNS)).tolist()
         numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
     above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]

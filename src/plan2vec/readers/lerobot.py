@@ -62,7 +62,11 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> Sequences:
     info = _read_info(path, reading.options.camera)
-    listed = _list_episodes(info)
+    with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
+        listed = list((_listed_in_v3 if info.version.startswith("v3") else _listed_in_v2)(info))
+    if not listed:
+        raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
+    listed = sorted(listed, key=lambda one: one.index)
     episodes, problems = _read_data(info, {one.index for one in listed}, reading)
     if info.kind != "video":
         refuse_most(info.source, problems, len(listed), "episodes", f"{AGAIN} or record them again")
@@ -89,15 +93,6 @@ def _read_info(folder: Path, camera: str | None) -> Info:
     if leads_outside(folder / key, folder):
         raise ValueError(f"{shown(folder)}: the camera {shown(key)} leads out of the folder; {AGAIN}")
     return Info(folder, version, rate, per_chunk, key, kinds[key], "action" in kinds)
-
-
-def _list_episodes(info: Info) -> list[Listed]:
-    """The episodes in the order of their numbers; a ValueError if the list itself cannot be read."""
-    with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
-        listed = list((_listed_in_v3 if info.version.startswith("v3") else _listed_in_v2)(info))
-    if not listed:
-        raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
-    return sorted(listed, key=lambda one: one.index)
 
 
 def _listed_in_v2(info: Info) -> Iterator[Listed]:

@@ -63,5 +63,4 @@ def name_arrays(source: str, content: Any) -> dict[str, Any]:
                          "expected `frames` or `observations` in each")
     with refusing(f"{source}:", (ValueError, TypeError), "the sequences of the list do not fit together"):
         joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
-    lengths = [len(part[names[0]]) for part in parts]
-    return joined | {"sequence": np.repeat(np.arange(len(parts)), lengths)}
+    return joined | {"sequence": np.repeat(np.arange(len(parts)), [len(part[names[0]]) for part in parts])}

@@ -100,8 +100,7 @@ class Film:
 
     def add(self, frame: Any, label: int, time: float) -> None:
         """One frame of PyAV, in the sequence called `label`."""
-        picture = np.asarray(picture_of(frame))
-        self.store.add_picture(np.atleast_3d(picture), 1 if self.shows_gray else None)
+        self.store.add_picture(np.atleast_3d(np.asarray(picture_of(frame))), 1 if self.shows_gray else None)
         self.labels.append(label)
         self.times.append(time)
 

@@ -19,7 +19,7 @@ from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.training import duration
-from plan2vec.local_metric import LocalMetric, build_local_metric, last_updates, pair_distances
+from plan2vec.local_metric import build_local_metric, last_updates, pair_distances
 from plan2vec.readers.messages import available_memory
 from plan2vec.search.shortest_paths import SECONDS_PER_EDGE
 
@@ -78,15 +78,11 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
         at_once = images.at_once_in_training(embedding)
         updates += block.num_updates * _time_update(embedding, images, num_rows, at_once)
         search = search_seconds(block, num_edges(n, config), device)
-    judge_some(metric, images)
-    return Seconds(updates, _time_tiles(n, local.dim, device), search)
-
-
-def judge_some(metric: LocalMetric, images: FrameTensors) -> None:
-    """The largest batch of a fit that is not learned from, so that its memory is measured too."""
+    # the largest batch that is not learned from, so that its memory is measured too
     num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
     numbers = np.arange(num) % len(images)
     pair_distances(metric, images, numbers, numbers)
+    return Seconds(updates, _time_tiles(n, local.dim, device), search)
 
 
 def num_edges(n: int, config: Config) -> int:
@@ -108,8 +104,7 @@ def faster_ways(sequences: Sequences, config: Config, device: torch.device, now:
     if config.view == "fixed" and all(setting(config, name) == DEFAULTS[name] for name in QUICK):
         ways["--quick"] = measure(frames, n, with_settings(config, QUICK), device).total
     if frames.ndim == 4 and (side := min(frames.shape[1:3]) // 2) >= 32:
-        small = np.ascontiguousarray(frames[:, ::2, ::2])
-        ways[f"--size {side}"] = measure(small, n, config, device).total
+        ways[f"--size {side}"] = measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device).total
     saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * now.total)
     return tuple(f"{way}: about {duration(seconds)}" for seconds, way in saving[:3])
 
