@@ -112,7 +112,6 @@ class Agent:
             lambda goal: distances_from(self.backward, np.array([goal]), predecessors=True)[1][0])
 
     def reset(self, goal: np.ndarray) -> None:
-        """Head for what this observation shows."""
         self.reset_many(goal[None])
 
     def act(self, observation: np.ndarray) -> np.ndarray:

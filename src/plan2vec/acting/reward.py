@@ -70,7 +70,6 @@ class DistanceReward(gymnasium.Wrapper):
         return float(vector_distance(self.model, self._embed([state])[0], self._known[1]))
 
     def _embed(self, views: Iterable[np.ndarray]) -> np.ndarray:
-        """(n, dim) vectors of n views."""
         return self.model.embed(np.stack([as_frame(self.model, view) for view in views]))
 
 

@@ -158,7 +158,6 @@ def run_evaluate(command: Evaluate) -> None:
 
 
 def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
-    """The domain's success rule with what the user gave."""
     given: dict[str, Any] = {"radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
                              "episodes": command.episodes, "memory": command.memory or None}
     for name, value in given.items():

@@ -58,7 +58,6 @@ def demo_name(command: Demo) -> str:
 
 
 def read_recordings(path: Path, options: ReadOptions) -> tuple[Sequences, list[str]]:
-    """Recordings, and what there is to warn about."""
     logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what it says of single files is in our own warnings
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ReadWarning)

@@ -48,7 +48,6 @@ class Round:
 
 
 def _numbers_of(chosen: Tensor) -> np.ndarray:
-    """(m,) the nodes that are chosen [n]."""
     return np.flatnonzero(chosen.cpu().numpy())
 
 
@@ -59,8 +58,6 @@ def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
 
 
 class Rounds:
-    """Rounds of searches on a graph, the current one at hand."""
-
     def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
                  allowed: np.ndarray | None = None):
         self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
@@ -83,7 +80,6 @@ class Rounds:
         return self.current
 
     def search(self, number: int) -> Round:
-        """Plan towards new random goals."""
         rng = rng_at(self.seed, Stream.MAP_GOALS, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         return Round(goals, self._lengths_to(goals, number, rng))

@@ -85,7 +85,6 @@ def contact_sheet(sequences: Sequences) -> Figure:
 
 
 def sheet_words(sequences: Sequences) -> str:
-    """What the sheet shows of how much."""
     num = len(np.unique(sequences.sequence))
     if is_image(sequences):
         return f"{min(num, SHEET_ROWS)} of {num:,} sequences, at most {SHEET_COLUMNS} frames of each"

@@ -152,7 +152,6 @@ def number_text(value: object, unit: str) -> str:
 
 
 def _summary(model: Model, scorecard: dict) -> str:
-    """What the data was, and how many numbers are good."""
     sequences = model.sequences
     num_sequences = len(np.unique(sequences.sequence))
     count = f"{num_sequences:,} sequence{'s' if num_sequences != 1 else ''}"

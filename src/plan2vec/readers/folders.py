@@ -55,7 +55,6 @@ def why_not_a_file(path: Path, folder: Path | None = None) -> str | None:
 
 
 def require_file(path: Path, source: str, folder: Path | None = None) -> None:
-    """Refuses what is no plain file (of the folder)."""
     if problem := why_not_a_file(path, folder):
         raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
 

@@ -94,7 +94,6 @@ def groups_of(group: Any, source: str) -> list[tuple[str, Any]]:
 
 
 def inner_group(group: Any, name: str, source: str) -> Any:
-    """A group inside a group, None if there is none of that name."""
     inner = member(group, name, source)
     return inner if isinstance(inner, import_extra("h5py").Group) else None
 

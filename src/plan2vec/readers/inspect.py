@@ -35,5 +35,4 @@ def recorded_rate(sequences: Sequences) -> float | None:
 
 
 def _columns(values: np.ndarray | None) -> int:
-    """Numbers per frame; 0 where there are none."""
     return 0 if values is None else int(values.shape[1])

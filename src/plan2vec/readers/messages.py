@@ -32,7 +32,6 @@ class Reading:
             self.notes.append(f"{len(skipped)} of {total} {things} skipped: {name_some(skipped)}")
 
     def require_no_rate(self, source: str) -> None:
-        """Refuses --rate for recordings without time."""
         if self.options.rate is not None:
             raise ValueError(f"{source}: --rate needs recordings with time, such as video; use --every here")
 

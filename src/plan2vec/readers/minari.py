@@ -37,7 +37,6 @@ def read(path: Path, reading: Reading) -> Sequences:
 
 
 def data_file(path: Path) -> Path:
-    """The HDF5 file of a dataset, by its ID or its folder."""
     source, root = shown(path), path
     if str(path).startswith(PREFIX):
         root = Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")

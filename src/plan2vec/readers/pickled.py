@@ -110,7 +110,6 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """What the pickle holds, refused unless the user trusts it."""
     source = shown(path)
     if not reading.options.trust_pickle:
         raise ValueError(f"{source} is a pickle, which can run any program; convert it to .npz, or say --trust-pickle")

@@ -110,7 +110,6 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
 
 
 def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
-    """The encoded views, chunk by chunk, as memory maps."""
     source = shown(folder / VIEWS)
     files = {file.name for file in (folder / VIEWS).glob("chunk_*.npy")}
     if not files:
@@ -127,7 +126,6 @@ def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
 
 
 def _open_chunk(file: Path, folder: Path) -> np.ndarray:
-    """One chunk as a memory map of byte strings."""
     source = shown(file)
     with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
         chunk = np.load(file, mmap_mode="r", allow_pickle=False)

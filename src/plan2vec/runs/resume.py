@@ -85,5 +85,4 @@ def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> Non
 
 
 def decided_config(folder: Path) -> Config | None:
-    """The settled configuration of a run folder that has one."""
     return read_config(folder) if is_run(folder) and (folder / "config.json").exists() else None

@@ -125,7 +125,6 @@ def refuse_too_much(estimate: Estimate) -> None:
 
 
 def peak_bytes() -> float:
-    """The most memory that this process has held."""
     found = _kilobytes("VmHWM")
     if found is not None:
         return 1024 * found

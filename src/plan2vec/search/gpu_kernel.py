@@ -97,7 +97,6 @@ def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning(
 
 
 def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
-    """Selects and relaxes until nothing is pending."""
     num_tiles, num_nodes = pending.shape
     numbers = partial(torch.empty, dtype=torch.int32, device=graph.device)
     queue, count = numbers(pending.numel()), numbers(tuning.sweeps_at_once)  # nodes; how many of them in each sweep
