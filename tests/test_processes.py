@@ -30,7 +30,8 @@ from plan2vec.learning.batch_norm import share_statistics
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.readers.npz import write_npz
-from plan2vec.runs.folder import PRODUCTS, load_graph
+from plan2vec.runs.folder import PRODUCTS
+from plan2vec.runs.products import load_graph
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import distances_from
 
