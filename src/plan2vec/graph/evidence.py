@@ -10,13 +10,12 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
     threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours; and the threshold
                falls until decoys are at most the share `max_false` of the closures.
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
-    hops       Frames up to `max_gap` recorded steps apart are joined too, and frames one step beside a closure where
-               the way through it is short: greedy plans need long hops.
+    hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
     refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
                places. Then no closure is believed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -143,26 +142,12 @@ def confidences(num_chance: np.ndarray) -> np.ndarray:
     return 1 - np.minimum(1, np.maximum.accumulate(share))
 
 
-def widen(believed: Believed, run: np.ndarray, max_gap: int) -> Believed:
-    """The closures, those one step beside them as long as the way through is at most `max_gap` - 1 steps, and recorded
-    hops of 2 to `max_gap` steps. Of the ways between two frames the shortest counts.
-    """
-    pairs, sure = believed.pairs, believed.confidence
-    first, second, length, confidence = [pairs.first], [pairs.second], [pairs.distance], [sure]
-    for ahead, beyond in ((0, 1), (0, -1), (1, 0), (-1, 0)):
-        i, j = np.clip(pairs.first + ahead, 0, len(run) - 1), np.clip(pairs.second + beyond, 0, len(run) - 1)
-        kept = (run[i] == run[pairs.first]) & (run[j] == run[pairs.second]) & (pairs.distance <= max_gap - 2)
-        first, second = [*first, i[kept]], [*second, j[kept]]
-        length, confidence = [*length, pairs.distance[kept] + 1], [*confidence, sure[kept]]
-    for gap in range(2, max_gap + 1):
-        start = np.flatnonzero(run[gap:] == run[:-gap])
-        first, second = [*first, start], [*second, start + gap]
-        length, confidence = [*length, np.full(len(start), gap)], [*confidence, np.ones(len(start))]
-    i, j, steps, trust = (np.concatenate(parts) for parts in (first, second, length, confidence))
-    order = np.lexsort((steps, j, i))
-    order = order[np.diff((i * len(run) + j)[order], prepend=-1) != 0]
-    widened = NearPairs(i[order], j[order], steps[order].astype(np.float32))
-    return replace(believed, pairs=widened, confidence=trust[order])
+def recorded_hops(run: np.ndarray, max_gap: int) -> NearPairs:
+    """Frames 2 to `max_gap` recorded steps apart, as pairs."""
+    starts = [np.flatnonzero(run[gap:] == run[:-gap]) for gap in range(2, max_gap + 1)]
+    gap = np.repeat(np.arange(2, max_gap + 1), [len(start) for start in starts])
+    first = np.concatenate([np.empty(0, np.int64), *starts])
+    return NearPairs(first, first + gap, gap.astype(np.float32))
 
 
 def in_steps(distance: np.ndarray, steps: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
 from plan2vec.graph.closures import MAX_RADIUS, choose_closures
 from plan2vec.graph.direction import ALIKE, find_direction, measure_direction, steps_that_moved
-from plan2vec.graph.evidence import HALF_RUN, MIN_RECOGNIZED, Believed, Scored, believe, score_runs, widen
+from plan2vec.graph.evidence import HALF_RUN, MIN_RECOGNIZED, Believed, Scored, believe, recorded_hops, score_runs
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.graph.suspicious import lone_share
 from plan2vec.learning.frame_tensors import FrameTensors
@@ -74,25 +74,34 @@ def join_views(
     recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors, usable: np.ndarray
 ) -> BuiltGraph:
     """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair."""
-    sequence, still_since, max_gap = recorded.sequence, recorded.still_since, config.max_gap
-    numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
-    run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
-    vectors = local_vectors(trained.metric, images)[numbers]
-    scored = score_runs(vectors, mirrored_vectors(trained.metric, images)[numbers], run, max_gap,
-                        config.closures.max_neighbors, images.device)
+    sequence, max_gap = recorded.sequence, config.max_gap
+    numbers, run, steps, scored = score_views(recorded, trained.metric, config, images, usable)
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else 0.0
-    believed = believe(scored, median_distances(vectors, run, 2 * max_gap), limit, max_false, len(numbers))
-    wide = widen(believed, run, max_gap)
-    pairs, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
-                    for some in (wide.pairs, believed.pairs))
-    graph = build_graph(sequence, pairs, recorded.step_length, bool(config.directed), usable, still_since)
-    confidence = csr_array((wide.confidence.astype(np.float32), (pairs.first, pairs.second)), shape=graph.shape)
+    believed = believe(scored, steps, limit, max_false, len(numbers))
+    hops, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
+                   for some in (recorded_hops(run, max_gap), believed.pairs))
+    first, second, length = (np.concatenate(parts) for parts in zip(again.arrays, hops.arrays, strict=True))
+    pairs = NearPairs(first, second, length)
+    graph = build_graph(sequence, pairs, recorded.step_length, bool(config.directed), usable, recorded.still_since)
+    confidence = csr_array((believed.confidence.astype(np.float32), (again.first, again.second)), shape=graph.shape)
     moved = steps_that_moved(recorded, recorded_pairs(recorded, usable, 1).first[0], usable)
     near = replace(again, distance=again.distance * ALIKE)  # views look alike within a step: nearer ones are rare
     seen = measure_direction(near, moved, rng_at(config.seed, Stream.DIRECTION))
     return BuiltGraph(graph, believed.threshold, describe(believed, scored, trained.recognized),
                       believed.estimated_false if len(again) else None, confidence, bool(config.directed), seen.undone)
+
+
+def score_views(
+    recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Scored]:
+    """(m,) the frames that moved, (m,) which run each belongs to, distances by steps apart, and the candidates."""
+    sequence, still_since = recorded.sequence, recorded.still_since
+    numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
+    run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
+    vectors, mirrored = local_vectors(metric, images)[numbers], mirrored_vectors(metric, images)[numbers]
+    scored = score_runs(vectors, mirrored, run, config.max_gap, config.closures.max_neighbors, images.device)
+    return numbers, run, median_distances(vectors, run, 2 * config.max_gap), scored
 
 
 def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.ndarray:
