@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from plan2vec.config import Neighbors
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
@@ -42,6 +43,7 @@ class Scored:
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32 local distance
     means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
+    recall: float | None = None  # of an approximate search for them
 
     def best(self, which: int, num_frames: int, slack: float) -> np.ndarray:
         """(m,) bool: of the four runs this one scores best, and no pair beside scores better by more than `slack`."""
@@ -59,13 +61,13 @@ class Believed:
 
 
 def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_gap: int, most: int,
-               device: torch.device) -> Scored:
+               device: torch.device, search: Neighbors = "exact") -> Scored:
     """Candidates for closures among frames in order; `run` (n,) labels frames recorded without a gap.
 
     `vectors`, `mirrored` (n, d): the local metric's, of the frames and of their mirror images.
     """
     n = len(vectors)
-    found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device)
+    found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device, search)
     is_real, is_mixed = found.second < n, (found.first < n) & (found.second >= n)
     earlier, later = found.second[is_mixed] - n, found.first[is_mixed]  # the mirrored frame is the earlier one
     key = np.concatenate((found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]))
@@ -80,7 +82,7 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
     distance = np.linalg.norm(vectors[first] - vectors[second], axis=1)
-    return Scored(first, second, distance.astype(np.float32), means)
+    return Scored(first, second, distance.astype(np.float32), means, found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -143,9 +145,9 @@ def confidences(num_chance: np.ndarray) -> np.ndarray:
     return 1 - np.minimum(1, np.maximum.accumulate(share))
 
 
-def widen(believed: Believed, run: np.ndarray, max_gap: int) -> Believed:
-    """The closures, those one step beside them as long as the way through is at most `max_gap` - 1 steps, and recorded
-    hops of 2 to `max_gap` steps. Of the ways between two frames the shortest counts.
+def widen(believed: Believed, run: np.ndarray, clock: np.ndarray, max_gap: int) -> Believed:
+    """The closures, those one frame beside them if they are at most `max_gap` - 2 steps long, and recorded hops over 2
+    to `max_gap` frames. Of the ways between two frames the shortest counts. `clock` (n,): steps before each frame.
     """
     pairs, sure = believed.pairs, believed.confidence
     first, second, length, confidence = [pairs.first], [pairs.second], [pairs.distance], [sure]
@@ -153,11 +155,12 @@ def widen(believed: Believed, run: np.ndarray, max_gap: int) -> Believed:
         i, j = np.clip(pairs.first + ahead, 0, len(run) - 1), np.clip(pairs.second + beyond, 0, len(run) - 1)
         kept = (run[i] == run[pairs.first]) & (run[j] == run[pairs.second]) & (pairs.distance <= max_gap - 2)
         first, second = [*first, i[kept]], [*second, j[kept]]
-        length, confidence = [*length, pairs.distance[kept] + 1], [*confidence, sure[kept]]
+        way = pairs.distance + np.abs(clock[i] - clock[pairs.first]) + np.abs(clock[j] - clock[pairs.second])
+        length, confidence = [*length, way[kept]], [*confidence, sure[kept]]
     for gap in range(2, max_gap + 1):
         start = np.flatnonzero(run[gap:] == run[:-gap])
         first, second = [*first, start], [*second, start + gap]
-        length, confidence = [*length, np.full(len(start), gap)], [*confidence, np.ones(len(start))]
+        length, confidence = [*length, clock[start + gap] - clock[start]], [*confidence, np.ones(len(start))]
     i, j, steps, trust = (np.concatenate(parts) for parts in (first, second, length, confidence))
     order = np.lexsort((steps, j, i))
     order = order[np.diff((i * len(run) + j)[order], prepend=-1) != 0]

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.config import Config
-from plan2vec.data import Sequences, equal_frames
-from plan2vec.graph.build import BuiltGraph, build_graph
+from plan2vec.data import Sequences, equal_frames, transitions
+from plan2vec.graph.build import BuiltGraph, build_graph, transition_weights
 from plan2vec.graph.closures import MAX_RADIUS, choose_closures
 from plan2vec.graph.direction import ALIKE, find_direction, measure_direction, steps_that_moved
 from plan2vec.graph.evidence import HALF_RUN, MIN_RECOGNIZED, Believed, Scored, believe, score_runs, widen
@@ -79,11 +79,11 @@ def join_views(
     run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
     vectors = local_vectors(trained.metric, images)[numbers]
     scored = score_runs(vectors, mirrored_vectors(trained.metric, images)[numbers], run, max_gap,
-                        config.closures.max_neighbors, images.device)
+                        config.closures.max_neighbors, images.device, config.closures.neighbors or "exact")
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else 0.0
     believed = believe(scored, median_distances(vectors, run, 2 * max_gap), limit, max_false, len(numbers))
-    wide = widen(believed, run, max_gap)
+    wide = widen(believed, run, steps_before(recorded, usable)[numbers], max_gap)
     pairs, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
                     for some in (wide.pairs, believed.pairs))
     graph = build_graph(sequence, pairs, recorded.step_length, bool(config.directed), usable, still_since)
@@ -93,6 +93,15 @@ def join_views(
     seen = measure_direction(near, moved, rng_at(config.seed, Stream.DIRECTION))
     return BuiltGraph(graph, believed.threshold, describe(believed, scored, trained.recognized),
                       believed.estimated_false if len(again) else None, confidence, bool(config.directed), seen.undone)
+
+
+def steps_before(recorded: Sequences, usable: np.ndarray) -> np.ndarray:
+    """(n,) how many steps were recorded before each frame; standing still is none."""
+    start, clock = transitions(recorded.sequence), np.zeros(recorded.num_frames)
+    start = start[usable[start] & usable[start + 1]]
+    moved = recorded.still_since[start] != recorded.still_since[start + 1]
+    clock[start + 1] = transition_weights(start, recorded.step_length) * moved
+    return np.cumsum(clock)
 
 
 def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.ndarray:
@@ -107,8 +116,10 @@ def describe(believed: Believed, scored: Scored, recognized: float | None) -> st
     if recognized is not None and recognized < MIN_RECOGNIZED:
         return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
                 f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")
-    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates, by runs of {2 * HALF_RUN + 1} "
-            f"frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of them may be false")
+    recall = "" if scored.recall is None else f" (approximate neighbours, recall {scored.recall:.4f})"
+    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates{recall}, by runs of "
+            f"{2 * HALF_RUN + 1} frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of "
+            "them may be false")
 
 
 def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:
