@@ -254,7 +254,7 @@ def test_batch_normalization_is_that_of_the_whole_batch(tmp_path):
         network[1].reset_running_stats()
 
 
-@pytest.mark.parametrize("setting", [{"shift": 2}, {"brightness": 0.3}, {"noise": 0.1}])
+@pytest.mark.parametrize("setting", [{"jitter": 0.2}, {"brightness": 0.3}, {"noise": 0.1}])
 def test_a_share_of_a_batch_is_augmented_as_among_all(setting):
     frames = FrameTensors(
         np.random.default_rng(0).integers(256, size=(6, 8, 8, 1), dtype=np.uint8), torch.device("cpu")

@@ -282,7 +282,7 @@ def head_of(config: Config) -> str:
 
 
 def setting(config: Any, name: str) -> Any:
-    """The value of "dim" or "local_metric.shift"."""
+    """The value of "dim" or "local_metric.jitter"."""
     for part in name.split("."):
         config = getattr(config, part)
     return config
@@ -337,7 +337,8 @@ def from_json(values: dict) -> Config:
     }
     try:
         built = {name: _built(make, values[name]) for name, make in stages.items()}
-        return _built(Config, values | built | {"norm_order": float(values["norm_order"])})
+        norm_order = math.inf if values["norm_order"] == "inf" else values["norm_order"]
+        return _built(Config, values | built | {"norm_order": norm_order})
     except (KeyError, TypeError) as error:
         raise ValueError(f"the stored configuration does not fit this version ({error}); fit again") from None
 

@@ -257,8 +257,8 @@ def truth_of(sequences: Sequences) -> Truth | None:
 
 
 def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
-    """How well the evidence tells true from false among the pairs that a closure could join: the mean of a run of views,
-    else the local distance.
+    """How well the evidence tells true from false among the pairs that a closure could join: the mean of a run of
+    views, else the local distance.
     """
     from plan2vec.graph.join import candidate_pairs, score_views
     from plan2vec.learning.frame_tensors import FrameTensors

@@ -160,21 +160,30 @@ def median_step(sequences: Sequences) -> float:
 def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGraph:
     """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
     num_old = built.graph.shape[0]
-    images, config = FrameTensors(joined.frames, old.device), replace(old.found_config, radius=built.radius)
+    images, config = FrameTensors(joined.frames, old.device), replace(old.found_config, radius=built.radius or None)
     joined_anew = join_frames(joined, old.trained, config, images)
     found = joined_anew.graph
-    row, column, value = edge_rows(found), found.indices, found.data.copy()
     if joined.step_length is not None:  # the unit stays that of the old recordings
         recorded = ~closure_entries(found, joined.sequence) | built.directed
-        value[recorded] *= median_step(joined) / median_step(old.sequences)
-    new = (row >= num_old) | (column >= num_old)
-    graph = graph_of_edges(np.concatenate((edge_rows(built.graph), row[new])),
-                           np.concatenate((built.graph.indices, column[new])),
-                           np.concatenate((built.graph.data, value[new])), joined.num_frames)
+        found.data[recorded] *= median_step(joined) / median_step(old.sequences)
+    graph, confidence = appended(built.graph, found), joined_anew.confidence
+    if confidence is not None and built.confidence is not None:
+        confidence = appended(built.confidence, confidence)
     new_old, new_new = closure_counts(graph, joined.sequence, num_old)
     added = f"{joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures"
     report = f"{built.report}; {added}, {new_old:,} to old frames"
-    return replace(joined_anew, graph=graph, radius=built.radius, report=report, reversibility=built.reversibility)
+    return replace(joined_anew, graph=graph, radius=built.radius, report=report, confidence=confidence,
+                   reversibility=built.reversibility)
+
+
+def appended(old: csr_array, new: csr_array) -> csr_array:
+    """The old entries as they are, and the new ones of frames that the old matrix lacks."""
+    row, column = edge_rows(new), new.indices
+    added = (row >= old.shape[0]) | (column >= old.shape[0])
+    return graph_of_edges(
+        np.concatenate((edge_rows(old), row[added])), np.concatenate((old.indices, column[added])),
+        np.concatenate((old.data, new.data[added])), new.shape[0],
+    )
 
 
 def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from plan2vec.config import Neighbors
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
@@ -41,6 +42,7 @@ class Scored:
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32 local distance
     means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
+    recall: float | None = None  # of an approximate search for them
 
     def best(self, which: int, num_frames: int, slack: float) -> np.ndarray:
         """(m,) bool: of the four runs this one scores best, and no pair beside scores better by more than `slack`."""
@@ -58,13 +60,13 @@ class Believed:
 
 
 def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_gap: int, most: int,
-               device: torch.device) -> Scored:
+               device: torch.device, search: Neighbors = "exact") -> Scored:
     """Candidates for closures among frames in order; `run` (n,) labels frames recorded without a gap.
 
     `vectors`, `mirrored` (n, d): the local metric's, of the frames and of their mirror images.
     """
     n = len(vectors)
-    found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device)
+    found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device, search)
     is_real, is_mixed = found.second < n, (found.first < n) & (found.second >= n)
     earlier, later = found.second[is_mixed] - n, found.first[is_mixed]  # the mirrored frame is the earlier one
     key = np.concatenate((found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]))
@@ -79,7 +81,7 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
     distance = np.linalg.norm(vectors[first] - vectors[second], axis=1)
-    return Scored(first, second, distance.astype(np.float32), means)
+    return Scored(first, second, distance.astype(np.float32), means, found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -142,12 +144,12 @@ def confidences(num_chance: np.ndarray) -> np.ndarray:
     return 1 - np.minimum(1, np.maximum.accumulate(share))
 
 
-def recorded_hops(run: np.ndarray, max_gap: int) -> NearPairs:
-    """Frames 2 to `max_gap` recorded steps apart, as pairs."""
+def recorded_hops(run: np.ndarray, clock: np.ndarray, max_gap: int) -> NearPairs:
+    """Frames 2 to `max_gap` recorded frames apart, as pairs. `clock` (n,): steps before each frame."""
     starts = [np.flatnonzero(run[gap:] == run[:-gap]) for gap in range(2, max_gap + 1)]
-    gap = np.repeat(np.arange(2, max_gap + 1), [len(start) for start in starts])
     first = np.concatenate([np.empty(0, np.int64), *starts])
-    return NearPairs(first, first + gap, gap.astype(np.float32))
+    second = first + np.repeat(np.arange(2, max_gap + 1), [len(start) for start in starts])
+    return NearPairs(first, second, (clock[second] - clock[first]).astype(np.float32))
 
 
 def in_steps(distance: np.ndarray, steps: np.ndarray) -> np.ndarray:

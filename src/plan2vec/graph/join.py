@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.config import Config
-from plan2vec.data import Sequences, equal_frames
-from plan2vec.graph.build import BuiltGraph, build_graph
+from plan2vec.data import Sequences, equal_frames, transitions
+from plan2vec.graph.build import BuiltGraph, build_graph, transition_weights
 from plan2vec.graph.closures import MAX_RADIUS, choose_closures
 from plan2vec.graph.direction import ALIKE, find_direction, measure_direction, steps_that_moved
 from plan2vec.graph.evidence import HALF_RUN, MIN_RECOGNIZED, Believed, Scored, believe, recorded_hops, score_runs
@@ -79,8 +79,9 @@ def join_views(
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else 0.0
     believed = believe(scored, steps, limit, max_false, len(numbers))
+    hops = recorded_hops(run, steps_before(recorded, usable)[numbers], max_gap)
     hops, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
-                   for some in (recorded_hops(run, max_gap), believed.pairs))
+                   for some in (hops, believed.pairs))
     first, second, length = (np.concatenate(parts) for parts in zip(again.arrays, hops.arrays, strict=True))
     pairs = NearPairs(first, second, length)
     graph = build_graph(sequence, pairs, recorded.step_length, bool(config.directed), usable, recorded.still_since)
@@ -96,12 +97,22 @@ def score_views(
     recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Scored]:
     """(m,) the frames that moved, (m,) which run each belongs to, distances by steps apart, and the candidates."""
-    sequence, still_since = recorded.sequence, recorded.still_since
+    sequence, still_since, settings = recorded.sequence, recorded.still_since, config.closures
     numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
     run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
     vectors, mirrored = local_vectors(metric, images)[numbers], mirrored_vectors(metric, images)[numbers]
-    scored = score_runs(vectors, mirrored, run, config.max_gap, config.closures.max_neighbors, images.device)
+    scored = score_runs(vectors, mirrored, run, config.max_gap, settings.max_neighbors, images.device,
+                        settings.neighbors or "exact")
     return numbers, run, median_distances(vectors, run, 2 * config.max_gap), scored
+
+
+def steps_before(recorded: Sequences, usable: np.ndarray) -> np.ndarray:
+    """(n,) how many steps were recorded before each frame; standing still is none."""
+    start, clock = transitions(recorded.sequence), np.zeros(recorded.num_frames)
+    start = start[usable[start] & usable[start + 1]]
+    moved = recorded.still_since[start] != recorded.still_since[start + 1]
+    clock[start + 1] = transition_weights(start, recorded.step_length) * moved
+    return np.cumsum(clock)
 
 
 def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.ndarray:
@@ -116,8 +127,10 @@ def describe(believed: Believed, scored: Scored, recognized: float | None) -> st
     if recognized is not None and recognized < MIN_RECOGNIZED:
         return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
                 f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")
-    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates, by runs of {2 * HALF_RUN + 1} "
-            f"frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of them may be false")
+    recall = "" if scored.recall is None else f" (approximate neighbours, recall {scored.recall:.4f})"
+    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates{recall}, by runs of "
+            f"{2 * HALF_RUN + 1} frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of "
+            "them may be false")
 
 
 def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from plan2vec import local_metric
 from plan2vec.config import DEFAULTS, QUICK, Config, EmbeddingConfig, setting, with_settings
 from plan2vec.data import Sequences
+from plan2vec.embedding.network import build_embedding, taught_part
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.graph.neighbors import TILE, numbers_at_once
-from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.training import duration
@@ -63,7 +63,7 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     """Updates x the time of one, and the search between them, for n frames like these."""
     images = FrameTensors(frames, device)
     metric = build_local_metric(frames[:64], config.encoder, config.local_metric).to(device)
-    embedding = make_encoder(config.encoder, frames[:64], config.dim).to(device)
+    embedding, seen = taught_part(build_embedding(frames[:64], config).to(device), FrameTensors(frames[:64], device))
     local, block = config.local_metric, config.embedding
     num_local = local.num_updates + last_updates(local).num_updates
     at_once = images.at_once_in_training(metric)
@@ -72,11 +72,11 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
         num_pairs = round((2 + local.far_weight) * local.batch_size)
         updates += num_local * _time_update(lambda x: metric(x, x), images, num_pairs, None)
     if config.variant == "value-iteration":
-        updates += _time_walks(config.value_iteration.num_updates, Walks(), embedding, images)
+        updates += _time_walks(config.value_iteration.num_updates, Walks(), embedding, seen, n)
     else:
         num_rows = min(n, block.goals_per_update + block.nodes_per_update)
-        at_once = images.at_once_in_training(embedding)
-        updates += block.num_updates * _time_update(embedding, images, num_rows, at_once)
+        at_once = seen.at_once_in_training(embedding)
+        updates += block.num_updates * _time_update(embedding, seen, num_rows, at_once)
         search = search_seconds(block, num_edges(n, config), device)
     # the largest batch that is not learned from, so that its memory is measured too
     num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
@@ -148,11 +148,11 @@ def _kilobytes(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _time_walks(num_updates: int, walks: Walks, embedding: nn.Module, images: FrameTensors) -> float:
-    """Seconds of value iteration: its updates, and the encoding of all frames per round."""
+def _time_walks(num_updates: int, walks: Walks, embedding: nn.Module, images: FrameTensors, n: int) -> float:
+    """Seconds of value iteration: its updates, and the encoding of all n frames per round."""
     size = walks.rollouts_per_update * (walks.hops + 2)
     update = _time_update(embedding, images, size, images.at_once_in_training(embedding))
-    return num_updates * update * 4 / 3 + walks.num_rounds * len(images) / size * update / 3
+    return num_updates * update * 4 / 3 + walks.num_rounds * n / size * update / 3
 
 
 def _time_update(network: Callable[[Tensor], Tensor], images: FrameTensors, size: int, at_once: int | None,
