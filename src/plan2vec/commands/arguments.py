@@ -123,7 +123,7 @@ class Add:
 
 @dataclass(frozen=True)
 class ClosuresCommand:
-    """Look at the closures that most shortest paths run through; strike the false ones and bring the map up to date."""
+    """Look at the most doubtful closures; strike the false ones and bring the map up to date."""
 
     run: RunFolder  # run folder
     num: int = 20  # closures listed

@@ -80,11 +80,11 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
     if command.json:
         print_answer({"closures": found, "struck": judged.struck, "kept": judged.kept} | answer, True)
         return
-    table = Table("closure", "sequence:index", "local distance (steps)", "share of shortest paths", box=None)
+    table = Table("closure", "sequence:index", "steps", "confidence", "share of shortest paths", box=None)
     for one in found:
-        table.add_row(
-            f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}", f"{one['paths']:.2%}"
-        )
+        sure = "unknown" if one["confidence"] is None else f"{one['confidence']:.1%}"
+        ends = f"{one['first']}-{one['second']}", " - ".join(one["names"])
+        table.add_row(*ends, f"{one['distance']:.2f}", sure, f"{one['paths']:.2%}")
     plain_console().print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}

@@ -1,7 +1,4 @@
-"""Loop closures a person should look at, as a list and a picture, and what the person says about them.
-
-A false closure is a short cut, so many shortest paths run through it. A true one in a narrow passage is used as often.
-"""
+"""Loop closures a person should look at, as a list and a picture, and what the person says about them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +18,8 @@ def suspects(model: Model, num: int) -> list[dict]:
         raise ValueError(f"--num must be at least 1, but is {num}")
     judged = read_judged(model.folder).all
     rng = rng_at(model.config.seed, Stream.PICTURES)
-    found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng)
+    found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng,
+                                confidence=model.built.confidence)
     unjudged = [closure for closure in found if (closure["first"], closure["second"]) not in judged]
     return [
         closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}

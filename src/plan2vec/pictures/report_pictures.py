@@ -94,11 +94,13 @@ def _closure_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     if not is_image(model.sequences):
         return
     rng = rng_at(model.config.seed, Stream.PICTURES)
-    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng)
+    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng,
+                                     confidence=model.built.confidence)
     words = (
-        "A false closure is a short cut, so many shortest paths run through it. A true one in a narrow passage is used "
-        "as often. If the two frames of a pair show places far from each other, the closure is false: ask for stricter "
-        "--closures.support or a smaller --radius."
+        "The most doubtful ones first, then those that most shortest paths use. A false closure is a short cut. A true "
+        "one in a narrow passage is used as often. If the two frames of a pair show places far from each other, the "
+        "closure is false: strike it with `plan2vec closures`. Many false ones: ask for more evidence "
+        "(--closures.max-false, --closures.support)."
     )
     if suspicious:
         yield "closures", "Closures to look at", words, closure_figure(model, suspicious)
