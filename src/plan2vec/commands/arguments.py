@@ -25,6 +25,7 @@ class Demo:
     out: Path | None = None  # run folder; default runs/demo-ROOM, named after the settings that differ
     num_rollouts: int = 1000  # random walks of 10 frames
     device: Device = "auto"  # auto: a GPU where there is one
+    verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "quick"  # start from these settings: half the work of a fit's default is enough for these frames
     config: Settings = field(default_factory=lambda: preset("quick"))
@@ -39,6 +40,7 @@ class Fit:
     reading: ReadSettings = field(default_factory=ReadOptions)
     device: Device = "auto"  # auto: a GPU where there is one
     checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
+    verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "default"  # start from these settings
     config: Settings = field(default_factory=Config)
@@ -74,7 +76,7 @@ class PlanCommand:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Print the scorecard of a fitted run."""
+    """Say whether a fitted map can be trusted; all its numbers with --verbose or --json."""
 
     run: RunFolder  # run folder
     success_radius: float | None = None  # true distance to the goal that counts as arrived (units of position)
@@ -88,6 +90,7 @@ class Evaluate:
     min_gap: int | None = None
     encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
     device: Device = "auto"  # auto: a GPU where there is one
+    verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
 
 

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
 from plan2vec.acting.shaping import Shaping
-from plan2vec.commands.answers import clean, plain_console, print_answer, say
+from plan2vec.commands.answers import clean, plain_console, print_answer, print_scorecard, say
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
-from plan2vec.commands.fitting import read_recordings
+from plan2vec.commands.fitting import read_recordings, with_verdict
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import default_rule, evaluate
 from plan2vec.files import own_folder, write_text
@@ -25,7 +25,6 @@ from plan2vec.pictures.closure_review import draw_suspects, judge_by_name, map_f
 from plan2vec.pictures.figures import save_figure
 from plan2vec.pictures.frame_grids import film_strip
 from plan2vec.pictures.plan_video import save_video, writer_of
-from plan2vec.pictures.report import verdict_words
 from plan2vec.planner import Plan
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
@@ -122,11 +121,10 @@ def evaluate_run(command: Evaluate) -> None:
     model = load(command.run, command.device, command.encoder)
     rule = changed_rule(default_rule(model.sequences), command)
     check_files(command.run, thoroughly=True)
-    card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
+    card = with_verdict(evaluate(model, rule, command.false_beyond, command.min_gap), command.run)
     with unless_read_only("scorecard.json"), changing_run(command.run, WAIT):
         write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
-    say(verdict_words(card))
-    print_answer(card, command.json)
+    print_scorecard(card, command.json, command.verbose)
 
 
 def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
