@@ -403,7 +403,17 @@ def test_the_share_of_paths_over_a_closure_is_counted_over_all_pairs():
     sequence = np.array([0, 0, 1, 1])  # 0 - 1 = 2 - 3, where = is the closure
     graph = build_graph(sequence, pairs_of([(1, 2, 0.5)]), None, False, np.ones(4, bool))
     found = suspicious_closures(graph, sequence, 5, np.random.default_rng(0), num_sources=4)
-    assert found == [{"first": 1, "second": 2, "distance": 0.5, "paths": 8 / 16}]
+    assert found == [{"first": 1, "second": 2, "distance": 0.5, "confidence": None, "paths": 8 / 16}]
+
+
+def test_doubtful_closures_come_first_then_much_used_ones_then_those_of_unknown_confidence():
+    sequence = np.repeat([0, 1], 20)
+    surest, used, rare, unknown = (3, 23), (10, 30), (0, 20), (17, 37)
+    graph = build_graph(sequence, pairs_of([(*pair, 0.5) for pair in (surest, used, rare, unknown)]))
+    sure = csr_array(([0.9, 0.4, 0.4], ([3, 10, 0], [23, 30, 20])), shape=(40, 40))
+    found = suspicious_closures(graph, sequence, 9, np.random.default_rng(0), 40, sure)
+    assert [(one["first"], one["second"]) for one in found] == [used, rare, surest, unknown]
+    assert [one["confidence"] for one in found] == [0.4, 0.4, 0.9, None] and found[0]["paths"] > found[1]["paths"]
 
 
 def test_path_uses_on_trees_equal_those_counted_with_networkx():

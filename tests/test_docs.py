@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from plan2vec.commands.arguments import COMMANDS, asked_help, parse
-from plan2vec.pictures.report import LINES
+from plan2vec.verdict import LINES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

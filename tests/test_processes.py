@@ -156,7 +156,7 @@ def test_two_processes_under_torchrun_give_the_scorecard_graph_and_vectors_of_on
         "false_edge_share"
     ):
         assert card[name] == pytest.approx(expected[name], rel=0.01), name
-    assert done.stderr.count("report:") == 1 and done.stderr.count("judged numbers are good") == 1  # one speaks for all
+    assert done.stderr.count("report:") == 1 and done.stderr.count("Next: plan2vec") == 1  # one speaks for all
 
 
 def test_stages_that_do_not_train_give_the_same_bytes_in_any_number_of_processes(sequences, whole, tmp_path):

@@ -20,9 +20,10 @@ from plan2vec.local_metric import TrainedMetric
 from plan2vec.model import Learned, Model
 from plan2vec.pictures import figures, frame_grids, report
 from plan2vec.pictures.palette import PALETTE
-from plan2vec.pictures.report import LINES, page, verdicts, write_report
+from plan2vec.pictures.report import page, write_report
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import connected_parts
+from plan2vec.verdict import LINES
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +89,18 @@ def test_a_hostile_source_name_stays_text(islands):
 
 
 def test_a_bad_number_is_named_with_its_remedy_and_a_good_one_is_not(islands):
-    text = page(islands, {"num_components": 2, "path_ratio": 1.1}, [])
-    assert verdicts({"num_components": 2, "path_ratio": 1.1}) == {"num_components": False, "path_ratio": True}
-    assert "1 of 2 judged numbers are good; look at num_components." in text
-    assert "<code>--radius</code>" in text and "--method astar" not in text
+    text = page(islands, {"embedding_error": 0.3, "path_ratio": 1.1}, [])
+    assert text.count("look at this") == 1 and "its distances are wrong by 30%" in text
+    assert "<code>--embedding.num-updates</code>" in text and "--method astar" not in text
+
+
+def test_greedy_walks_that_arrive_are_never_painted_green(islands):
+    assert '<span class="good">' not in page(islands, {"success_graph": 1.0}, [])
+    assert '<span class="good">' in page(islands, {"path_ratio": 1.0}, [])
+    assert "Greedy walks get lost: 50% arrive." in page(islands, {"success_graph": 0.5}, [])
 
 
 def test_a_number_that_could_not_be_measured_gets_no_verdict(islands):
-    assert verdicts({"embedding_error": None}) == {}
     assert "could not be measured" in page(islands, {"embedding_error": None}, [])
 
 

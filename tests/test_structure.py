@@ -20,7 +20,7 @@ TIERS = (
     ("version", "files", "config", "data", "learning"),
     ("search", "planner", "domains", "readers", "graph", "local_metric", "embedding"),
     ("runs",),
-    ("model", "validity", "evaluation"),
+    ("model", "validity", "evaluation", "verdict"),
     ("pipeline", "growing", "estimator"),
     ("acting", "pictures", "explorer"),
     ("baselines",),

@@ -8,7 +8,6 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.evaluation import scorecard
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
-from plan2vec.pictures.report import LINES
 from plan2vec.search.shortest_paths import distances_from
 from plan2vec.validity import (
     Truth,
@@ -23,6 +22,7 @@ from plan2vec.validity import (
     validity_numbers,
     walking_pairs,
 )
+from plan2vec.verdict import LINES
 
 LENGTH = 40  # places of a corridor that was walked twice; places are one step apart
 SEQUENCE = np.repeat([0, 1], LENGTH)

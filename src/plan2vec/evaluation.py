@@ -226,7 +226,8 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
     card |= candidate_numbers(model, kept) if costs else {}
     card |= {"local_accuracy": model.local_accuracy, "reversibility": model.reversibility,
-             "estimated_false_closures": model.built.estimated_false}
+             "recognized": model.trained.recognized if config.view == "moving" else None,  # else nothing follows
+             "estimated_false_closures": model.built.estimated_false, "directed": model.directed, "view": config.view}
     if config.holdout > 0:
         held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))[1]
         card["holdout"] = None  # where no step was held out, in a short recording

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from plan2vec.verdict import Verdict
+
 
 def clean(values: dict) -> dict:
     """Numbers that JSON can hold: NaN and infinity become null."""
@@ -25,6 +27,14 @@ def print_answer(answer: dict, as_json: bool) -> None:
         if value is not None and value not in ("", [], {}):  # nothing to say
             table.add_row(name, _words(value))
     plain_console().print(table)
+
+
+def print_scorecard(card: dict, as_json: bool, verbose: bool) -> None:
+    """The verdict at the end; every number before it if `verbose`. Programs get one object with both."""
+    verdict = Verdict(**card["verdict"])
+    if as_json or verbose:
+        print_answer(card if as_json else {name: value for name, value in card.items() if name != "verdict"}, as_json)
+    print(verdict, file=sys.stderr if as_json else sys.stdout)
 
 
 def plain_console() -> Console:

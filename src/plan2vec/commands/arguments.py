@@ -26,6 +26,7 @@ class Demo:
     out: Path | None = None  # run folder; default runs/demo-ROOM, named after the settings that differ
     num_rollouts: int = 1000  # random walks of 10 frames
     device: Device = "auto"  # auto: a GPU where there is one
+    verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "quick"  # start from these settings: half the work of a fit's default is enough for these frames
     config: Settings = field(default_factory=lambda: preset("quick"))
@@ -40,6 +41,7 @@ class Fit:
     reading: ReadSettings = field(default_factory=ReadOptions)
     device: Device = "auto"  # auto: a GPU where there is one
     checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
+    verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "default"  # start from these settings
     config: Settings = field(default_factory=Config)
@@ -75,7 +77,7 @@ class PlanCommand:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Print the scorecard of a fitted run."""
+    """Say whether a fitted map can be trusted; all its numbers with --verbose or --json."""
 
     run: RunFolder  # run folder
     success_radius: float | None = None  # true distance to the goal that counts as arrived (units of position)
@@ -89,6 +91,7 @@ class Evaluate:
     min_gap: int | None = None
     encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
     device: Device = "auto"  # auto: a GPU where there is one
+    verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
 
 
@@ -124,7 +127,7 @@ class Add:
 
 @dataclass(frozen=True)
 class ClosuresCommand:
-    """Look at the closures that most shortest paths run through; strike the false ones and bring the map up to date."""
+    """Look at the most doubtful closures; strike the false ones and bring the map up to date."""
 
     run: RunFolder  # run folder
     num: int = 20  # closures listed

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
 from plan2vec.acting.shaping import Shaping
-from plan2vec.commands.answers import clean, plain_console, print_answer, say
+from plan2vec.commands.answers import clean, plain_console, print_answer, print_scorecard, say
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
-from plan2vec.commands.fitting import read_recordings
+from plan2vec.commands.fitting import read_recordings, with_verdict
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import default_rule, evaluate
 from plan2vec.files import own_folder, write_text
@@ -26,7 +26,6 @@ from plan2vec.model import Model, load
 from plan2vec.pictures.figures import frame_name, is_image, save_figure
 from plan2vec.pictures.frame_grids import closure_figure, film_strip
 from plan2vec.pictures.plan_video import save_video, writer_of
-from plan2vec.pictures.report import verdict_words
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.manifest import COVERED, check_files
@@ -73,10 +72,11 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
     if command.json:
         print_answer({"closures": found, "struck": judged.struck, "kept": judged.kept} | answer, True)
         return
-    table = Table("closure", "sequence:index", "local distance (steps)", "share of shortest paths", box=None)
+    table = Table("closure", "sequence:index", "steps", "confidence", "share of shortest paths", box=None)
     for one in found:
-        table.add_row(f"{one['first']}-{one['second']}", " - ".join(one["names"]), f"{one['distance']:.2f}",
-                      f"{one['paths']:.2%}")
+        sure = "unknown" if one["confidence"] is None else f"{one['confidence']:.1%}"
+        ends = f"{one['first']}-{one['second']}", " - ".join(one["names"])
+        table.add_row(*ends, f"{one['distance']:.2f}", sure, f"{one['paths']:.2%}")
     plain_console().print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
@@ -89,7 +89,8 @@ def suspects(model: Model, num: int) -> list[dict]:
         raise ValueError(f"--num must be at least 1, but is {num}")
     judged = read_judged(model.folder).all
     rng = rng_at(model.config.seed, Stream.PICTURES)
-    found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng)
+    found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng,
+                                confidence=model.built.confidence)
     unjudged = [closure for closure in found if (closure["first"], closure["second"]) not in judged]
     return [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
             for closure in unjudged[:num]]
@@ -150,11 +151,10 @@ def run_evaluate(command: Evaluate) -> None:
     model = load(command.run, command.device, command.encoder)
     rule = changed_rule(default_rule(model.sequences), command)
     check_files(command.run, thoroughly=True)
-    card = clean(evaluate(model, rule, command.false_beyond, command.min_gap))
+    card = with_verdict(evaluate(model, rule, command.false_beyond, command.min_gap), command.run)
     with unless_read_only("scorecard.json"), changing_run(command.run, WAIT):
         write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
-    say(verdict_words(card))
-    print_answer(card, command.json)
+    print_scorecard(card, command.json, command.verbose)
 
 
 def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:

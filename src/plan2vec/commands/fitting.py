@@ -5,12 +5,12 @@ import logging
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
-from plan2vec.commands.answers import clean, print_answer, say
+from plan2vec.commands.answers import clean, print_answer, print_scorecard, say
 from plan2vec.commands.arguments import Add, Demo, Fit, Inspect, Report
 from plan2vec.config import Config, ReadOptions, differences, setting, settle, to_json
 from plan2vec.data import Sequences
@@ -23,7 +23,7 @@ from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model, load
 from plan2vec.pictures.figures import save_figure
 from plan2vec.pictures.frame_grids import inspection_sheet, sheet_words
-from plan2vec.pictures.report import verdict_words, write_report
+from plan2vec.pictures.report import write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, find_format, read
 from plan2vec.readers.inspect import describe
@@ -31,10 +31,11 @@ from plan2vec.runs.folder import read_data, require_finished
 from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.resume import prepare_folder, refuse_other_folder
 from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
+from plan2vec.verdict import make_verdict
 
 
 def run_report(command: Report) -> None:
-    write_run_report(load(command.run, command.device, command.encoder))
+    print_scorecard(write_run_report(load(command.run, command.device, command.encoder)), False, False)
 
 
 def run_demo(command: Demo) -> None:
@@ -45,7 +46,7 @@ def run_demo(command: Demo) -> None:
         say(f"{sequences.source}: {sequences.num_frames:,} frames, run folder {out}")
         return sequences, settled(command.config, sequences, out, command.device)
 
-    fit_and_report(simulate, out, command.device, command.json)
+    fit_and_report(simulate, out, command)
 
 
 def demo_name(command: Demo) -> str:
@@ -90,7 +91,7 @@ def run_fit(command: Fit) -> None:
             say("warning: one sequence only; loop closures inside it are all that can join distant times")
         return sequences, settled(command.config, sequences, command.out, command.device)
 
-    fit_and_report(read_all, command.out, command.device, command.json, command.checkpoint_seconds)
+    fit_and_report(read_all, command.out, command, command.checkpoint_seconds)
 
 
 def settled(config: Config, sequences: Sequences, out: Path, device: str) -> Config:
@@ -107,14 +108,15 @@ def settled(config: Config, sequences: Sequences, out: Path, device: str) -> Con
 Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the settings to fit it with
 
 
-def fit_and_report(get: Recordings, out: Path, device: str, as_json: bool, checkpoint_seconds: float = 10.0) -> None:
-    """What `fit` and `demo` share: recordings, estimate, fit, scorecard, report."""
+def fit_and_report(get: Recordings, out: Path, command: Demo | Fit, checkpoint_seconds: float = 10.0) -> None:
+    """What `fit` and `demo` share: recordings, estimate, fit, scorecard, report, verdict."""
+    device = command.device
     with processes.together(device):
         processes.first_does(lambda: refuse_other_folder(out))  # before hours of video are read
         get_all = announced if processes.size() == 1 else shared_recordings
         sequences, config = get_all(get, out, device)
         model = fit(sequences, config, out, device, True, checkpoint_seconds)
-        processes.first_does(lambda: print_answer(write_run_report(model), as_json))
+        processes.first_does(lambda: print_scorecard(write_run_report(model), command.json, command.verbose))
 
 
 def announced(get: Recordings, out: Path, device: str) -> tuple[Sequences, Config]:
@@ -142,12 +144,16 @@ def shared_recordings(get: Recordings, out: Path, device: str) -> tuple[Sequence
 
 def write_run_report(model: Model) -> dict:
     assert model.folder is not None
-    card = clean(evaluate(model))
+    card = with_verdict(evaluate(model), model.folder)
     with changing_run(model.folder, WAIT):
         write_text(model.folder / "scorecard.json", json.dumps(card, indent=1))
         say(f"report: {write_report(model, card, model.folder)}")
-    say(verdict_words(card))
     return card
+
+
+def with_verdict(card: dict, folder: Path) -> dict:
+    """The scorecard as programs read it."""
+    return clean(card | {"verdict": asdict(make_verdict(card, folder))})
 
 
 def run_add(command: Add) -> None:
@@ -158,5 +164,5 @@ def run_add(command: Add) -> None:
     if grown.report.get("already_on_the_map"):
         say(f"{recordings.source} is on this map already; nothing is added")
     if not all((command.run / name).exists() for name in ("scorecard.json", "report.html")):
-        write_run_report(grown.model)
+        say(str(make_verdict(write_run_report(grown.model), command.run)))
     print_answer(clean(grown.report), command.json)

@@ -176,7 +176,7 @@ def _neighbor_words(one: Neighbor) -> str:
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
     """Frame pairs with buttons to keep or strike, then what was judged, with a button to undo."""
-    words = "Closures that most shortest paths run through. Keep a pair that shows about the same place, strike others."
+    words = "The most doubtful closures. Keep a pair that shows about the same place, strike others."
     pairs = [_closure(session, closure) for closure in suspicious]
     done = [("struck", pair) for pair in reversed(judged.struck)] + [("kept", pair) for pair in reversed(judged.kept)]
     rows = [

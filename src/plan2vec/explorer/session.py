@@ -115,14 +115,15 @@ class Session:
     # ------------------------------------------------------------------------------------------------ closures
 
     def suspicious(self) -> list[dict]:
-        """Closures that most shortest paths use, not yet judged; searched for once, and again when all are judged."""
+        """The most doubtful closures, not yet judged; searched for once, and again when all are judged."""
         with self._lock:
             judged = self.judged().all
             if self._suspicious is None or all(_ends(closure) in judged for closure in self._suspicious):
                 graph, num = self.model.graph, NUM_SUSPICIOUS + len(judged)
                 rng = rng_at(self.model.config.seed, Stream.EXPLORER)
                 num_sources = 32 if graph.nnz < MANY_EDGES else 4
-                self._suspicious = suspicious_closures(graph, self.sequences.sequence, num, rng, num_sources)
+                self._suspicious = suspicious_closures(graph, self.sequences.sequence, num, rng, num_sources,
+                                                       self.model.built.confidence)
             return [closure for closure in self._suspicious if _ends(closure) not in judged][:NUM_SUSPICIOUS]
 
     def judged(self) -> Judged:

@@ -1,4 +1,4 @@
-"""Closures that a person should look at first: those that most shortest paths run through.
+"""Closures that a person should look at first: the doubtful ones, then those that most shortest paths run through.
 
 A false closure is a short cut, so most shortest paths use it; a true one in a narrow place is used as often.
 """
@@ -17,12 +17,13 @@ SOON = 10  # frames of one sequence nearer in time than this cannot be joined by
 
 
 def suspicious_closures(
-    graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32
+    graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32,
+    confidence: csr_array | None = None,
 ) -> list[dict]:
-    """The closures that most shortest paths run through: [{first, second, distance, paths}], the most used first.
+    """[{first, second, distance, confidence, paths}]: the least confident first, of equals the most used first.
 
-    `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A false closure is a
-    short cut, so it draws paths; a person can look at these few frame pairs.
+    `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A closure without a
+    known `confidence` (n, n) has None; it is listed after the others, and only if a path uses it.
     """
     sources = rng.choice(graph.shape[0], min(num_sources, graph.shape[0]), replace=False)
     uses = count_path_uses(graph, sources)
@@ -33,11 +34,14 @@ def suspicious_closures(
     total = np.bincount(where, uses[closure], len(key))
     distance = np.zeros(len(key))
     distance[where] = graph.data[closure]
-    num_paths = len(sources) * graph.shape[0]
+    first, second, num_paths = key // graph.shape[0], key % graph.shape[0], len(sources) * graph.shape[0]
+    sure = np.zeros(len(key)) if confidence is None or not len(key) else np.asarray(confidence[first, second]).ravel()
+    known = sure > 0  # a missing entry is an unknown confidence
+    order = np.lexsort((-total, np.where(known, sure, np.inf)))
     return [
-        {"first": int(key[k] // graph.shape[0]), "second": int(key[k] % graph.shape[0]),
-         "distance": round(float(distance[k]), 3), "paths": round(float(total[k] / num_paths), 5)}
-        for k in np.argsort(-total, kind="stable")[:num] if total[k] > 0
+        {"first": int(first[k]), "second": int(second[k]), "distance": round(float(distance[k]), 3),
+         "confidence": round(float(sure[k]), 3) if known[k] else None, "paths": round(float(total[k] / num_paths), 5)}
+        for k in order[(known | (total > 0))[order]][:num]
     ]
 
 

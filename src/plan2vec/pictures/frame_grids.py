@@ -109,14 +109,15 @@ def inspection_sheet(sequences: Sequences) -> Figure:
 
 
 def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
-    """Closures that many shortest paths use, as frame pairs, three per row."""
+    """Closures to look at, as frame pairs, three per row."""
     numbers, above, below = [], [], []
     for k, closure in enumerate(suspicious):
         gap = k % 3 < 2
         pair = [closure["first"], closure["second"]]
         numbers += pair + [-1] * gap
         above += [f"{number} = {frame_name(model.sequences, number)}" for number in pair] + [""] * gap
-        below += [f"{closure['distance']:.2f} steps", f"{closure['paths']:.2%} of paths"] + [""] * gap
-    title = ("closures that most shortest paths run through: do both frames of a pair show almost the same place?\n"
+        sure = "" if closure["confidence"] is None else f", {closure['confidence']:.0%} sure"
+        below += [f"{closure['distance']:.2f} steps{sure}", f"{closure['paths']:.2%} of paths"] + [""] * gap
+    title = ("closures to look at: do both frames of a pair show almost the same place?\n"
              "above: frame number = sequence:index; below: local distance, share of shortest paths that use it")
     return frame_grid(model.sequences, numbers, above, below, PAIR_WIDTHS, title)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
-from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -28,87 +27,10 @@ from plan2vec.pictures.figures import is_image, save_figure
 from plan2vec.pictures.frame_grids import closure_figure, contact_sheet, film_strip
 from plan2vec.pictures.scene import room_scene
 from plan2vec.search.shortest_paths import connected_parts
+from plan2vec.verdict import LINES, POSITION, Line, judged, make_verdict, number_text
 from plan2vec.version import __version__
 
 NUM_SUSPICIOUS = 9  # closures shown as frame pairs, three per row
-
-
-@dataclass(frozen=True)
-class Line:
-    words: str
-    unit: str = ""  # "share": shown in per cent
-    good: tuple[float, float] | None = None  # from, to; None: the number alone allows no verdict
-    remedy: str = ""  # what to do where it is not good
-
-    def verdict(self, value: object) -> bool | None:
-        """Whether the number is good; None where there is no verdict."""
-        if self.good is None or not isinstance(value, int | float):
-            return None
-        return self.good[0] <= value <= self.good[1]
-
-
-POSITION = "units of position"  # a domain knows better
-RADIUS = "Record sequences that overlap, or raise --radius or --max-gap."
-LONGER = "Train the embedding longer (--embedding.num-updates), or give it more room (--dim)."
-ON_GRAPH = "Look at the longest closures in the picture of the graph: "
-LINES = {
-    "num_frames": Line("Frames on the map.", "frames"),
-    "num_edges": Line("Pairs of frames that one hop joins.", "edges"),
-    "num_components": Line("Parts of the graph that no path joins; a plan stays inside one part.", "", (1, 1), RADIUS),
-    "largest_component_share": Line("Frames in the largest part.", "share", (0.95, inf), RADIUS),
-    "local_accuracy": Line(
-        "How often the local metric tells neighbours from distant frames, in sequences it never saw.", "share",
-        (0.95, inf), "Train the local metric longer (--local-metric.num-updates), or record more sequences."
-    ),
-    "reversibility": Line("Recorded steps that another recorded step undoes.", "share"),
-    "embedding_error": Line("Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15),
-                            LONGER),
-    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), LONGER),
-    "success_graph": Line("Greedy walks, without memory, that reach a neighbour of the goal.", "share", (0.9, inf),
-                          "Plan with --method lookahead or astar. " + LONGER),
-    "path_ratio": Line("Length of greedy plans that arrive, over the shortest path (best: 1).", "times", (0, 1.25),
-                       "Plan with --method astar where length matters. " + LONGER),
-    "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames per hop"),
-    "expanded_per_step": Line(
-        "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times per hop"
-    ),
-    "success": Line("Walks that truly arrive, by the rule of the domain.", "share", (0.9, inf),
-                    ON_GRAPH + "false ones lead walks astray. " + LONGER),
-    "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
-    "spearman_true": Line("Rank agreement of learned and true distance (best: 1).", "", (0.9, inf),
-                          ON_GRAPH + "one false closure shortens thousands of distances."),
-    "false_edge_share": Line("Closures whose two frames are truly distant.", "share", (0, 1e-4),
-                             "Lower --radius, or ask for more evidence (--closures.support both)."),
-    "loop_closures": Line("Pairs of frames joined because they look the same, beside the recorded steps.", "closures"),
-    "plan_validity": Line(
-        "Shortest paths on the graph whose every hop is possible: at most 7 true steps, or recorded.", "share",
-        (0.97, inf), ON_GRAPH + "one false closure ruins every plan that runs through it."
-    ),
-    "plan_validity_10": Line("The same, where a hop may be 10 steps long.", "share"),
-    "plan_validity_14": Line("The same, where a hop may be 14 steps long.", "share"),
-    "unreachable": Line("Random tasks that no path solves; each counts as an impossible plan.", "share"),
-    "greedy_validity": Line(
-        "Greedy plans, with a visited set, that arrive within 3 steps by possible hops alone.", "share", (0.95, inf),
-        ON_GRAPH + "false ones lead walks astray. " + LONGER
-    ),
-    "revisit_recall": Line(
-        "Pairs of frames that truly show one place at two times, and that the graph joins within 8 steps.", "share",
-        (0.55, inf), "Record the same places again, in the same direction, or train the local metric longer."
-    ),
-    "auprc": Line("Average precision of the local distance among all candidates for closures (best: 1)."),
-    "recall_at_99_precision": Line("True candidates that can be had with 1 % of false ones.", "share"),
-    "recall_at_100_precision": Line("True candidates that can be had without a false one.", "share"),
-    "cross_label_share": Line(
-        "Closures between two labels, such as floors of a building; all of them are false.", "share", (0, 0.005),
-        "Ask for more evidence (--closures.support both)."
-    ),
-    "closures_within_label": Line("Closures between frames of one label.", "closures"),
-    "false_beyond": Line("True distance beyond which a closure counts as false.", POSITION),
-    "radius": Line("Local distance up to which frames are joined.", "steps"),
-    "device": Line("Where it was computed."),
-    "seed": Line("Of all random choices."),
-    "version": Line("Of plan2vec when it was evaluated."),
-}
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
@@ -152,27 +74,9 @@ def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
             f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
 
 
-def verdicts(scorecard: dict) -> dict[str, bool]:
-    """Name of every number that allows a verdict, and whether it is good."""
-    found = {name: line.verdict(scorecard.get(name)) for name, line in LINES.items()}
-    return {name: verdict for name, verdict in found.items() if verdict is not None}
-
-
 def versions() -> dict[str, str]:
     return {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
             "scipy": scipy.__version__, "torch": str(torch.__version__)}
-
-
-def number_text(value: object, unit: str) -> str:
-    """A value as it is shown: shares in per cent, four digits, thousands with commas."""
-    if value is None:
-        return "could not be measured"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if unit == "share":
-        return f"{value:.4g} ({value:.1%})" if isfinite(value) else str(value)
-    digits = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    return f"{digits} {unit}".rstrip()
 
 
 def _summary(model: Model, scorecard: dict) -> str:
@@ -181,27 +85,17 @@ def _summary(model: Model, scorecard: dict) -> str:
     count = f"{num_sequences:,} sequence{'s' if num_sequences != 1 else ''}"
     frames = f"{'images' if is_image(sequences) else 'vectors'} of {' x '.join(map(str, sequences.frame_shape))}"
     known = "known, used for evaluation only" if sequences.position is not None else "not known"
-    is_good = all(verdicts(scorecard).values())
+    verdict = make_verdict(scorecard, model.folder or "RUN")
     facts = {"Source": sequences.source, "Frames": f"{sequences.num_frames:,} {frames}, in {count}",
              "True positions": known, "Closures": model.closure_report}
-    return f'<p class="{"good" if is_good else "look"}">{escape(verdict_words(scorecard))}</p>' + _table(facts.items())
-
-
-def verdict_words(scorecard: dict) -> str:
-    """The verdict in one line, the same on the command line and in the report."""
-    judged = verdicts(scorecard)
-    to_look = [name for name, good in judged.items() if not good]
-    words = f"{len(judged) - len(to_look)} of {len(judged)} judged numbers are good"
-    words += f"; look at {', '.join(to_look)}." if to_look else "."
-    if "false_edge_share" not in scorecard:
-        words += " Without true positions none of them sees a false closure: look at the pairs of `plan2vec closures`."
-    return words
+    words = escape(f"{verdict.sentence} Next: {' or '.join(verdict.next)}")
+    return f'<p class="{"good" if verdict.good else "look"}">{words}</p>' + _table(facts.items())
 
 
 def _score_table(scorecard: dict, position_unit: str) -> str:
     """Every number with its meaning and verdict, one line per method where methods differ."""
-    here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout")}  # shown elsewhere
-    rows = [_score_row(name, value, position_unit) for name, value in _flat(here, ", ")]
+    here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout", "verdict")}
+    rows = [_score_row(name, value, position_unit, judged(scorecard).get(name)) for name, value in _flat(here, ", ")]
     head = "<thead><tr><th>number</th><th>value</th><th>what it means</th><th>verdict</th></tr></thead>"
     return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
 
@@ -215,11 +109,11 @@ def _flat(values: dict, between: str, before: str = "") -> Iterable[tuple[str, o
             yield f"{before}{name}", value
 
 
-def _score_row(name: str, value: object, position_unit: str) -> str:
+def _score_row(name: str, value: object, position_unit: str, is_good: bool | None) -> str:
     line = LINES.get(name.split(",")[0], Line(""))
     remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
     good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
-    verdict = {True: good, False: bad, None: ""}[line.verdict(value)]
+    verdict = {True: good, False: bad, None: ""}[is_good]
     number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
     cells = f'<td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td>'
     return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
@@ -309,9 +203,11 @@ def _closure_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     if not is_image(model.sequences):
         return
     rng = rng_at(model.config.seed, Stream.PICTURES)
-    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng)
-    words = ("A false closure is a short cut, so many shortest paths run through it. A true one in a narrow passage is "
-             "used as often. If the two frames of a pair show places far from each other, the closure is false: ask "
-             "for stricter --closures.support or a smaller --radius.")
+    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng,
+                                     confidence=model.built.confidence)
+    words = ("The most doubtful ones first, then those that most shortest paths use. A false closure is a short cut. A "
+             "true one in a narrow passage is used as often. If the two frames of a pair show places far from each "
+             "other, strike it with `plan2vec closures`. Many false ones: ask for more evidence (--closures.max-false, "
+             "--closures.support).")
     if suspicious:
         yield "closures", "Closures to look at", words, closure_figure(model, suspicious)

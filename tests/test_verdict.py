@@ -1,0 +1,141 @@
+"""The verdict: bad maps are named, with the reason, a remedy and two commands; nothing advises a larger radius."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plan2vec.commands.arguments import parse
+from plan2vec.commands.main import main
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.data import make_sequences
+from plan2vec.domains import maze
+from plan2vec.evaluation import evaluate
+from plan2vec.pipeline import fit
+from plan2vec.readers.npz import write_npz
+from plan2vec.verdict import LINES, judged, make_verdict
+
+ROOT = Path(__file__).parent.parent
+GOOD = {
+    "local_accuracy": 0.93, "recognized": 0.9, "estimated_false_closures": 0.004, "loop_closures": 900,
+    "num_components": 1, "largest_component_share": 1.0, "reversibility": 0.4, "spearman_graph": 0.99,
+    "embedding_error": 0.05, "success_graph": 0.95, "path_ratio": 1.1, "num_frames": 600, "directed": False,
+    "view": "fixed",
+}
+BRIEF = Config(
+    local_metric=LocalMetricConfig(num_updates=60, batch_size=64),
+    embedding=EmbeddingConfig(num_updates=10, num_rounds=1, goals_per_round=16)
+)
+
+
+def verdict_of(frames: np.ndarray, sequence: np.ndarray, config: Config = BRIEF):
+    card = evaluate(fit(make_sequences(frames, sequence), config, device="cpu"))
+    return card, make_verdict(card)
+
+
+@pytest.fixture(scope="module")
+def walks() -> tuple[np.ndarray, np.ndarray]:
+    """Frames (300, 16, 16, 1) and sequence (300,) of a room."""
+    room = maze.simulate("open", 30, 10, 0)
+    return np.ascontiguousarray(room.frames[:, ::4, ::4]), room.sequence
+
+
+# ---------------------------------------------------------------------------------------------------- by numbers
+
+
+def test_a_good_scorecard_is_called_good_and_says_how_many_closures_may_be_false():
+    verdict = make_verdict(GOOD, "runs/x")
+    assert verdict.good and verdict.look_at == {} and "about 0.4% of its closures may be false" in verdict.sentence
+    assert verdict.next == ("plan2vec plan runs/x --start 0 --goal 599", "plan2vec explore runs/x")
+
+
+@pytest.mark.parametrize(
+    ("changed", "number", "words"),
+    [
+        ({"estimated_false_closures": 0.11}, "estimated_false_closures", "About 1 in 9 closures may be false: this "
+         "recording looks alike in many places. See `plan2vec closures`."),
+        ({"recognized": 0.31, "loop_closures": 0}, "recognized", "No closures were believed: .* only 31%"),
+        ({"local_accuracy": 0.69}, "local_accuracy", "noise, out of order, or too few"),
+        ({"loop_closures": 0}, "loop_closures", "the map is a line of recorded steps"),
+        ({"num_components": 3, "largest_component_share": 0.52}, "largest_component_share", "3 parts that no path "
+         "joins: plans exist inside each, and the largest holds 52%"),
+        ({"reversibility": 0.04}, "reversibility", "Only 4% of the recorded steps are ever undone, but hops lead both"),
+        ({"spearman_graph": 0.42}, "spearman_graph", "The map does not follow its own graph"),
+        ({"plan_validity": 0.3}, "plan_validity", "Only 30% of the shortest paths are truly possible"),
+        ({"cross_label_share": 0.89}, "cross_label_share", "89% of the closures join two labels"),
+    ],
+)
+def test_a_bad_number_gives_the_reason_a_remedy_and_two_commands(changed, number, words):
+    verdict = make_verdict(GOOD | changed, "runs/x")
+    assert not verdict.good and re.search(words, verdict.sentence) and next(iter(verdict.look_at)) == number
+    assert set(verdict.look_at) == set(changed) & set(judged(GOOD | changed))
+    assert all(LINES[name].remedy in text for name, text in verdict.look_at.items())
+    assert all(command in str(verdict) and command.startswith("plan2vec ") for command in verdict.next)
+
+
+def test_walks_that_all_arrive_prove_nothing_and_a_directed_or_moving_view_may_be_irreversible():
+    assert "success_graph" not in judged({"success_graph": 1.0}) and judged({"success_graph": 0.5})
+    for changed in ({"directed": True}, {"view": "moving"}):
+        assert make_verdict(GOOD | changed | {"reversibility": 0.01}).good
+
+
+def test_every_judged_number_has_a_remedy_and_every_flag_in_it_exists():
+    assert [name for name, line in LINES.items() if (line.good is None) != (not line.remedy)] == []
+    flags = set(re.findall(r"--[\w.-]*\w", " ".join(line.remedy for line in LINES.values()))) - {"--method"}
+    values = {"--closures.support": ["both"], "--closures.max-false": ["0.001"], "--directed": []}
+    assert len(flags) == 6 and set(values) < flags
+    parse(["fit", "x", "--out", "y", *(word for flag in flags for word in (flag, *values.get(flag, ["4"])))])
+
+
+def test_nothing_advises_to_raise_the_radius():
+    advice = re.compile(r"(rais|larger|increas|bigger)\w*\W+(the\W+)?(--)?radius", re.IGNORECASE)
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    assert [page.name for page in pages if advice.search(page.read_text(encoding="utf-8"))] == []
+
+
+# ---------------------------------------------------------------------------------------------------- by tiny fits
+
+
+def test_frames_shuffled_in_time_are_called_out_of_order(walks):
+    frames, sequence = walks
+    card, verdict = verdict_of(np.random.default_rng(0).permutation(frames), sequence)
+    assert not verdict.good and "out of order" in verdict.sentence and card["local_accuracy"] < 0.8
+
+
+def test_pure_noise_is_called_noise(walks):
+    noise = np.random.default_rng(0).integers(0, 256, walks[0].shape, dtype=np.uint8)
+    card, verdict = verdict_of(noise, walks[1])
+    assert not verdict.good and "noise" in verdict.sentence and card["local_accuracy"] < 0.8
+    assert card["loop_closures"] == 0  # and no closure is believed
+
+
+def test_two_recordings_that_never_meet_are_two_maps(walks):
+    frames, sequence = walks
+    both = np.concatenate((frames // 2, 255 - frames // 2)), np.concatenate((sequence, sequence + 1000))
+    card, verdict = verdict_of(*both, Config(local_metric=LocalMetricConfig(num_updates=150, batch_size=64),
+                                             embedding=BRIEF.embedding))
+    assert card["num_components"] == 2 and card["largest_component_share"] == 0.5
+    assert "The map has 2 parts that no path joins: plans exist inside each" in verdict.sentence
+
+
+# ---------------------------------------------------------------------------------------------------- in the terminal
+
+
+def test_fit_and_evaluate_end_with_the_verdict_and_the_numbers_come_with_verbose(walks, tmp_path, capsys):
+    write_npz(tmp_path / "walks.npz", make_sequences(*walks))
+    few = ["--local-metric.num-updates", "5", "--embedding.num-updates", "5", "--embedding.num-rounds", "1"]
+    run = str(tmp_path / "run")
+    assert main(["fit", str(tmp_path / "walks.npz"), "--out", run, "--device", "cpu", *few]) == 0
+    fitted = capsys.readouterr().out
+    assert main(["evaluate", run, "--device", "cpu"]) == 0
+    told = capsys.readouterr().out
+    assert main(["evaluate", run, "--device", "cpu", "--verbose"]) == 0
+    verbose = capsys.readouterr().out
+    assert main(["evaluate", run, "--device", "cpu", "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert told == fitted and verbose.endswith(told) and "num_edges" in verbose and "num_edges" not in told
+    assert told.splitlines()[0] == card["verdict"]["sentence"] == make_verdict(card).sentence
+    assert told.splitlines()[-2:] == [f"Next: {card['verdict']['next'][0]}", f"      {card['verdict']['next'][1]}"]
+    assert [line.split(":")[0].strip() for line in told.splitlines()[1:-2]] == list(card["verdict"]["look_at"])
