@@ -81,7 +81,7 @@ def join_views(
     scored = score_runs(vectors, mirrored_vectors(trained.metric, images)[numbers], run, max_gap,
                         config.closures.max_neighbors, images.device, config.closures.neighbors or "exact")
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
-    limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else 0.0
+    limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else -np.inf
     believed = believe(scored, median_distances(vectors, run, 2 * max_gap), limit, max_false, len(numbers))
     wide = widen(believed, run, steps_before(recorded, usable)[numbers], max_gap)
     pairs, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
