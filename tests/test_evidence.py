@@ -72,16 +72,25 @@ def as_pairs(pairs):
 
 
 def test_the_second_pass_of_a_corridor_closes_onto_the_first_with_the_right_alignment():
-    believed = believed_in(*world(np.arange(60), np.arange(10, 50)))
-    assert as_pairs(believed.pairs) == {(10 + k, 60 + k) for k in range(40)}
+    believed = believed_in(*world(np.arange(60), np.arange(60)))
+    assert as_pairs(believed.pairs) == {(k, 60 + k) for k in range(60)}
     assert believed.pairs.distance.max() == believed.threshold == 0.0
-    assert believed.estimated_false == pytest.approx(1 / 41) and believed.confidence.min() > 0.9
+    assert believed.estimated_false == pytest.approx(1 / 61) and believed.confidence.min() > 0.9
 
 
-def test_a_pass_half_a_step_off_closes_onto_both_frames_beside_and_nowhere_else():
-    believed = believed_in(*world(np.arange(60), np.arange(10, 50) + 0.5))
-    assert as_pairs(believed.pairs) == {(10 + k + side, 60 + k) for k in range(40) for side in (0, 1)}
-    assert believed.pairs.distance == pytest.approx(np.full(80, 0.5))
+def test_a_pass_half_a_step_off_closes_onto_both_frames_beside():
+    believed = believed_in(*world(np.arange(60), np.arange(60) + 0.5))
+    assert {(k + side, 60 + k) for k in range(60) for side in (0, 1) if k + side < 60} <= as_pairs(believed.pairs)
+    inside = (believed.pairs.first > 2) & (believed.pairs.second < 117)
+    assert inside.sum() > 100 and believed.pairs.distance[inside] == pytest.approx(np.full(inside.sum(), 0.5))
+
+
+def test_a_closure_is_as_long_as_its_ends_are_apart_and_only_before_and_behind_a_pass_they_are():
+    vectors, mirrored, run = world(np.arange(60), np.arange(10, 50))
+    pairs = believed_in(vectors, mirrored, run).pairs
+    assert pairs.distance == pytest.approx(np.abs(vectors[pairs.first, 0] - vectors[pairs.second, 0]))
+    off = pairs.distance > 0
+    assert set(pairs.first[~off]) == set(range(10, 50)) and set(pairs.first[off]) == {7, 8, 9, 50, 51, 52}
 
 
 def test_a_single_look_alike_far_away_is_not_believed():
@@ -95,7 +104,7 @@ def test_a_single_look_alike_far_away_is_not_believed():
 
 
 def test_a_run_walked_backwards_is_no_closure():
-    some = world(np.arange(60), np.arange(60)[::-1])
+    some = world(1.1 * np.arange(60), 1.1 * np.arange(60)[::-1])
     scored = scored_in(*some)
     opposite = scored.first + scored.second == 119
     assert opposite.sum() == 60 and (scored.means[BACKWARD, opposite] == 0).all()
@@ -105,11 +114,11 @@ def test_a_run_walked_backwards_is_no_closure():
 
 @pytest.mark.parametrize("which", [MIRRORED, BOTH])
 def test_a_run_seen_in_a_mirror_is_no_closure_and_counts_as_chance_if_walked_backwards_too(which):
-    vectors, mirrored, run = world(np.arange(40), np.arange(40)[:: -1 if which == BOTH else 1])
+    vectors, mirrored, run = world(1.1 * np.arange(40), 1.1 * np.arange(40)[:: -1 if which == BOTH else 1])
     vectors[40:], mirrored[40:] = mirrored[40:].copy(), vectors[40:].copy()
     scored = scored_in(vectors, mirrored, run)
     assert scored.means.min() == 0 and set(scored.means.argmin(axis=0)[scored.means.min(axis=0) == 0]) == {which}
-    assert scored.best(BOTH, 80, 0.1).sum() == (40 if which == BOTH else 0)
+    assert (scored.best(BOTH, 80, 0.1) & (scored.means[BOTH] <= GAP)).sum() == (40 if which == BOTH else 0)
     assert len(believed_in(vectors, mirrored, run).pairs) == 0
 
 
@@ -183,25 +192,25 @@ def planted_world(num_true, num_chance, rng):
     resemble one of the first by chance, in one of the four ways. Returns the world, and which frames (n,) are such.
     """
     num, length = num_true + num_chance, 16
-    walks = 1000 * np.arange(num)[:, None] + np.arange(length)
     way = np.where(np.arange(num) < num_true, PLAIN, rng.integers(4, size=num))
-    backward = np.isin(way, (BACKWARD, BOTH))[:, None]
-    noise = np.where(np.arange(num) < num_true, 0.2, 0.6)[:, None]
-    again = np.where(backward, walks[:, ::-1], walks) + rng.normal(0, noise, walks.shape)
-    vectors, mirrored, run = world(*walks, *again)
-    turned = np.repeat(np.concatenate((np.zeros(num, bool), np.isin(way, (MIRRORED, BOTH)))), length)
-    vectors[turned], mirrored[turned] = mirrored[turned], vectors[turned]
-    return (vectors, mirrored, run), run >= num + num_true
+    corridor = np.stack((20 * (np.arange(num) % 10), 20 * (np.arange(num) // 10), np.full(num, 20)), axis=1)
+    walks = np.stack([np.column_stack((np.arange(length), np.tile(place, (length, 1)))) for place in corridor])
+    again = np.where(np.isin(way, (BACKWARD, BOTH))[:, None, None], walks[:, ::-1], walks).astype(float)
+    again[..., 0] += rng.normal(0, np.where(np.arange(num) < num_true, 0.2, 0.6)[:, None], (num, length))
+    again[np.isin(way, (MIRRORED, BOTH)), :, 3] *= -1  # the mirror image of a mirror image is the frame itself
+    vectors = np.concatenate((walks, again)).reshape(-1, 4).astype(np.float32)
+    run = np.repeat(np.arange(2 * num), length)
+    return (vectors, vectors * np.float32([1, 1, 1, -1]), run), run >= num + num_true
 
 
 def test_the_estimated_share_of_false_closures_is_the_planted_one_within_a_factor_of_two():
-    some, is_chance = planted_world(60, 100, np.random.default_rng(0))
+    some, is_chance = planted_world(40, 60, np.random.default_rng(0))
     believed = believed_in(*some, max_false=1.0)
     planted = is_chance[believed.pairs.second].mean()
     assert 0.1 < planted < 0.5 and planted / 2 < believed.estimated_false < 2 * planted
     strict = believed_in(*some, max_false=0.02)  # chance resembles less well than what is true: a threshold parts them
-    assert 0.8 * (~is_chance[believed.pairs.second]).sum() < len(strict.pairs) < len(believed.pairs)
-    assert is_chance[strict.pairs.second].mean() < 0.05 and strict.estimated_false < 0.03
+    found = (~is_chance[strict.pairs.second]).sum()
+    assert found > 0.8 * 40 * 16 and 1 - found / len(strict.pairs) < 0.05 and strict.estimated_false < 0.03
 
 
 def test_confidence_falls_with_the_mean_of_the_run():
@@ -346,7 +355,7 @@ def test_recognized_steps_are_those_within_the_gap(whole):
     try:
         for stretch in (1.0, GAP / float(np.median(length)), 1e4):
             metric.scale.fill_(scale * stretch)
-            assert recognized(metric, images, pairs) == pytest.approx(np.mean(stretch * length <= GAP), abs=0.02)
+            assert recognized(metric, images, pairs) == pytest.approx(np.mean(stretch * length <= GAP), abs=0.05)
     finally:
         metric.scale.fill_(scale)
     assert recognized(metric, images, recorded_pairs(whole.sequences, np.zeros(120, bool), GAP)) is None

@@ -50,7 +50,8 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
     true ones where a place was seen only twice. Where recordings are dense a true closure never stands alone.
     """
     row, column = edge_rows(graph), graph.indices
-    closures = np.flatnonzero(closure_entries(graph, sequence) & (row < column))
+    is_closure = closure_entries(graph, sequence)
+    closures = np.flatnonzero(is_closure & (row < column))
     if not len(closures):
         return None
     tried = rng.choice(closures, min(len(closures), NUM_TRIED, max(20, EDGES_TRIED // graph.nnz)), replace=False)
@@ -62,7 +63,8 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
             continue  # another frame is near both
         there = np.isin(row, beside_first) & np.isin(column, beside_second)
         back = np.isin(row, beside_second) & np.isin(column, beside_first)
-        num_lone += not dijkstra(select_edges(graph, ~(there | back)), indices=first, limit=LONE)[second] <= LONE
+        rest = select_edges(graph, ~(is_closure & (there | back)))
+        num_lone += not dijkstra(rest, indices=first, limit=LONE)[second] <= LONE
     return num_lone / len(tried)
 
 

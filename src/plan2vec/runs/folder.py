@@ -86,8 +86,9 @@ class Run:
         with replacing(self.folder / PRODUCTS[name]) as temporary:
             match name:
                 case "local_metric":
-                    measured = {name: json.dumps(getattr(product, name)) for name in MEASURED}
-                    products.save_module(temporary, product.metric, measured)
+                    # one entry, because the format stores several in any order
+                    measured = json.dumps([getattr(product, name) for name in MEASURED])
+                    products.save_module(temporary, product.metric, {"measured": measured})
                 case "graph":
                     products.save_graph(temporary, product, self.sequences.sequence)
                 case "embedding":
@@ -104,9 +105,9 @@ class Run:
                 with readable(self.folder / "config.json"):
                     metric = build_local_metric(frames, self.config.encoder, self.config.local_metric)
                 with readable(path):
-                    stored = products.load_module(path, metric)
-                    measured = [json.loads(stored[name]) for name in MEASURED]
-                    require(all(isinstance(value, float | None) for value in measured), "an accuracy")
+                    measured = json.loads(products.load_module(path, metric)["measured"])
+                    is_list = isinstance(measured, list) and len(measured) == len(MEASURED)
+                    require(is_list and all(isinstance(value, float | None) for value in measured), "what was measured")
                 return TrainedMetric(metric, *measured).to(self.device)
             case "graph":
                 built = products.load_graph(path)
