@@ -100,6 +100,7 @@ def test_nothing_advises_to_raise_the_radius():
 
 def test_frames_shuffled_in_time_are_called_out_of_order(walks):
     frames, sequence = walks
+    assert verdict_of(frames, sequence)[0]["local_accuracy"] > 0.8  # in order, they can be learned from
     card, verdict = verdict_of(np.random.default_rng(0).permutation(frames), sequence)
     assert not verdict.good and "out of order" in verdict.sentence and card["local_accuracy"] < 0.8
 
@@ -109,6 +110,12 @@ def test_pure_noise_is_called_noise(walks):
     card, verdict = verdict_of(noise, walks[1])
     assert not verdict.good and "noise" in verdict.sentence and card["local_accuracy"] < 0.8
     assert card["loop_closures"] == 0  # and no closure is believed
+
+
+def test_one_way_that_never_comes_back_is_called_a_line():
+    turn = np.linspace(0, 12, 300)
+    card, verdict = verdict_of(np.stack((turn * np.cos(turn), turn * np.sin(turn)), axis=1), np.zeros(300, int))
+    assert card["loop_closures"] == 0 and "the map is a line of recorded steps" in verdict.sentence
 
 
 def test_two_recordings_that_never_meet_are_two_maps(walks):

@@ -24,7 +24,7 @@ class Line:
 class Verdict:
     good: bool
     sentence: str  # what the map is worth, and why
-    look_at: dict[str, str]  # name of each bad number -> its value and remedy
+    look_at: dict[str, str]  # name of each bad number -> its value, what that means, and the remedy
     next: tuple[str, str]  # commands
 
     def __str__(self) -> str:
@@ -35,92 +35,57 @@ class Verdict:
 POSITION = "units of position"  # a domain knows better
 LONGER = "Train the map longer (--embedding.num-updates), or give it more room (--dim)."
 EVIDENCE = ("Strike false ones (plan2vec closures), or ask for more evidence (moving camera: --closures.max-false "
-            "0.001; fixed camera or vectors: --closures.support both).")
+            "0.001; else --closures.support both).")
 LINES = {  # those that others depend on come first
-    "local_accuracy": Line(
-        "How often the local metric tells neighbours from distant frames, in sequences it never saw.", "share",
-        (0.8, inf), "Look at the frames in order (plan2vec inspect). If the order is right, record more, or train "
-        "the local metric longer (--local-metric.num-updates).",
+    "local_accuracy": Line("How often the local metric tells neighbours from distant frames, where it never saw them.",
+        "share", (0.8, inf), "Look at the frames in order (plan2vec inspect). If the order is right, record more, or "
+        "train the local metric longer (--local-metric.num-updates).",
         "Frames that follow each other look no more alike than others: the local metric is right in {percent} of the "
-        "pairs it never saw, and guessing gives 75 %. The frames are noise, out of order, or too few."
-    ),
-    "recognized": Line(
-        "Recorded steps of sequences it never saw that the local metric takes for neighbours (moving camera).", "share",
-        (MIN_RECOGNIZED, inf), "Record more frames per second, or the same places more often; or train the local "
-        "metric longer (--local-metric.num-updates).",
+        "pairs it never saw, and guessing gives 75 %. The frames are noise, out of order, or too few."),
+    "recognized": Line("Recorded steps it never saw that the local metric takes for neighbours (moving camera).",
+        "share", (MIN_RECOGNIZED, inf), "Record more frames per second, or the same places more often; or train the "
+        "local metric longer (--local-metric.num-updates).",
         "No closures were believed: the local metric recognizes only {percent} of the recorded steps it never saw, so "
-        "it cannot say which places were seen again."
-    ),
-    "cross_label_share": Line(
-        "Closures between two labels, such as floors of a building; all of them are false.", "share", (0, 0.005),
-        EVIDENCE, "{percent} of the closures join two labels, and all of these are false."
-    ),
-    "plan_validity": Line(
-        "Shortest paths on the graph whose every hop is possible: at most 7 true steps, or recorded.", "share",
-        (0.97, inf), EVIDENCE, "Only {percent} of the shortest paths are truly possible, hop by hop."
-    ),
-    "false_edge_share": Line(
-        "Closures whose two frames are truly distant.", "share", (0, 0.01), EVIDENCE,
-        "{percent} of the closures join places that are truly distant: one ruins every plan that runs through it."
-    ),
-    "estimated_false_closures": Line(
-        "Closures that may be false, estimated without any truth.", "share", (0, 0.05), EVIDENCE,
+        "it cannot say which places were seen again."),
+    "cross_label_share": Line("Closures between two labels, such as floors of a building; all are false.", "share",
+        (0, 0.005), EVIDENCE, "{percent} of the closures join two labels, and all of these are false."),
+    "plan_validity": Line("Shortest paths whose every hop is possible: at most 7 true steps, or recorded.", "share",
+        (0.97, inf), EVIDENCE, "Only {percent} of the shortest paths are truly possible, hop by hop."),
+    "false_edge_share": Line("Closures whose two frames are truly distant.", "share", (0, 0.01), EVIDENCE,
+        "{percent} of the closures join distant places, and one ruins every plan that runs through it."),
+    "estimated_false_closures": Line("Closures that may be false, by our own estimate.", "share", (0, 0.05), EVIDENCE,
         "About 1 in {one_in} closures may be false: this recording looks alike in many places. "
-        "See `plan2vec closures`."
-    ),
-    "loop_closures": Line(
-        "Pairs of frames joined because they look the same, beside the recorded steps.", "closures", (1, inf),
-        "Record the same places again. A recording that never comes back is a line by right.",
-        "No closures: no place was recognized as seen before, so the map is a line of recorded steps."
-    ),
-    "largest_component_share": Line(
-        "Frames in the largest part.", "share", (0.99, inf), "If the recordings truly never meet, each part is a map "
-        "of its own. Else record sequences that overlap, in both directions.",
+        "See `plan2vec closures`."),
+    "loop_closures": Line("Pairs of frames joined because they look the same, beside the recorded steps.", "closures",
+        (1, inf), "Record the same places again. A recording that never comes back is a line by right.",
+        "No closures: no place was recognized as seen before, so the map is a line of recorded steps."),
+    "largest_component_share": Line("Frames in the largest part.", "share", (0.99, inf), "If recordings never meet, "
+        "each part is a map of its own. Else record sequences that overlap, in both directions.",
         "The map has {parts} parts that no path joins: plans exist inside each, and the largest holds {percent} of the "
-        "frames."
-    ),
-    "reversibility": Line(
-        "Recorded steps that another recorded step undoes.", "share", (0.1, inf), "If steps cannot be undone (falling, "
-        "pouring, momentum), fit with --directed. If they can, record ways back too, or live with this.",
-        "Only {percent} of the recorded steps are ever undone, but hops lead both ways: plans may run time backwards."
-    ),
-    "revisit_recall": Line(
-        "Pairs of frames that truly show one place at two times, and that the graph joins within 8 steps.", "share",
-        (0.55, inf), "Record the same places again, in the same direction, or train the local metric longer."
-    ),
-    "spearman_graph": Line(
-        "Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), LONGER,
-        "The map does not follow its own graph: the rank agreement of their distances is {number}."
-    ),
-    "embedding_error": Line(
-        "Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15), LONGER,
-        "The map does not follow its own graph: its distances are wrong by {percent}."
-    ),
-    "spearman_true": Line(
-        "Rank agreement of learned and true distance (best: 1).", "", (0.9, inf),
-        "Look at the closures (plan2vec closures): one false one shortens thousands of distances."
-    ),
-    "success_graph": Line(
-        "Greedy walks, without memory, that reach a neighbour of the goal. High is no proof: false closures help too.",
-        "share", (0.9, inf), "Plan with --method lookahead or astar. " + LONGER,
-        "Greedy walks get lost: {percent} arrive."
-    ),
+        "frames."),
+    "reversibility": Line("Recorded steps that another recorded step undoes.", "share", (0.1, inf), "If steps cannot "
+        "be undone (falling, pouring, momentum), fit with --directed. If they can, record ways back too.",
+        "Only {percent} of the recorded steps are ever undone, but hops lead both ways: plans may run time backwards."),
+    "revisit_recall": Line("Pairs of frames that truly show one place and are joined within 8 steps.", "share",
+        (0.55, inf), "Record the same places again, in the same direction, or train the local metric longer."),
+    "spearman_graph": Line("Rank agreement of learned distance and shortest path (best: 1).", "", (0.95, inf), LONGER,
+        "The map does not follow its own graph: the rank agreement of their distances is {number}."),
+    "embedding_error": Line("Mean error of the learned distance, relative to the shortest path.", "share", (0, 0.15),
+        LONGER, "The map does not follow its own graph: its distances are wrong by {percent}."),
+    "spearman_true": Line("Rank agreement of learned and true distance (best: 1).", "", (0.9, inf),
+        "Look at the closures (plan2vec closures): one false one shortens thousands of distances."),
+    "success_graph": Line("Greedy walks that reach a neighbour of the goal. High is no proof.", "share",
+        (0.9, inf), "Plan with --method lookahead or astar. " + LONGER, "Greedy walks get lost: {percent} arrive."),
     "success": Line("Walks that truly arrive, by the rule of the domain.", "share", (0.9, inf), LONGER),
-    "greedy_validity": Line(
-        "Greedy plans, with a visited set, that arrive within 3 steps by possible hops alone.", "share", (0.95, inf),
-        "Plan with --method astar. " + LONGER
-    ),
-    "path_ratio": Line(
-        "Length of greedy plans that arrive, over the shortest path (best: 1).", "times", (0, 1.25),
-        "Plan with --method astar where length matters. " + LONGER
-    ),
+    "greedy_validity": Line("Greedy plans, with a visited set, that arrive within 3 steps by possible hops.", "share",
+        (0.95, inf), "Plan with --method astar. " + LONGER),
+    "path_ratio": Line("Length of greedy plans that arrive, over the shortest path (best: 1).", "times", (0, 1.25),
+        "Plan with --method astar where length matters. " + LONGER),
     "num_frames": Line("Frames on the map.", "frames"),
     "num_edges": Line("Pairs of frames that one hop joins.", "edges"),
     "num_components": Line("Parts of the graph that no path joins; a plan stays inside one part."),
     "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames per hop"),
-    "expanded_per_step": Line(
-        "How often a planner asks for the neighbours of a frame, for each hop of the shortest path.", "times per hop"
-    ),
+    "expanded_per_step": Line("Frames whose neighbours a planner asks for, for each hop of the shortest path."),
     "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
     "plan_validity_10": Line("Like plan_validity, where a hop may be 10 steps long.", "share"),
     "plan_validity_14": Line("Like plan_validity, where a hop may be 14 steps long.", "share"),
@@ -156,22 +121,23 @@ def judged(card: dict) -> dict[str, bool]:
 def make_verdict(card: dict, run: object = "RUN") -> Verdict:
     """What the scorecard says, and what to type next; `run` is the folder of the map."""
     bad = [name for name, good in judged(card).items() if not good]
-    look_at = {name: f"{number_text(card[name], LINES[name].unit)}. {LINES[name].remedy}" for name in bad}
     if not bad:
         commands = f"plan2vec plan {run} --start 0 --goal {card.get('num_frames', 2) - 1}", f"plan2vec explore {run}"
         return Verdict(True, praise(card), {}, commands)
     first = "plan2vec inspect RECORDINGS --sheet sheet.png" if bad[0] in ABOUT_RECORDING else f"plan2vec closures {run}"
+    said = {name: f" {reason(name, card)}" if name != bad[0] and LINES[name].reason else "" for name in bad}
+    look_at = {name: f"{number_text(card[name], LINES[name].unit)}.{said[name]} {LINES[name].remedy}" for name in bad}
     return Verdict(False, reason(bad[0], card), look_at, (first, f"plan2vec evaluate {run} --verbose"))
 
 
 def reason(name: str, card: dict) -> str:
-    """The sentence of a map of which this number is the first bad one."""
+    """What a bad number says about the map, in one sentence."""
     value, line = card[name], LINES[name]
-    percent = f"{value:.1%}" if 0 < value < 0.01 else f"{value:.0%}"
-    one_in = round(1 / value) if value else 0
-    text = line.reason or f"{line.words} Here: {{number}}."
-    return text.format(percent=percent, one_in=one_in, number=number_text(value, line.unit), parts=card.get(
-        "num_components", "several"))
+    words = {
+        "percent": f"{value:.1%}" if 0 < value < 0.01 else f"{value:.0%}", "one_in": round(1 / value) if value else 0,
+        "number": number_text(value, line.unit), "parts": card.get("num_components", "several"),
+    }
+    return (line.reason or f"{line.words} Here: {{number}}.").format(**words)
 
 
 def praise(card: dict) -> str:
