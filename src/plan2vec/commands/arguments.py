@@ -187,7 +187,7 @@ class Bench:
     baselines: bool = False  # of `bench recordings`: other distances walk the same graph
     dynamics: tuple[str, ...] = ()  # of `bench recordings`: simulators to roll out (pendulum mountain-car)
     seed: int = 0  # the first one
-    seeds: int | None = None  # how many, from --seed on; default 1, of `bench demo` 5
+    seeds: int | None = None  # how many, from --seed on; default 1
     sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own
     smoke: bool = False  # tiny, in seconds, to see that it runs; no results
     out: Path | None = None  # folder of rows and figures; default runs/bench, a temporary one with --smoke
