@@ -261,7 +261,8 @@ def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
     """How well the evidence tells true from false among the pairs that a closure could join: the mean of a run of
     views, else the local distance.
     """
-    from plan2vec.graph.join import candidate_pairs, score_views
+    from plan2vec.graph.join import candidate_pairs
+    from plan2vec.graph.views import score_views
     from plan2vec.learning.frame_tensors import FrameTensors
 
     truth, rng = truth_of(model.sequences), np.random.default_rng(model.config.seed)

@@ -48,10 +48,8 @@ class Teaching:
     walks: Walks = Walks()  # of value iteration
 
 
-def train_map(
-    images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
-    teaching: Teaching = Teaching(), journal: Journal = Journal()
-) -> Embedding:
+def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
+              teaching: Teaching = Teaching(), journal: Journal = Journal()) -> Embedding:
     """Learn D(v, g) = the shortest path from v to g, by the configured variant; of views on the local metric's vectors.
     """
     torch.manual_seed(config.seed)
