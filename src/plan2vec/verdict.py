@@ -41,7 +41,7 @@ LINES = {  # those that others depend on come first
         "share", (0.8, inf), "Look at the frames in order (plan2vec inspect). If the order is right, record more, or "
         "train the local metric longer (--local-metric.num-updates).",
         "Frames that follow each other look no more alike than others: the local metric is right in {percent} of the "
-        "pairs it never saw, and guessing gives 75 %. The frames are noise, out of order, or too few."),
+        "pairs it never saw, and guessing gives 75 %. They are noise, out of order or too few, or training was short."),
     "recognized": Line("Recorded steps it never saw that the local metric takes for neighbours (moving camera).",
         "share", (MIN_RECOGNIZED, inf), "Record more frames per second, or the same places more often; or train the "
         "local metric longer (--local-metric.num-updates).",
@@ -113,6 +113,8 @@ def judged(card: dict) -> dict[str, bool]:
         value = card.get(name)
         if line.good is not None and isinstance(value, int | float):
             found[name] = line.good[0] <= value <= line.good[1]
+    if card.get("loop_closures") == 0:  # what was estimated are hops between frames that follow each other
+        found.pop("estimated_false_closures", None)
     if card.get("directed") is not False or card.get("view") == "moving":  # nobody walks backwards in a walkthrough
         found.pop("reversibility", None)
     return {name: good for name, good in found.items() if not good or name not in NO_PROOF}
