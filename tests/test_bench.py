@@ -80,8 +80,8 @@ def test_maps_of_different_lengths_are_not_compared(stored):
         same_map.run(0, (stored("a.npz", 60), stored("b.npz", 50)), 1, QUICK, "cpu")
     with pytest.raises(ValueError, match="two recordings of the same frames, but got 0"):
         run_benchmark(Request("same-map"))
-    with pytest.raises(ValueError, match="came with `bench demo`"):
-        run_benchmark(Request("demo", paths=(stored("a.npz", 20),)))
+    with pytest.raises(ValueError, match="came with `bench ranks`"):
+        run_benchmark(Request("ranks", paths=(stored("a.npz", 20),)))
 
 
 def test_exact_distance_walks_best_among_the_methods_of_the_recordings_benchmark(stored, monkeypatch):
@@ -259,8 +259,8 @@ def test_made_graphs_have_the_density_they_promise():
 
 
 def test_options_of_one_kind_of_benchmark_are_refused_by_the_other(tmp_path):
-    with pytest.raises(ValueError, match="--sizes is for `bench encode.*came with `bench demo`"):
-        run_benchmark(Request("demo", sizes=(10,)))
+    with pytest.raises(ValueError, match="--sizes is for `bench encode.*came with `bench ranks`"):
+        run_benchmark(Request("ranks", sizes=(10,)))
     with pytest.raises(ValueError, match="--smoke results are no results"):
         run_benchmark(Request("plan", smoke=True, write_docs=True))
     with pytest.raises(ValueError, match="--sizes are for one benchmark"):

@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 FRAMES = np.random.default_rng(0).integers(256, size=(24, 64, 64, 1), dtype=np.uint8)
 SEQUENCE = np.repeat([0, 1, 2], 8)
 RECORDED = make_sequences(FRAMES, SEQUENCE)
-CHANGES = {"shift": 2, "brightness": 0.2, "noise": 0.1}
+CHANGES = {"jitter": 0.2, "brightness": 0.2, "noise": 0.1}
 
 
 def line(parts):
@@ -57,7 +57,7 @@ def metric_of(**settings):
 def map_of(parts, teaching=Teaching(), **settings):
     """More goals and nodes an update than there are frames, where no others are asked for."""
     config = config_of(embedding=EmbeddingConfig(num_updates=6, num_rounds=3, **settings))
-    train_map(FrameTensors(FRAMES, CPU), line(parts), config, teaching)
+    train_map(FrameTensors(FRAMES, CPU), line(parts), config, teaching=teaching)
 
 
 def train_actions(action):

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import plan2vec.graph.closures
 import plan2vec.graph.common_columns
-from plan2vec.config import DEFAULTS, ClosureConfig, Config
+from plan2vec.config import ClosureConfig, Config
 from plan2vec.data import transitions
 from plan2vec.graph.build import build_graph, edge_rows
 from plan2vec.graph.closures import alike_reach, choose_closures
@@ -72,8 +72,7 @@ def step_lengths(position, sequence):
 
 
 def chosen_of(candidates, steps, sequence, first_duplicate, radius=None, **settings):
-    given = {"min_degree": DEFAULTS["closures.min_degree"], "look_alikes": DEFAULTS["closures.look_alikes"]} | settings
-    config = Config(radius=radius, max_gap=1, closures=ClosureConfig(**given))
+    config = Config(radius=radius, max_gap=1, closures=ClosureConfig(**settings))
     return choose_closures(candidates, steps, sequence, first_duplicate, config)
 
 

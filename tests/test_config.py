@@ -76,7 +76,7 @@ def test_a_fixed_camera_gets_the_defaults_and_a_moving_one_its_own():
     assert values_of(settle(Config(), FIXED), DEFAULTS) == DEFAULTS
     settled = settle(Config(), NOISE)
     assert values_of(settled, DEFAULTS) == DEFAULTS | MOVING and settled.view == "moving"
-    assert settled.encoder == "medium" and settled.local_metric.num_updates > DEFAULTS["local_metric.num_updates"]
+    assert settled.encoder == "views" and settled.embedding.num_updates > DEFAULTS["embedding.num_updates"]
     assert values_of(settle(preset("quick"), FIXED), DEFAULTS) == DEFAULTS | QUICK
 
 
@@ -92,10 +92,10 @@ def test_what_was_given_stays_also_where_it_equals_a_default():
     given = {name: value for name, value in DEFAULTS.items() if MOVING.get(name, value) != value}
     assert len(given) == len(MOVING) == 12
     assert values_of(settle(with_settings(Config(), given), NOISE), given) == given
-    some = Config(encoder="resnet18", max_gap=2, seed=3, local_metric=LocalMetricConfig(shift=5, num_updates=10))
+    some = Config(encoder="resnet18", max_gap=2, seed=3, local_metric=LocalMetricConfig(jitter=0.5, num_updates=10))
     settled = settle(some, NOISE)
     assert (settled.encoder, settled.max_gap, settled.seed) == ("resnet18", 2, 3)
-    assert (settled.local_metric.shift, settled.local_metric.num_updates) == (5, 10)
+    assert (settled.local_metric.jitter, settled.local_metric.num_updates) == (0.5, 10)
     assert settled.local_metric.brightness == MOVING["local_metric.brightness"]
 
 
@@ -105,13 +105,28 @@ def test_the_papers_settings_stay_as_they_are_whatever_is_recorded():
         settled = settle(config, recordings)
         given = [name for name in DEFAULTS if setting(config, name) is not None]
         assert values_of(settled, given) == values_of(config, given) and settled.view == "fixed" and len(given) >= 5
-        assert settled.local_metric == replace(config.local_metric, shift=0, brightness=0.0)
+        assert settled.local_metric == replace(config.local_metric, jitter=0.0, brightness=0.0)
 
 
 def test_quick_does_not_cut_the_updates_that_a_moving_camera_needs():
     moving, quick = settle(Config(), NOISE), settle(preset("quick"), NOISE)
     assert replace(quick, quick=False) == moving
-    assert quick.local_metric.num_updates == quick.embedding.num_updates == 1500
+    assert (quick.local_metric.num_updates, quick.embedding.num_updates) == (400, 4000)
+
+
+@pytest.mark.parametrize(("device", "num_updates"), [("cpu", (400, 800, 1000)), ("cuda", (400, 1600, 2000))])
+def test_the_more_views_there_are_the_longer_their_metric_is_trained_and_longer_on_a_gpu(device, num_updates):
+    pictures = [replace(NOISE, frames=np.broadcast_to(NOISE.frames[:1], (num, 16, 16, 1)), sequence=np.zeros(num, int))
+                for num in (40, 2000, 9000)]
+    settled = [settle(Config(view="moving"), some, device) for some in pictures]
+    assert tuple(config.local_metric.num_updates for config in settled) == num_updates
+    wide = {"encoder": "views-wide", "local_metric.learning_rate": 1e-3} if device == "cuda" else {}
+    assert values_of(settled[0], MOVING) == MOVING | wide
+
+
+def test_a_map_of_views_to_look_at_keeps_the_distance_that_the_eye_measures():
+    assert [settle(Config(dim=dim), NOISE).norm_order for dim in (2, 3, 4, None)] == [2.0, 2.0, 1.0, 1.0]
+    assert settle(Config(dim=2, norm_order=1.0), NOISE).norm_order == 1.0
 
 
 def test_a_cars_camera_moves():
@@ -126,10 +141,10 @@ def test_a_cars_camera_moves():
 
 
 def test_eight_dimensions_that_were_asked_for_are_eight_columns_before_a_moving_camera_too():
-    assert settle(Config(), NOISE).dim == 16
+    assert settle(Config(), NOISE).dim == 32
     vectors = Plan2Vec(dim=8, config=BRIEF, device="cpu").fit_transform(NOISE.frames, sequence=NOISE.sequence)
     assert vectors.shape == (40, 8)
-    assert Plan2Vec(config=BRIEF, device="cpu").fit(NOISE.frames, sequence=NOISE.sequence).embedding_.shape == (40, 16)
+    assert Plan2Vec(config=BRIEF, device="cpu").fit(NOISE.frames, sequence=NOISE.sequence).embedding_.shape == (40, 32)
 
 
 @pytest.mark.parametrize("view", ["fixed", "moving"])
@@ -156,7 +171,7 @@ def test_what_is_stored_printed_and_used_is_the_same_from_the_command_line_pytho
 
 def test_a_typed_setting_stays_even_where_it_equals_the_default(tmp_path, capsys):
     config = typed(NOISE, tmp_path, "--dim", "8", "--encoder=small", *TYPED)
-    assert (config.dim, config.encoder, config.max_gap, config.local_metric.shift) == (8, "small", 3, 2)
+    assert (config.dim, config.encoder, config.max_gap, config.local_metric.jitter) == (8, "small", 3, 0.08)
     said = capsys.readouterr().err
     assert "max_gap 1 -> 3" in said and "dim" not in said.split("defaults change")[1].split("\n")[0]
 
@@ -176,7 +191,7 @@ def test_whether_neighbours_are_searched_exactly_is_decided_once_and_stored(tmp_
 def test_a_run_keeps_its_decisions_and_refuses_other_settings(tmp_path):
     decided = fit(NOISE, BRIEF, tmp_path / "run", device="cpu").config
     assert keep_decisions(BRIEF, decided) == decided == settled_for(NOISE, BRIEF, tmp_path / "run", torch.device("cpu"))
-    with pytest.raises(ValueError, match=r"another configuration: dim \(16 there, 8 now\)"):
+    with pytest.raises(ValueError, match=r"another configuration: dim \(32 there, 8 now\)"):
         fit(NOISE, replace(BRIEF, dim=8), tmp_path / "run", device="cpu")
 
 
@@ -210,6 +225,7 @@ def test_a_settled_configuration_survives_json():
     (lambda: Config(dim=0), "--dim must be at least 1, but is 0"),
     (lambda: Config(directed=True, head="lp"), "--head must be max-relu or mrn for a directed graph, but is lp"),
     (lambda: Config(closures=ClosureConfig(look_alikes=-1)), "--closures.look-alikes must be 0 or more"),
+    (lambda: Config(closures=ClosureConfig(max_false=1.5)), "--closures.max-false must be a share from 0 to 1"),
     (lambda: Config(embedding=EmbeddingConfig(num_rounds=0)), "--embedding.num-rounds must be at least 1, but is 0"),
 ])
 def test_impossible_settings_are_refused_by_the_name_they_are_typed_with(config, words):

@@ -67,7 +67,7 @@ def relative_error(embedding, frames, graph):
 
 def fitted(frames, graph, settings=QUICK, teaching=Teaching(), journal=Journal(), **config):
     config = Config(encoder="mlp", embedding=settings, **({"dim": 8} | config))
-    return train_map(FrameTensors(frames, CPU), graph, config, teaching, journal)
+    return train_map(FrameTensors(frames, CPU), graph, config, None, teaching, journal)
 
 
 def untaught(frames, dim=8):

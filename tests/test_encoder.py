@@ -171,9 +171,8 @@ def test_the_mazes_global_metric_has_the_layers_of_the_papers_listing():
 
 def test_only_the_widest_network_stays_out_of_bfloat16():
     frames = np.zeros((2, 64, 64, 1), np.uint8)
-    assert [
-        name for name in ("small", "medium", "maze-global", "resnet18") if not make_encoder(name, frames, 2).narrow
-    ] == ["maze-global"]
+    names = ("small", "medium", "views", "maze-global", "resnet18")
+    assert [name for name in names if not make_encoder(name, frames, 2).narrow] == ["maze-global"]
 
 
 def test_resnet18_has_the_sizes_of_he_et_al():
@@ -315,9 +314,8 @@ def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_
 
 
 def test_an_unknown_network_is_refused():
-    with pytest.raises(
-        ValueError, match="one of small, medium, maze-global, resnet18, mlp, fourier or module:factory, but is 'large'"
-    ):
+    names = "small, medium, views, views-wide, maze-global, resnet18, mlp, fourier or module:factory"
+    with pytest.raises(ValueError, match=f"one of {names}, but is 'large'"):
         make_network("large", (64, 64, 1), 8)
 
 

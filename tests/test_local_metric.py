@@ -338,15 +338,26 @@ def augmented(shape, seed=0, gray=None, **setting):
     return images, augment(images, config, draw_changes(config, tensors, len(frames), np.random.default_rng(seed)))
 
 
-def test_shifts_move_every_image_by_whole_pixels_and_repeat_its_border():
-    images, shifted = augmented((40, 6, 7, 2), shift=2)
-    seen = set()
-    for image, moved in zip(images.numpy(), shifted.numpy(), strict=True):
-        padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="edge")
-        offsets = [(y, x) for y in range(5) for x in range(5) if np.array_equal(padded[:, y : y + 6, x : x + 7], moved)]
-        assert len(offsets) == 1
-        seen.update(offsets)
-    assert len(seen) > 12  # of 25
+def test_jitter_zooms_and_shifts_every_image_within_its_share_and_repeats_its_border():
+    height, width, jitter = 20, 30, 0.2
+    ramp = np.stack(np.broadcast_arrays(np.arange(width), np.arange(height)[:, None]), axis=2)  # tells places
+    tensors, config = FrameTensors(np.repeat(ramp[None].astype(np.uint8), 40, axis=0), CPU), Augmentation(jitter)
+    images = tensors(np.arange(40))
+    changed = 255 * augment(images, config, draw_changes(config, tensors, 40, np.random.default_rng(0))).double()
+    assert changed.min() >= 0 and changed[:, 0].max() <= width - 1 and changed[:, 1].max() <= height - 1
+    drawn = []
+    for image in changed.numpy():
+        rows, columns = image[1, :, width // 2], image[0, height // 2]
+        zoom_y, zoom_x = rows[10] - rows[9], columns[15] - columns[14]  # pixels of the old image per pixel of the new
+        shift = (columns[14:16].mean() - (width - 1) / 2) / width, (rows[9:11].mean() - (height - 1) / 2) / height
+        assert zoom_x == pytest.approx(zoom_y, abs=1e-3) and np.abs(shift).max() <= jitter / 2 + 1e-3
+        drawn.append((zoom_x - 1, *shift))
+    assert np.abs(drawn).max(axis=0) == pytest.approx([jitter, jitter / 2, jitter / 2], rel=0.15)
+
+
+def test_a_jitter_of_almost_nothing_changes_almost_nothing():
+    images, changed = augmented((5, 12, 9, 3), jitter=1e-6)
+    assert torch.allclose(images, changed, atol=1e-4) and not torch.equal(images, changed)
 
 
 def test_brightness_scales_and_shifts_gray_within_its_share_and_stays_in_range():
@@ -368,4 +379,4 @@ def test_without_augmentation_and_for_vectors_nothing_changes():
     images, same = augmented((3, 4, 4, 1))
     assert same is images
     vectors = FrameTensors(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32), CPU)
-    assert draw_changes(Augmentation(shift=2, brightness=0.5), vectors, 3, np.random.default_rng(0)) == ()
+    assert draw_changes(Augmentation(jitter=0.1, brightness=0.5), vectors, 3, np.random.default_rng(0)) == ()

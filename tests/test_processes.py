@@ -30,7 +30,8 @@ from plan2vec.learning.batch_norm import share_statistics
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.readers.npz import write_npz
-from plan2vec.runs.folder import PRODUCTS, load_graph
+from plan2vec.runs.folder import PRODUCTS
+from plan2vec.runs.products import load_graph
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import distances_from
 
@@ -253,7 +254,7 @@ def test_batch_normalization_is_that_of_the_whole_batch(tmp_path):
         network[1].reset_running_stats()
 
 
-@pytest.mark.parametrize("setting", [{"shift": 2}, {"brightness": 0.3}, {"noise": 0.1}])
+@pytest.mark.parametrize("setting", [{"jitter": 0.2}, {"brightness": 0.3}, {"noise": 0.1}])
 def test_a_share_of_a_batch_is_augmented_as_among_all(setting):
     frames = FrameTensors(
         np.random.default_rng(0).integers(256, size=(6, 8, 8, 1), dtype=np.uint8), torch.device("cpu")
@@ -348,7 +349,7 @@ def test_recordings_in_which_nothing_can_be_learned_are_refused_by_all_processes
 
 
 def test_other_commands_are_refused_in_several_processes(tmp_path):
-    codes, _, errors = run_cli(["bench", "demo"], tmp_path)
+    codes, _, errors = run_cli(["bench", "same-map"], tmp_path)
     assert codes == [2, 2] and len(errors.splitlines()) == 1 and "without torchrun" in errors
 
 

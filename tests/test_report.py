@@ -18,7 +18,7 @@ from plan2vec.evaluation import evaluate
 from plan2vec.graph.build import BuiltGraph
 from plan2vec.local_metric import TrainedMetric
 from plan2vec.model import Learned, Model
-from plan2vec.pictures import figures, frame_grids, report_pictures
+from plan2vec.pictures import figures, frame_grids, report
 from plan2vec.pictures.palette import PALETTE
 from plan2vec.pictures.report import page, write_report
 from plan2vec.planner import Plan
@@ -39,7 +39,7 @@ def islands_report(islands: Model, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def all_figures(model: Model) -> dict[str, Figure]:
-    return {name: figure for name, _, _, figure in report_pictures._drawings(model)}
+    return {name: figure for name, _, _, figure in report._drawings(model)}
 
 
 def leaves(card: dict) -> list[tuple[str, object]]:

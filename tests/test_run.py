@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import replace
 
+import kill_and_resume
 import numpy as np
 import pytest
 
@@ -73,8 +74,6 @@ plan2vec.fit(plan2vec.read(sys.argv[1]), config, sys.argv[3], "cpu", checkpoint_
 
 
 def test_killed_fits_end_with_the_same_bytes():
-    from plan2vec.bench import kill_and_resume  # the benchmarks import much that no other test here needs
-
     answer = kill_and_resume.run(seed=0, num_kills=2, num_rollouts=20, command=(sys.executable, "-c", FIT_ALONE))
     assert answer["num_equal"] == 2
     assert any("killed" in row["left"] for row in answer["rows"])

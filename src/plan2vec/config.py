@@ -94,7 +94,7 @@ class LocalMetricConfig:
     # encoder of the siamese metric that finds a stacked one's candidates; default: the map's
     candidates: str | None = None
     dim: int = 32  # numbers in a siamese vector
-    num_updates: Int = NOT_GIVEN  # gradient updates; default 400; moving camera 0.4 per frame, 400 to 1,000 (GPU 2,000)
+    num_updates: Int = NOT_GIVEN  # gradient updates; default 400; moving camera by its frames, 400 to 1,500 (GPU 2,000)
     # neighbour pairs per update; default 256, moving 128 (siamese: all other pairs of a batch are far pairs)
     batch_size: Int = NOT_GIVEN
     learning_rate: Float = NOT_GIVEN  # Adam, at its highest; default 0.001, moving 0.003 (GPU 0.001)
@@ -242,7 +242,8 @@ MOVING = {
     "embedding.goals_per_round": 512
 }
 ON_GPU = {"encoder": "views-wide", "local_metric.learning_rate": 1e-3}  # a moving camera's where there is one
-UPDATES_PER_FRAME, FEWEST_UPDATES, MOST_UPDATES = 0.4, 400, {"cuda": 2000}  # of a moving camera's metric; CPU 1,000
+# Updates of a moving camera's metric: more with more frames, the most for 2,500 of them; on a GPU, else 1,500.
+FEWEST_UPDATES, MOST_UPDATES, FRAMES_FOR_MOST = 400, {"cuda": 2000}, 2500
 
 
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
@@ -259,8 +260,8 @@ def _moving(config: Config, num_frames: int, device: str) -> dict[str, Any]:
     """What differs for a moving camera: a larger network where there is a GPU, more updates the more frames there are.
     A map to look at, of 2 or 3 dimensions, keeps the l2 distance that the eye measures.
     """
-    most = MOST_UPDATES.get(device, 1000)
-    num_updates = int(min(most, max(FEWEST_UPDATES, UPDATES_PER_FRAME * num_frames * most / 1000)))
+    most = MOST_UPDATES.get(device, 1500)
+    num_updates = min(most, max(FEWEST_UPDATES, most * num_frames // FRAMES_FOR_MOST))
     flat = {"norm_order": 2.0} if config.dim is not None and config.dim <= 3 else {}
     return MOVING | (ON_GPU if device == "cuda" else {}) | flat | {"local_metric.num_updates": num_updates}
 
@@ -281,7 +282,7 @@ def head_of(config: Config) -> str:
 
 
 def setting(config: Any, name: str) -> Any:
-    """The value of "dim" or "local_metric.shift"."""
+    """The value of "dim" or "local_metric.jitter"."""
     for part in name.split("."):
         config = getattr(config, part)
     return config
@@ -336,7 +337,8 @@ def from_json(values: dict) -> Config:
     }
     try:
         built = {name: _built(make, values[name]) for name, make in stages.items()}
-        return _built(Config, values | built | {"norm_order": float(values["norm_order"])})
+        norm_order = math.inf if values["norm_order"] == "inf" else values["norm_order"]
+        return _built(Config, values | built | {"norm_order": norm_order})
     except (KeyError, TypeError) as error:
         raise ValueError(f"the stored configuration does not fit this version ({error}); fit again") from None
 

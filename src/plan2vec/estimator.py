@@ -23,29 +23,17 @@ from plan2vec.pipeline import fit
 
 
 class Plan2Vec(TransformerMixin, BaseEstimator):
-    """Frames (n, h, w[, c]) uint8 or observations (n, d) -> vectors (n, dim) whose distances are shortest-path lengths
-    in steps.
+    """Frames (n, h, w[, c]) uint8 or observations (n, d) -> vectors (n, dim) whose distances are path lengths in steps.
 
     After `fit`: `model_` (a `plan2vec.Model` with graph and planner), `embedding_` (vectors of the fitted frames).
     A parameter that is None is as in `config`, and what is given nowhere is decided from the recordings
     (`config.settle`).
     """
 
-    def __init__(
-        self,
-        dim: int | None = None,
-        head: str | None = None,
-        norm_order: float | None = None,
-        seed: int | None = None,
-        device: str = "auto",
-        config: Config | None = None,
-    ):
-        self.dim = dim
-        self.head = head
-        self.norm_order = norm_order
-        self.seed = seed
-        self.device = device
-        self.config = config
+    def __init__(self, dim: int | None = None, head: str | None = None, norm_order: float | None = None,
+                 seed: int | None = None, device: str = "auto", config: Config | None = None):
+        self.dim, self.head, self.norm_order = dim, head, norm_order
+        self.seed, self.device, self.config = seed, device, config
 
     def fit(self, X: np.ndarray, y: object = None, sequence: np.ndarray | None = None) -> "Plan2Vec":  # noqa: N803
         """Fit graph and map to frames X in the order they were recorded; returns itself.
@@ -59,13 +47,10 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
                 raise ValueError("y is not read, but looks like labels of recordings; give them as sequence=")
             unread = "" if y is None else "; y is not read"
             warnings.warn(f"no sequence= was given, so all frames count as one recording{unread}", UserWarning, 2)
-        given = {
-            name: getattr(self, name) for name in ("dim", "head", "norm_order", "seed")
-            if getattr(self, name) is not None
-        }
-        self.model_ = fit(
-            make_sequences(X, sequence), with_settings(self.config or Config(), given), device=self.device
-        )
+        given = {name: getattr(self, name) for name in ("dim", "head", "norm_order", "seed")
+                 if getattr(self, name) is not None}
+        self.model_ = fit(make_sequences(X, sequence), with_settings(self.config or Config(), given),
+                          device=self.device)
         self.embedding_ = self.model_.vectors
         self.n_features_in_ = int(np.prod(self.model_.sequences.frame_shape))
         return self
@@ -81,8 +66,7 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
         """Observations (n, d) as scikit-learn checks them; images are checked where they become frames."""
         if getattr(X, "ndim", 2) > 2:
             return np.asarray(X)
-        floats = [np.float64, np.float32]
-        return validate_data(self, X, reset=reset, dtype=floats, ensure_min_samples=2 if reset else 1)
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2 if reset else 1)
 
 
 def _label_recordings(y: object) -> bool:

@@ -258,14 +258,22 @@ def truth_of(sequences: Sequences) -> Truth | None:
 
 
 def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
-    """How well the local distance tells true from false among the pairs that a closure could join."""
+    """How well the evidence tells true from false among the pairs that a closure could join: the mean of a run of
+    views, else the local distance.
+    """
     from plan2vec.graph.join import candidate_pairs
+    from plan2vec.graph.views import score_views
     from plan2vec.learning.frame_tensors import FrameTensors
 
     truth, rng = truth_of(model.sequences), np.random.default_rng(model.config.seed)
     if truth is None:
         return {}
-    numbers = np.flatnonzero(chosen)
+    numbers, sequences = np.flatnonzero(chosen), model.sequences
+    if model.config.view == "moving" and len(numbers) <= NUM_RANKED:
+        images = FrameTensors(sequences.frames, model.device)
+        moved, _, _, scored = score_views(sequences.without_truth(), model.local_metric, model.config, images, chosen)
+        first, second = moved[scored.first], moved[scored.second]
+        return ranking_numbers(first, second, -scored.means[0], sequences.sequence, truth)
     numbers = np.sort(rng.permutation(numbers)[:NUM_RANKED])
     images = FrameTensors(model.sequences.frames[numbers], model.device)
     pairs = candidate_pairs(model.local_metric, images, np.arange(len(numbers)), REACH * model.config.max_gap,

@@ -20,22 +20,16 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # some libraries write for the owner alone
+        os.umask(mask := os.umask(0))
+        os.chmod(temporary, 0o666 & ~mask)  # some libraries write for the owner alone
         os.replace(temporary, path)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        raise OSError(
-            f"{path} cannot be written: {os.strerror(error.errno)}; make room and run the same command"
-        ) from None
+        raise OSError(f"{path} cannot be written: {os.strerror(error.errno)}; "
+                      "make room and run the same command") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_text(path: Path, text: str) -> None:
@@ -44,8 +38,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def is_leftover(path: Path, name: str) -> bool:
-    """Whether a process that lives no more left `path` behind when it was killed while writing the file called `name`.
-    """
+    """Whether a process that lives no more left `path` behind, killed while it wrote the file called `name`."""
     made = re.fullmatch(rf"\.{re.escape(name)}\.(\d{{1,9}})\.tmp{re.escape(Path(name).suffix)}", path.name)
     return made is not None and path.is_file() and not path.is_symlink() and not _is_alive(int(made[1]))
 
@@ -64,7 +57,6 @@ def own_folder(folder: Path, name: str) -> Path:
     """The folder called `name` inside a run folder; a link there would let a run write into other places."""
     inner = folder / name
     if inner.is_symlink() or (inner.exists() and not inner.is_dir()):
-        raise ValueError(
-            f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; remove it and try again"
-        )
+        raise ValueError(f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; "
+                         "remove it and try again")
     return inner

@@ -1,12 +1,10 @@
-"""A map that grows and is corrected: new recordings are added to a finished run, and struck closures leave its
-embedding too.
+"""A map that grows and is corrected: new recordings join a finished run, struck closures leave its embedding too.
 
     new frames -> local metric (as it is) -> closures within the run's radius, supported by old and new recordings
                -> edges appended to the graph -> embedding fine-tuned from where it stands -> vectors of all frames
 
 Old frames keep their numbers and old edges their lengths; new frames get the numbers after them. The run folder changes
-at one moment, when everything new is written (`replace_together.py`): killed at any time, it is the old run or the
-grown one.
+at one moment (`replace_together.py`): killed at any time, it is the old run or the grown one.
 """
 
 import json
@@ -33,10 +31,10 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model, load
-from plan2vec.runs.folder import Run, describe, fingerprint, read_json, write_index
+from plan2vec.runs.folder import Run, describe, fingerprint, write_index
 from plan2vec.runs.lock import changing_run
 from plan2vec.runs.manifest import write_manifest
-from plan2vec.runs.products import load_graph, save_frames
+from plan2vec.runs.products import load_graph, read_json, save_frames
 from plan2vec.runs.replace_together import replacing_together
 from plan2vec.runs.struck import drop_struck, read_judged
 from plan2vec.search.shortest_paths import connected_parts
@@ -53,12 +51,9 @@ class Grown:
     report: dict[str, object]  # frames, edges, parts and distances before and after; `already_on_the_map` if so
 
 
-def add(
-    run: str | Path, sequences: Sequences, num_updates: int | None = None, device: str = "auto",
-    show_progress: bool = False, encoder: str | None = None
-) -> Grown:
-    """Add recordings to a finished run folder: their frames join the graph where closures can be believed, and the map
-    follows.
+def add(run: str | Path, sequences: Sequences, num_updates: int | None = None, device: str = "auto",
+        show_progress: bool = False, encoder: str | None = None) -> Grown:
+    """Add recordings to a finished run folder: their frames join the graph by closures, and the map follows.
 
     `run`: the folder. `sequences`: what was recorded since; if it is on the map already, nothing is added.
     `num_updates` of the fine-tuning; None: a third of the fit's. `encoder`: as for `load`. Returns `Grown`: the model
@@ -66,15 +61,12 @@ def add(
     """
     folder, began = Path(run), time.perf_counter()
     old = load(folder, device, encoder)
-    if is_on_map(folder, sequences):
+    data = read_json(folder / "data.json")
+    known = {data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))}
+    if fingerprint(sequences) in known:
         num_frames = old.sequences.num_frames
-        return Grown(
-            old,
-            {
-                "frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True, "updates": 0,
-                "seconds": 0.0
-            }
-        )
+        return Grown(old, {"frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True,
+                           "updates": 0, "seconds": 0.0})
     refuse_unlike(old, sequences)
     with changing(old, show_progress) as change:
         joined = change.sequences = write_joined(change, folder, old.sequences, sequences)
@@ -88,10 +80,8 @@ def add(
     return Grown(model, growth(old, model) | map_change(old, model) | {"updates": updates, "seconds": seconds})
 
 
-def follow_strikes(
-    run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
-    encoder: str | None = None
-) -> Grown:
+def follow_strikes(run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
+                   encoder: str | None = None) -> Grown:
     """Fine-tune the map of a run folder to its graph without the closures that are struck now."""
     folder, began = Path(run), time.perf_counter()
     old = load(folder, device, encoder)
@@ -100,14 +90,6 @@ def follow_strikes(
         seconds = finish(change, "follow_strikes", began)
     model = load(folder, device, encoder)
     return Grown(model, map_change(old, model) | {"updates": updates, "seconds": seconds})
-
-
-def is_on_map(folder: Path, sequences: Sequences) -> bool:
-    """Whether a run was fitted to these recordings, or they were added to it before."""
-    data = read_json(folder / "data.json")
-    return fingerprint(sequences) in {
-        data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))
-    }
 
 
 @contextmanager
@@ -124,19 +106,14 @@ def changing(old: Model, show_progress: bool) -> Iterator[Run]:
 
 
 def refuse_unlike(old: Model, new: Sequences) -> None:
-    """Recordings that cannot be on one map with the old ones."""
     then = old.sequences
     if then.frame_shape != new.frame_shape or then.frames.dtype != new.frames.dtype:
-        raise ValueError(
-            f"{new.source}: expected frames of shape {then.frame_shape} and type {then.frames.dtype}, as on the map, "
-            f"but they have shape {new.frame_shape} and type {new.frames.dtype}; read them as the map's were read"
-        )
+        raise ValueError(f"{new.source}: expected frames of shape {then.frame_shape} and type {then.frames.dtype}, as "
+                         f"on the map, but they have shape {new.frame_shape} and type {new.frames.dtype}; read them as "
+                         "the map's were read")
     if old.config.holdout > 0:
-        held = f"a map fitted with --holdout {old.config.holdout}"
-        raise ValueError(f"{held} cannot grow, because its split would change; fit it without")
-
-
-# ---------------------------------------------------------------------------------------------------- recordings
+        raise ValueError(f"a map fitted with --holdout {old.config.holdout} cannot grow, "
+                         "because its split would change; fit it without")
 
 
 def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> Sequences:
@@ -146,14 +123,11 @@ def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> S
     with replacing(path) as temporary:
         save_frames(temporary, old.frames, new.frames)
     joined = join_recorded(old, new, np.load(path, mmap_mode="r", allow_pickle=False), change.journal)
-    added = {
-        "source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames,
-        "first_frame": old.num_frames
-    }
+    added = {"source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames,
+             "first_frame": old.num_frames}
     data = read_json(folder / "data.json")
     parts = {"fitted": data.get("fitted", data["fingerprint"]), "added": [*data.get("added", []), added]}
-    described = describe(joined) | parts
-    write_text(change.folder / "data.json", json.dumps(described, indent=1))
+    write_text(change.folder / "data.json", json.dumps(describe(joined) | parts, indent=1))
     write_index(change.folder, joined)
     return joined
 
@@ -161,7 +135,10 @@ def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> S
 def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: Journal = Journal()) -> Sequences:
     """What was recorded beside the frames: kept where both have it. New sequences are numbered after the old labels."""
     number = np.cumsum(np.diff(new.sequence, prepend=new.sequence[0]) != 0)
-    recorded: dict[str, np.ndarray | None] = {"step_length": joined_step_length(old, new)}
+    recorded: dict[str, np.ndarray | None] = {}
+    if old.step_length is not None:  # new recordings without them get the old median, which weighs 1
+        steps = np.full(new.num_frames, median_step(old)) if new.step_length is None else new.step_length
+        recorded["step_length"] = np.concatenate((old.step_length, steps))
     for name in (name for name in RECORDED if name != "step_length"):
         then, now = getattr(old, name), getattr(new, name)
         if then is not None and now is not None and then.shape[1:] == now.shape[1:]:
@@ -175,43 +152,38 @@ def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: J
     return replace(old, frames=frames, sequence=sequence, domain=domain, **recorded)  # type: ignore[arg-type]
 
 
-def joined_step_length(old: Sequences, new: Sequences) -> np.ndarray | None:
-    """Step lengths where the map has them; new recordings without them get the old median, which weighs 1."""
-    if old.step_length is None:
-        return None
-    length = new.step_length
-    if length is None:
-        length = np.full(new.num_frames, median_step(old))
-    return np.concatenate((old.step_length, length))
-
-
 def median_step(sequences: Sequences) -> float:
     """The recorded step length that weighs 1."""
     return float(np.median(np.asarray(sequences.step_length)[transitions(sequences.sequence)]))
 
 
-# ---------------------------------------------------------------------------------------------------- graph
-
-
 def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGraph:
     """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
     num_old = built.graph.shape[0]
-    images, config = FrameTensors(joined.frames, old.device), replace(old.found_config, radius=built.radius)
+    images, config = FrameTensors(joined.frames, old.device), replace(old.found_config, radius=built.radius or None)
     joined_anew = join_frames(joined, old.trained, config, images)
     found = joined_anew.graph
-    row, column, value = edge_rows(found), found.indices, found.data.copy()
     if joined.step_length is not None:  # the unit stays that of the old recordings
         recorded = ~closure_entries(found, joined.sequence) | built.directed
-        value[recorded] *= median_step(joined) / median_step(old.sequences)
-    new = (row >= num_old) | (column >= num_old)
-    graph = graph_of_edges(
-        np.concatenate((edge_rows(built.graph), row[new])), np.concatenate((built.graph.indices, column[new])),
-        np.concatenate((built.graph.data, value[new])), joined.num_frames,
-    )
+        found.data[recorded] *= median_step(joined) / median_step(old.sequences)
+    graph, confidence = appended(built.graph, found), joined_anew.confidence
+    if confidence is not None and built.confidence is not None:
+        confidence = appended(built.confidence, confidence)
     new_old, new_new = closure_counts(graph, joined.sequence, num_old)
     added = f"{joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures"
     report = f"{built.report}; {added}, {new_old:,} to old frames"
-    return replace(joined_anew, graph=graph, radius=built.radius, report=report, reversibility=built.reversibility)
+    return replace(joined_anew, graph=graph, radius=built.radius, report=report, confidence=confidence,
+                   reversibility=built.reversibility)
+
+
+def appended(old: csr_array, new: csr_array) -> csr_array:
+    """The old entries as they are, and the new ones of frames that the old matrix lacks."""
+    row, column = edge_rows(new), new.indices
+    added = (row >= old.shape[0]) | (column >= old.shape[0])
+    return graph_of_edges(
+        np.concatenate((edge_rows(old), row[added])), np.concatenate((old.indices, column[added])),
+        np.concatenate((old.data, new.data[added])), new.shape[0],
+    )
 
 
 def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tuple[int, int]:
@@ -230,14 +202,10 @@ def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> N
         return
     num_frames, names = int(np.isin(part, unreached).sum()), ", ".join(map(str, unreached[:NUM_NAMED]))
     more = ", ..." if len(unreached) > NUM_NAMED else ""
-    journal.say(
-        f"warning: {num_frames:,} of the {len(part) - num_old:,} new frames are joined to nothing on the old map; they "
-        f"form parts of their own: {len(unreached):,} ({names}{more}), and plans exist inside each. Remedy: record "
-        f"sequences that pass places on the map, or fit all recordings anew (the radius stays {built.radius:.2f} steps)"
-    )
-
-
-# ---------------------------------------------------------------------------------------------------- map
+    journal.say(f"warning: {num_frames:,} of the {len(part) - num_old:,} new frames are joined to nothing on the old "
+                f"map; they form parts of their own: {len(unreached):,} ({names}{more}), and plans exist inside each. "
+                "Remedy: record sequences that pass places on the map, or fit all recordings anew (the radius stays "
+                f"{built.radius:.2f} steps)")
 
 
 def write_map(change: Run, old: Model, graph: csr_array, num_updates: int | None) -> int:
@@ -258,24 +226,20 @@ def write_map(change: Run, old: Model, graph: csr_array, num_updates: int | None
 
 
 def finish(change: Run, stage: str, began: float) -> float:
-    """The last line of a change's metrics: its wall time in seconds."""
     seconds = round(time.perf_counter() - began, 3)
     change.journal.record(stage=stage, finished=True, seconds=seconds)
     return seconds
 
 
 def growth(old: Model, new: Model) -> dict[str, object]:
-    """What became more."""
     num_old = old.sequences.num_frames
     new_old, new_new = closure_counts(new.graph, new.sequences.sequence, num_old)
-    return {
-        "frames": {"before": num_old, "after": new.sequences.num_frames},
-        "sequences": {
-            name: len(np.unique(model.sequences.sequence)) for name, model in (("before", old), ("after", new))
-        }, "closures": {"new_old": new_old, "new_new": new_new},
-        "parts": {"before": connected_parts(old.graph)[0], "after": connected_parts(new.graph)[0]},
-        "embedding_error_all": map_error(new, new.sequences.num_frames)
-    }
+    num_sequences = [len(np.unique(model.sequences.sequence)) for model in (old, new)]
+    return {"frames": {"before": num_old, "after": new.sequences.num_frames},
+            "sequences": {"before": num_sequences[0], "after": num_sequences[1]},
+            "closures": {"new_old": new_old, "new_new": new_new},
+            "parts": {"before": connected_parts(old.graph)[0], "after": connected_parts(new.graph)[0]},
+            "embedding_error_all": map_error(new, new.sequences.num_frames)}
 
 
 def map_change(old: Model, new: Model) -> dict[str, object]:
@@ -286,6 +250,5 @@ def map_change(old: Model, new: Model) -> dict[str, object]:
 
 def map_error(model: Model, num_frames: int) -> object:
     """Mean |D - path| / path between the first `num_frames` frames."""
-    return map_numbers(
-        model.graph, model.distance_between, rng_at(model.config.seed, Stream.GROWING), num_frames
-    )["embedding_error"]
+    return map_numbers(model.graph, model.distance_between, rng_at(model.config.seed, Stream.GROWING),
+                       num_frames)["embedding_error"]

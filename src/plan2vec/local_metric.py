@@ -12,20 +12,20 @@ from torch import Tensor, nn
 
 from plan2vec.config import Config, LocalMetricConfig
 from plan2vec.data import Sequences, split_sequences
-from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
+from plan2vec.learning.augmentation import augment, augmentation_of, draw_changes
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import Encoder, make_encoder, make_stacked
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
-from plan2vec.learning.pair_losses import AllFarPairs, all_distances, far_distance_loss, nce_loss, safe_norm
+from plan2vec.learning.pair_losses import AllFarPairs, all_distances, nce_loss, safe_norm
 from plan2vec.learning.processes import concatenated, in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.recorded_pairs import Pairs, draw_far, draw_judged, draw_neighbors, recorded_pairs, spaced_times
+from plan2vec.learning.recorded_pairs import Pairs, draw_judged, draw_neighbors, recorded_pairs, spaced_times
 from plan2vec.learning.training import Journal, train
+from plan2vec.stacked_metric import StackedMetric, stacked_step
 
 NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
 NUM_JUDGED = 4000  # pairs by which accuracy is measured
 PAIRS_AT_ONCE = 2048  # whose distances are computed together, and up to twice as many
-NUM_NCE_NEGATIVES = 16  # a stacked metric scores every pair anew, so it sees this many negatives a positive
 
 
 class SiameseMetric(nn.Module):
@@ -44,24 +44,6 @@ class SiameseMetric(nn.Module):
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         return safe_norm(self.embed(first) - self.embed(second))
-
-
-class StackedMetric(nn.Module):
-    """The paper's metric: a network on both frames stacked. A Siamese metric finds its candidates."""
-
-    scale: Tensor
-
-    def __init__(self, network: Encoder, candidates: SiameseMetric):
-        super().__init__()
-        self.network = network
-        self.candidates = candidates
-        self.register_buffer("scale", torch.ones(()))
-
-    def embed(self, images: Tensor) -> Tensor:
-        return self.candidates.embed(images)
-
-    def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        return self.scale * self.network(torch.cat((first, second), dim=1))[:, 0]
 
 
 LocalMetric = SiameseMetric | StackedMetric
@@ -92,23 +74,19 @@ def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConf
     return StackedMetric(network, siamese)
 
 
-def train_local_metric(
-    recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
-    journal: Journal = Journal()
-) -> TrainedMetric:
+def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
+                       journal: Journal = Journal()) -> TrainedMetric:
     """Learn d. Its accuracy is measured on a tenth of the sequences; the last updates see these too."""
     torch.manual_seed(config.seed)
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     kept, held_out = np.zeros(len(usable), bool), np.zeros(len(usable), bool)
-    kept[usable], held_out[usable] = split_sequences(
-        recorded.sequence[usable], 0.1, rng_at(config.seed, Stream.METRIC_SPLIT)
-    )
+    rng = rng_at(config.seed, Stream.METRIC_SPLIT)
+    kept[usable], held_out[usable] = split_sequences(recorded.sequence[usable], 0.1, rng)
     pairs, held_pairs, all_pairs = (recorded_pairs(recorded, some, config.max_gap) for some in (kept, held_out, usable))
     if not len(pairs.first[0]):
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
-    settings, metric = config.local_metric, build_local_metric(
-        recorded.frames, config.encoder, config.local_metric
-    ).to(images.device)
+    settings = config.local_metric
+    metric = build_local_metric(recorded.frames, config.encoder, settings).to(images.device)
     _train_on(metric, images, pairs, settings, "", config.seed, journal)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     known = recognized(metric, images, held_pairs)
@@ -121,10 +99,8 @@ def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
     return replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
 
 
-def _train_on(
-    metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, phase: str, seed: int,
-    journal: Journal
-) -> None:
+def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, phase: str, seed: int,
+              journal: Journal) -> None:
     """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
     siamese = siamese_part(metric)
     first_stream = Stream.METRIC if not phase else Stream.METRIC_ON_ALL
@@ -139,13 +115,8 @@ def _train_on(
             calibrate(metric, images, pairs)
 
 
-def augmentation_of(settings: LocalMetricConfig) -> Augmentation:
-    return Augmentation(settings.jitter, settings.brightness, settings.noise)
-
-
-def siamese_step(
-    metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
-) -> Step:
+def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig,
+                 stream: tuple[int, int]) -> Step:
     """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. d(x, x) is 0 anyway. But
     where frames are zoomed and shifted, two versions of one frame are a pair too.
     """
@@ -173,42 +144,6 @@ def siamese_step(
             return nce_loss(near, all_distances(vectors)[:num], far[:num])
         far_loss = AllFarPairs.apply(vectors, far, pairs.max_gap, config.loss)
         return F.smooth_l1_loss(near, on_device(gap, vectors.device)) + config.far_weight * far_loss
-
-    return Step(draw, loss, images)
-
-
-def stacked_step(
-    metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
-) -> Step:
-    """Identical : neighbour : far = 1 : 1 : far_weight (paper, equation 5), or the paper's equation 4."""
-    num_far = round(
-        config.far_weight * config.batch_size
-    ) if config.loss != "nce" else NUM_NCE_NEGATIVES * config.batch_size
-    change = augmentation_of(config)
-
-    def draw(update: int) -> tuple[Array, ...]:
-        rng = rng_at(*stream, update)
-        first, gap = draw_neighbors(pairs, config.batch_size, rng)
-        far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
-        a = np.concatenate((first, first, far_first))
-        b = np.concatenate((first, first + gap, far_second))
-        changes = [drawn for _ in (a, b) for drawn in draw_changes(change, images, len(a), rng)]
-        return gap.astype(np.float32), a, b, *changes
-
-    def loss(gap: Array, a: Array, b: Array, *changes: Array) -> Tensor:
-        sides = ((a, changes[: len(changes) // 2]), (b, changes[len(changes) // 2 :]))
-        d = in_shares(
-            len(a), lambda part: metric(*(augment(images(side[part]), change, drawn, part) for side, drawn in sides))
-        )
-        same, near, far = d.split((len(gap), len(gap), num_far))
-        if config.loss == "nce":
-            negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
-            # equation 4 knows differences of d only
-            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()
-            return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
-        far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
-        near_loss = F.smooth_l1_loss(near, on_device(gap, d.device))
-        return F.smooth_l1_loss(same, torch.zeros_like(same)) + near_loss + config.far_weight * far_loss
 
     return Step(draw, loss, images)
 

@@ -31,8 +31,6 @@ Images = Any  # frames as recorded, raw camera frames of any size, PIL images, p
 
 @dataclass(frozen=True)
 class Located:
-    """Where an image lies on the map."""
-
     number: int  # the nearest frame
     distance: float  # local distance to it, steps
     on_map: bool  # near enough to stand for the image
@@ -40,8 +38,6 @@ class Located:
 
 @dataclass(frozen=True)
 class Learned:
-    """The products of the four stages."""
-
     metric: TrainedMetric
     graph: BuiltGraph
     embedding: Embedding
@@ -51,10 +47,8 @@ class Learned:
 class Model:
     """Graph, metric map and planner. `encoder` and `head` are torch modules: batched, differentiable, on `device`."""
 
-    def __init__(
-        self, sequences: Sequences, config: Config, learned: Learned, seconds: dict[str, float] | None = None,
-        folder: Path | None = None,
-    ):
+    def __init__(self, sequences: Sequences, config: Config, learned: Learned, seconds: dict[str, float] | None = None,
+                 folder: Path | None = None):
         self.sequences, self.config, self.folder = sequences, config, folder
         self.trained, self.built = learned.metric, learned.graph
         self.graph, self.radius, self.closure_report = learned.graph.graph, learned.graph.radius, learned.graph.report
@@ -65,11 +59,9 @@ class Model:
     def __repr__(self) -> str:
         num_parts, _ = self.parts
         kept = "in memory" if self.folder is None else f"in {self.folder}"
-        return (
-            f"Model of {self.sequences.num_frames:,} frames ({self.sequences.source}), {kept}\n"
-            f"  graph: {self.graph.nnz:,} directed edges, {num_parts} part{'s' if num_parts > 1 else ''}; "
-            f"map: {self.vectors.shape[1]}-d, head {head_of(self.found_config)}, on {self.device}"
-        )
+        return (f"Model of {self.sequences.num_frames:,} frames ({self.sequences.source}), {kept}\n"
+                f"  graph: {self.graph.nnz:,} directed edges, {num_parts} part{'s' if num_parts > 1 else ''}; "
+                f"map: {self.vectors.shape[1]}-d, head {head_of(self.found_config)}, on {self.device}")
 
     @property
     def graph(self) -> csr_array:
@@ -122,8 +114,6 @@ class Model:
         """The number of parts of the graph, and (n,) the part of each frame, 0 the largest."""
         return connected_parts(self.graph)
 
-    # ------------------------------------------------------------------------------------------------ distances
-
     def embed(self, frames: Images) -> np.ndarray:
         """Vectors of frames: their places on the map.
 
@@ -137,9 +127,7 @@ class Model:
         return self._head_distance(self.embed(frames_a), self.embed(frames_b))
 
     def distance_between(self, first: np.ndarray | int, second: np.ndarray | int) -> np.ndarray:
-        """(m,) learned distance, in steps, between recorded frames by number; one number is compared with all of the
-        other.
-        """
+        """(m,) learned distance, in steps, between recorded frames by number; one number is compared with all."""
         if np.shape(first) != np.shape(second) or not np.shape(first):
             first, second = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
         return self._head_distance(self.vectors.take(first, axis=0), self.vectors.take(second, axis=0))
@@ -157,7 +145,6 @@ class Model:
 
     @cached_property
     def _local_vectors(self) -> np.ndarray:
-        """(n, d) of all recorded frames, a batch on the device at a time."""
         return local_vectors(self.local_metric, FrameTensors(self.sequences.frames, self.device, keep=False))
 
     def locate(self, frame: Images) -> Located:
@@ -174,11 +161,8 @@ class Model:
         limit = max(self.radius, NEAR * self.config.max_gap)
         return Located(int(near[0, best]), float(distance[best]), bool(distance[best] <= limit))
 
-    # ------------------------------------------------------------------------------------------------ plans
-
-    def plan(
-        self, start: int | Images, goal: int | Images, method: str = "auto", lookahead: int = 3, memory: bool = False
-    ) -> Plan:
+    def plan(self, start: int | Images, goal: int | Images, method: str = "auto", lookahead: int = 3,
+             memory: bool = False) -> Plan:
         """Plan between frame numbers, "sequence:index" or images; no path, or an image off the map, is an answer too.
 
         `method`: greedy and lookahead walk the map, astar searches with it, dijkstra without it. auto: greedy, and
@@ -198,17 +182,15 @@ class Model:
 
     def _asked(self, frame: int | Images, name: str) -> tuple[int, str]:
         """A frame number, and why there is none (-1)."""
-        if isinstance(frame, int | np.integer) or (isinstance(frame, str | np.ndarray) and _names_a_frame(frame)):
+        is_number = isinstance(frame, int | np.integer) or (isinstance(frame, np.ndarray) and frame.ndim == 0)
+        if is_number or (isinstance(frame, str) and not Path(frame).is_file()):  # "12" or "3:4", no image
             return self.frame_number(frame, name), ""
         found = self.locate(frame)
-        if found.on_map:
-            return found.number, ""
-        nearest_words = f"nearest frame {found.number}, {found.distance:.1f} steps away"
-        return -1, f"the {name} image is not on the map ({nearest_words})"
+        away = f"nearest frame {found.number}, {found.distance:.1f} steps away"
+        return (found.number, "") if found.on_map else (-1, f"the {name} image is not on the map ({away})")
 
-    def plan_many(
-        self, starts: np.ndarray, goals: np.ndarray, method: str = "greedy", lookahead: int = 3, memory: bool = False
-    ) -> list[Plan]:
+    def plan_many(self, starts: np.ndarray, goals: np.ndarray, method: str = "greedy", lookahead: int = 3,
+                  memory: bool = False) -> list[Plan]:
         """Plans from each start (m,) to the goal (m,) beside it, by frame numbers: thousands at once.
 
         `method`, `lookahead` and `memory`: as for `plan`, without "auto". Returns m plans.
@@ -218,27 +200,21 @@ class Model:
             raise ValueError(f"every start needs one goal, but there are {len(starts)} starts and {len(goals)} goals")
         starts, goals = self.places[starts], self.places[goals]  # where one stood still, one frame will do
         made = make_plans(self.graph, self.distance_between, starts, goals, method, lookahead, memory)
-        return [self._explain(plan) for plan in made]
+        num, part = self.parts
+        words = "no path: start lies in part {}, goal in part {} of {} (0 is the largest)"
+        return [replace(plan, reason=words.format(part[plan.start], part[plan.goal], num))
+                if plan.nodes is None and part[plan.start] != part[plan.goal] else plan for plan in made]
 
     def _checked_numbers(self, numbers: np.ndarray, name: str) -> np.ndarray:
         """(m,) int64 frame numbers, or a clear refusal."""
         checked = np.asarray(numbers)
         if checked.ndim != 1 or (len(checked) and checked.dtype.kind not in "iu"):
-            came = f"{checked.dtype} of shape {checked.shape}"
-            raise ValueError(f"{name} must be frame numbers in one dimension, but came as {came}")
+            raise ValueError(f"{name} must be frame numbers in one dimension, "
+                             f"but came as {checked.dtype} of shape {checked.shape}")
         outside = checked[(checked < 0) | (checked >= len(self.places))]
         if len(outside):
             raise ValueError(f"{name} must be frame numbers from 0 to {len(self.places) - 1}, but {outside[0]} came")
         return checked.astype(np.int64)
-
-    def _explain(self, plan: Plan) -> Plan:
-        """Say which parts of the graph start and goal lie in where no path can exist."""
-        num_parts, part = self.parts
-        start, goal = part[plan.start], part[plan.goal]
-        if plan.nodes is not None or start == goal:
-            return plan
-        words = f"no path: start lies in part {start}, goal in part {goal} of {num_parts} (0 is the largest)"
-        return replace(plan, reason=words)
 
     def frame_number(self, asked: int | str | np.integer | np.ndarray, name: str = "frame") -> int:
         """A frame number from itself or from "sequence:index"; `name` is what a refusal calls it."""
@@ -254,8 +230,8 @@ class Model:
         if Path(text).suffix and not _is_number(text.replace(".", "", 1)):
             raise ValueError(f"{name} {text} does not exist; expected an image file, a frame number or sequence:index")
         if not _is_number(text) or not 0 <= int(text) < len(sequence):
-            expected = f"a frame number from 0 to {len(sequence) - 1}, sequence:index or an image"
-            raise ValueError(f"{name} must be {expected}, but is {text}")
+            raise ValueError(f"{name} must be a frame number from 0 to {len(sequence) - 1}, sequence:index or an "
+                             f"image, but is {text}")
         return int(text)
 
     def save(self, path: str | Path) -> None:
@@ -265,16 +241,12 @@ class Model:
             raise ValueError(f"{folder} exists and is not empty; choose another path")
         folder.mkdir(parents=True, exist_ok=True)
         run = open_run(folder, self.sequences, self.config, Journal(folder), {})
-        run.write("local_metric", self.trained)
-        run.write("graph", replace(self.built, graph=self.graph))
-        run.write("embedding", self.embedding)
-        run.write("vectors", self.vectors)
+        products = (self.trained, replace(self.built, graph=self.graph), self.embedding, self.vectors)
+        for name, product in zip(PRODUCTS, products, strict=True):
+            run.write(name, product)
         for stage, seconds in self.seconds.items():
             run.journal.record(stage=stage, finished=True, seconds=seconds)
         run.finish()
-
-    # ------------------------------------------------------------------------------------------------ frames from
-    # outside
 
     def prepare(self, frames: Images) -> np.ndarray:
         """(n, ...) frames as the networks were fitted on: as they are, or images prepared as the recording was."""
@@ -295,11 +267,6 @@ class Model:
         images = list(frames) if isinstance(frames, Iterable) and not isinstance(frames, str | Path) else [frames]
         options, size = self.sequences.options, self.sequences.source_size
         return np.stack([prepare_image(image, shape, options, size) for image in images])
-
-
-def _names_a_frame(asked: str | np.ndarray) -> bool:
-    """Whether "12" or "3:4" was meant, and not an image or its path."""
-    return asked.ndim == 0 if isinstance(asked, np.ndarray) else not Path(asked).is_file()
 
 
 def _is_number(text: str) -> bool:

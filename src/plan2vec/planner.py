@@ -51,15 +51,12 @@ class Plan:
 
 def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, method: str, lookahead: int = 3,
               memory: bool = False, heuristic_weight: float = 1.0) -> Plan:
-    """One of `make_plans`."""
     tasks = np.array([start]), np.array([goal])
     return make_plans(graph, distance, *tasks, method, lookahead, memory, heuristic_weight)[0]
 
 
-def make_plans(
-    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str, lookahead: int = 3,
-    memory: bool = False, heuristic_weight: float = 1.0
-) -> list[Plan]:
+def make_plans(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str,
+               lookahead: int = 3, memory: bool = False, heuristic_weight: float = 1.0) -> list[Plan]:
     """Plans from each start to the goal beside it by one of METHODS: as one at a time, many times faster.
 
     `memory` keeps greedy and lookahead from choosing a frame twice. `heuristic_weight` above 1 makes A* trust D more
@@ -102,8 +99,7 @@ def _walk_all(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
     visited, touched = (np.zeros((len(starts), graph.shape[0]), bool) for _ in range(2))
     visited[everyone, starts] = True
     trace, reasons = [(everyone, starts)], [""] * len(starts)  # (walks, frames entered) per hop; why a walk ended
-    num_expanded = np.zeros(len(starts), np.int64)
-    going = everyone[starts != goals]
+    num_expanded, going = np.zeros(len(starts), np.int64), everyone[starts != goals]
     while len(going):
         around = balls(graph, here[going], depth)
         walk, is_start = going[around.owner], around.parents < 0
@@ -174,10 +170,9 @@ class Walks:
     arrived: np.ndarray  # (num_walks,) bool
 
 
-def walk_many(
-    graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray, epsilon: float,
-    memory: bool, has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray], rng: np.random.Generator
-) -> Walks:
+def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray,
+              epsilon: float, memory: bool, has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray],
+              rng: np.random.Generator) -> Walks:
     """Greedy walks, all at once: hop to the neighbour of least D to the goal, with probability epsilon to a random one.
 
     has_arrived(nodes, goals) is asked before the first hop and after each.

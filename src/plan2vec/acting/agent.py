@@ -38,7 +38,6 @@ class AgentMap:
     embed: Callable[[np.ndarray], np.ndarray]  # (m, ...) observations -> (m, d) such vectors
 
     def locate(self, vectors: np.ndarray) -> np.ndarray:
-        """(m,) the nodes nearest to these vectors."""
         return nearest(self.vectors, vectors, 1, torch.device("cpu"))[0][:, 0]
 
 
@@ -54,8 +53,6 @@ def agent_map(model: Model) -> AgentMap:
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """How the agent follows its plans."""
-
     # direct: no plan | graph: shortest paths | greedy, lookahead, astar: guided by the learned distance
     method: Guidance = "graph"
     ahead: float = 5.0  # steps along the plan to the waypoint that the controller is given
@@ -93,14 +90,11 @@ class FutileChoices:
         """(r, choices) bool: those after which nothing changed, now that these observations came."""
         for number, observation in zip(running, observations, strict=True):
             last = self.last[number]
-            if last is None or not np.array_equal(last[0], observation):
-                self.futile[number] = False
-            else:
-                self.futile[number] |= self.choices == last[1]
+            is_same = last is not None and np.array_equal(last[0], observation)
+            self.futile[number] = self.futile[number] | (self.choices == last[1]) if last and is_same else False
         return self.futile[running]
 
     def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
-        """The choices (r,) that are now made."""
         for number, observation, choice in zip(running, observations, taken, strict=True):
             # an environment may write the next one into the same array
             self.last[number] = (observation.copy(), int(choice))
@@ -113,14 +107,14 @@ class Agent:
         self.controller, self.map, self.config = controller, map, config
         self.backward = map.graph.T.tocsr()
         self.num_plans = 0
-        self._onward = lru_cache(512)(self._search_onward)
+        # goal -> (n,) the next node on a shortest way to it; negative: none leads there
+        self._onward = lru_cache(512)(
+            lambda goal: distances_from(self.backward, np.array([goal]), predecessors=True)[1][0])
 
     def reset(self, goal: np.ndarray) -> None:
-        """Head for what this observation shows."""
         self.reset_many(goal[None])
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """(a,) the next action."""
         return self.act_many(observation[None])[0]
 
     def reset_many(self, goals: np.ndarray) -> None:
@@ -130,18 +124,16 @@ class Agent:
         nodes = self.map.locate(self.map.embed(goals))
         self.journeys = [Journey(int(node), np.empty(0, np.int64), np.zeros(1)) for node in nodes]
 
-    def act_many(
-        self, observations: np.ndarray, running: np.ndarray | None = None, frames: np.ndarray | None = None
-    ) -> np.ndarray:
+    def act_many(self, observations: np.ndarray, running: np.ndarray | None = None,
+                 frames: np.ndarray | None = None) -> np.ndarray:
         """(r, a) actions for observations (r, ...) of the episodes numbered `running` (r,); None: all episodes.
 
         `frames` (r, ...): what the observations were computed from, if it shows more surely whether anything changed.
         """
         running = np.arange(len(self.journeys)) if running is None else running
         vectors = self.map.embed(observations)
-        waypoints = np.array([
-            self._pick_waypoint(self.journeys[number], vector) for number, vector in zip(running, vectors, strict=True)
-        ])
+        waypoints = np.array([self._pick_waypoint(self.journeys[number], vector)
+                              for number, vector in zip(running, vectors, strict=True)])
         targets = self.goals[running].copy()
         targets[waypoints >= 0] = self.map.frames[waypoints[waypoints >= 0]]
         witness = observations if frames is None else frames
@@ -154,8 +146,7 @@ class Agent:
     def _pick_waypoint(self, journey: Journey, vector: np.ndarray) -> int:
         """The node to head for now; -1: the goal itself. Makes a new plan where the old one is lost."""
         if not self._follow(journey, vector):
-            start = int(self.map.locate(vector[None])[0])
-            nodes = self.plan(start, journey.goal)
+            nodes = self.plan(int(self.map.locate(vector[None])[0]), journey.goal)
             journey.nodes, journey.passed, journey.waited = np.array(nodes, np.int64), 0, 0
             journey.length = np.cumsum([0.0, *hop_lengths(self.map.graph, nodes)])
         rest = journey.length[journey.passed :] - journey.length[journey.passed]
@@ -182,16 +173,8 @@ class Agent:
         if self.config.method == "direct":
             return []
         self.num_plans += 1
-        if self.config.method == "graph":
-            return self._shortest(start, goal)
-        return self.map_plan(start, goal).nodes or []
-
-    def map_plan(self, start: int, goal: int) -> Plan:
-        """The plan by the learned distance, and what it cost."""
-        map, config, weight = self.map, self.config, self.config.heuristic_weight
-        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)
-
-    def _shortest(self, start: int, goal: int) -> list[int]:
+        if self.config.method != "graph":
+            return self.map_plan(start, goal).nodes or []
         onward, nodes = self._onward(goal), [start]
         while nodes[-1] != goal:
             if onward[nodes[-1]] < 0:
@@ -199,6 +182,7 @@ class Agent:
             nodes.append(int(onward[nodes[-1]]))
         return nodes
 
-    def _search_onward(self, goal: int) -> np.ndarray:
-        """(n,) the next node on a shortest way to the goal; negative: none leads there."""
-        return distances_from(self.backward, np.array([goal]), predecessors=True)[1][0]
+    def map_plan(self, start: int, goal: int) -> Plan:
+        """The plan by the learned distance, and what it cost."""
+        map, config, weight = self.map, self.config, self.config.heuristic_weight
+        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)

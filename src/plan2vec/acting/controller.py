@@ -20,8 +20,6 @@ from plan2vec.learning.training import Journal, train
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """How the controller is learned."""
-
     max_ahead: int = 10  # frames up to this many steps ahead are goals
     num_updates: int = 2000  # gradient updates
     batch_size: int = 256  # pairs of frame and goal per update
@@ -72,10 +70,10 @@ class Controller(nn.Module):
         self.choices = np.unique(actions) if is_choice(actions) else None
         values = torch.from_numpy(actions.astype(np.float32))
         deviation = values.std(0, correction=0)
-        self.register_buffer("low", values.amin(0))
-        self.register_buffer("high", values.amax(0))
-        self.register_buffer("mean", values.mean(0))
-        self.register_buffer("deviation", torch.where(deviation > 1e-6, deviation, 1))
+        deviation = torch.where(deviation > 1e-6, deviation, 1)
+        numbers = {"low": values.amin(0), "high": values.amax(0), "mean": values.mean(0), "deviation": deviation}
+        for name, value in numbers.items():
+            self.register_buffer(name, value)
 
     def forward(self, images: Tensor, goals: Tensor) -> Tensor:
         """[b, ...], [b, ...] -> [b, a] standardized actions, or [b, choices] logits."""
@@ -86,7 +84,6 @@ class Controller(nn.Module):
         return actions.astype(np.float32) if self.choices is None else np.searchsorted(self.choices, actions[:, 0])
 
     def loss(self, images: Tensor, goals: Tensor, wanted: Tensor) -> Tensor:
-        """The error of predicting the recorded actions."""
         predicted = self(images, goals)
         if self.choices is not None:
             return F.cross_entropy(predicted, wanted)
@@ -110,13 +107,12 @@ def is_choice(actions: np.ndarray) -> bool:
     return actions.dtype.kind in "iub" and actions.shape[1] == 1
 
 
-def train_controller(
-    sequences: Sequences, config: ControllerConfig, seed: int, device: torch.device, journal: Journal = Journal()
-) -> Controller:
+def train_controller(sequences: Sequences, config: ControllerConfig, seed: int, device: torch.device,
+                     journal: Journal = Journal()) -> Controller:
     """Imitate in hindsight: the action recorded at a frame leads to the frames that came after it."""
     if sequences.action is None:
-        message = "a controller learns from recorded actions, but none are there; record `action` (n, a)"
-        raise ValueError(f"{sequences.source}: {message}")
+        raise ValueError(f"{sequences.source}: a controller learns from recorded actions, but none are there; "
+                         "record `action` (n, a)")
     torch.manual_seed(seed)
     pairs = FuturePairs(sequences.sequence, config.max_ahead).where_moved(sequences.frames)
     sample = np.stack(pairs.draw(4000, rng_at(seed, Stream.CONTROLLER_SAMPLE)), axis=1)

@@ -26,8 +26,8 @@ from plan2vec.files import replacing
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.readers import find_format, minari
-from plan2vec.readers.hdf5 import groups_of, import_h5py, member
-from plan2vec.readers.messages import shown
+from plan2vec.readers.hdf5 import groups_of, member
+from plan2vec.readers.messages import import_extra, shown
 
 HINDSIGHT = ("future", "random")
 OGBENCH_FIELDS = ("observations", "actions", "terminals")
@@ -35,37 +35,32 @@ OGBENCH_FIELDS = ("observations", "actions", "terminals")
 
 @dataclass(frozen=True)
 class Labels:
-    """What is written, one number per frame."""
-
     reward: np.ndarray  # (n,) float32, of the step from frame i to i + 1; 0 at a sequence's end
     goal: np.ndarray  # (n,) int64 frame of the dataset; -1: given from outside
 
 
-def relabel(
-    model: Model, sequences: Sequences, dataset: Path, out: Path, goal: str | np.ndarray, shaping: Shaping, seed: int
-) -> dict:
+def relabel(model: Model, sequences: Sequences, dataset: Path, out: Path, goal: str | np.ndarray, shaping: Shaping,
+            seed: int) -> dict:
     """Copy `dataset`, read as `sequences`, to `out` with new rewards. `goal`: "future", "random" or a frame."""
     formats = (write_minari, minari_rewards) if minari.recognizes(dataset) else (write_npz, npz_rewards)
     write, plain = formats[0], formats[1](dataset)
     if plain is not None and len(plain) != sequences.num_frames:
-        counts = f"{len(plain)} rewards for {sequences.num_frames} frames"
-        raise ValueError(f"{shown(dataset)}: {counts}; is every episode readable?")
+        raise ValueError(f"{shown(dataset)}: {len(plain)} rewards for {sequences.num_frames} frames; "
+                         "is every episode readable?")
     labels = make_labels(model, sequences, goal, shaping, plain, rng_at(seed, Stream.RELABEL))
     write(dataset, out, labels)
     steps = labels.reward[transitions(sequences.sequence)]
-    return {
-        "out": str(out), "num_frames": sequences.num_frames, "num_steps": len(steps),
-        "goal": goal if isinstance(goal, str) else "fixed", "mode": shaping.mode, "discount": shaping.discount,
-        "scale": shaping.scale, "plain_reward": plain is not None, "mean_reward": float(steps.mean()),
-        "least_reward": float(steps.min()), "largest_reward": float(steps.max())
-    }
+    return {"out": str(out), "num_frames": sequences.num_frames, "num_steps": len(steps),
+            "goal": goal if isinstance(goal, str) else "fixed", "mode": shaping.mode, "discount": shaping.discount,
+            "scale": shaping.scale, "plain_reward": plain is not None, "mean_reward": float(steps.mean()),
+            "least_reward": float(steps.min()), "largest_reward": float(steps.max())}
 
 
 def require_new(dataset: Path, out: Path) -> None:
     """The copy is a new file or folder of the same format; anything else is refused before any work is done."""
     if not minari.recognizes(dataset) and dataset.suffix.lower() != ".npz":
-        name = f"{shown(dataset)} is {find_format(dataset).NAME}"
-        raise ValueError(f"{name}: rewards can be written into .npz files and Minari datasets only")
+        raise ValueError(f"{shown(dataset)} is {find_format(dataset).NAME}: "
+                         "rewards can be written into .npz files and Minari datasets only")
     if os.path.lexists(out):
         raise ValueError(f"--out {shown(out)} exists already; nothing is overwritten, so give another name")
     if not minari.recognizes(dataset) and out.suffix.lower() != ".npz":
@@ -77,13 +72,8 @@ def all_frames(options: ReadOptions) -> ReadOptions:
     return replace(options, every=1, rate=None)
 
 
-# ---------------------------------------------------------------------------------------------------- rewards
-
-
-def make_labels(
-    model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
-    rng: np.random.Generator
-) -> Labels:
+def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
+                rng: np.random.Generator) -> Labels:
     """Rewards of all recorded steps; `plain` (n,): the dataset's own, None where it has none."""
     start = transitions(sequences.sequence)
     vectors = model.embed(sequences.frames)
@@ -105,9 +95,6 @@ def choose_goals(sequence: np.ndarray, hindsight: str, rng: np.random.Generator)
         return rng.integers(len(sequence), size=len(sequence))
     left = frames_left(sequence)
     return np.arange(len(sequence)) + np.where(left > 0, 1 + rng.integers(np.maximum(left, 1)), 0)
-
-
-# ---------------------------------------------------------------------------------------------------- .npz
 
 
 def npz_names(members: list[str]) -> tuple[str, str]:
@@ -142,9 +129,6 @@ def write_npz(dataset: Path, out: Path, labels: Labels) -> None:
                     np.lib.format.write_array(writing, values, allow_pickle=False)
 
 
-# ---------------------------------------------------------------------------------------------------- Minari
-
-
 def episode_groups(file: Any) -> list[Any]:
     """In the order in which the reader lays them end to end; links are refused, so that no other file is written."""
     source = shown(file.filename)
@@ -157,11 +141,11 @@ def episode_groups(file: Any) -> list[Any]:
 
 def minari_rewards(path: Path) -> np.ndarray:
     """(n,) one number per frame; the last frame of an episode, which has none, gets 0."""
-    with import_h5py().File(minari.data_file(path), "r") as file:
+    with import_extra("h5py").File(minari.data_file(path), "r") as file:
         groups = episode_groups(file)
         if not all("rewards" in group for group in groups):
-            message = "every episode of a Minari dataset has rewards, but one here has none; is it complete?"
-            raise ValueError(f"{shown(path)}: {message}")
+            raise ValueError(f"{shown(path)}: every episode of a Minari dataset has rewards, but one here has none; "
+                             "is it complete?")
         return np.concatenate([np.append(group["rewards"][()], 0.0) for group in groups])
 
 
@@ -172,7 +156,7 @@ def write_minari(dataset: Path, out: Path, labels: Labels) -> None:
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         shutil.copytree(folder, temporary, symlinks=True)
-        with import_h5py().File(minari.data_file(temporary), "r+") as file:
+        with import_extra("h5py").File(minari.data_file(temporary), "r+") as file:
             first = 0
             for group in episode_groups(file):
                 num_steps = len(group["rewards"])

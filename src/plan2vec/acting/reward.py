@@ -23,10 +23,8 @@ STATE, GOAL = "achieved_goal", "desired_goal"
 class DistanceReward(gymnasium.Wrapper):
     """The environment with another reward; observations, actions and ends of episodes stay as they are."""
 
-    def __init__(
-        self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99, scale: float = 1.0,
-        goal: np.ndarray | None = None, state_key: str = STATE,
-    ) -> None:
+    def __init__(self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99,
+                 scale: float = 1.0, goal: np.ndarray | None = None, state_key: str = STATE) -> None:
         """`env`: any whose views look like the frames of `model`. `mode`: "potential" adds the decrease of the distance
         to the environment's reward, "distance" replaces the reward by minus the distance. `discount` is the agent's.
         `scale`: reward per step of distance. `goal`: where the environment has no `desired_goal`. `state_key`: the
@@ -56,8 +54,8 @@ class DistanceReward(gymnasium.Wrapper):
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
         """(n,) rewards of arriving at n states with n goals, for goals chosen in hindsight; `info` is not read."""
         if self.shaping.mode == "potential":
-            message = "a potential rewards a step, not a state, so goals cannot be relabelled in hindsight"
-            raise ValueError(f"{message}; use mode 'distance'")
+            raise ValueError("a potential rewards a step, not a state, so goals cannot be relabelled in hindsight; "
+                             "use mode 'distance'")
         distance = vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal))
         return self.shaping.potential(distance)
 
@@ -66,27 +64,21 @@ class DistanceReward(gymnasium.Wrapper):
 
     def _distance_to_goal(self, observation: Any) -> float:
         state = observation[self.state_key] if isinstance(observation, dict) else observation
-        goal = self._goal_vector(observation[GOAL] if self.goal is None else self.goal)
-        return float(vector_distance(self.model, self._embed([state])[0], goal))
-
-    def _goal_vector(self, goal: np.ndarray) -> np.ndarray:
-        """(dim,) computed once per episode: an equal goal is not embedded again."""
-        if self._known is None or not np.array_equal(self._known[0], goal):
+        goal = observation[GOAL] if self.goal is None else self.goal
+        if self._known is None or not np.array_equal(self._known[0], goal):  # once per episode
             self._known = np.array(goal), self._embed([goal])[0]
-        return self._known[1]
+        return float(vector_distance(self.model, self._embed([state])[0], self._known[1]))
 
     def _embed(self, views: Iterable[np.ndarray]) -> np.ndarray:
-        """(n, dim) vectors of n views."""
         return self.model.embed(np.stack([as_frame(self.model, view) for view in views]))
 
 
 def _require_entries(space: spaces.Space, state_key: str, has_goal: bool) -> None:
     if not isinstance(space, spaces.Dict):
         if not has_goal:
-            message = "give `goal`, a frame like those that the map was fitted to"
-            raise ValueError(f"the observations bring no {GOAL}: {message}")
+            raise ValueError(f"the observations bring no {GOAL}: "
+                             "give `goal`, a frame like those that the map was fitted to")
         return
-    missing = [name for name in (state_key, *(() if has_goal else (GOAL,))) if name not in space.spaces]
-    if missing:
-        found = f"the observations have no {missing[0]!r}, only {', '.join(space.spaces)}"
-        raise ValueError(f"{found}; give state_key, or the goal yourself")
+    if missing := [name for name in (state_key, *(() if has_goal else (GOAL,))) if name not in space.spaces]:
+        raise ValueError(f"the observations have no {missing[0]!r}, only {', '.join(space.spaces)}; "
+                         "give state_key, or the goal yourself")

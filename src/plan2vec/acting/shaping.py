@@ -26,8 +26,6 @@ Mode = Literal["distance", "potential"]
 
 @dataclass(frozen=True)
 class Shaping:
-    """How a distance in steps becomes a reward."""
-
     mode: Mode = "potential"  # distance: -D in place of the reward | potential: the decrease of D, added to the reward
     discount: float = 0.99  # per step, of the agent that learns from the reward
     scale: float = 1.0  # reward that one step of distance is worth

@@ -7,7 +7,7 @@ other is a function that gives an answer, from the seed and the options of `plan
 from collections.abc import Callable
 from dataclasses import fields
 
-from plan2vec.bench import demo, explorer_speed, kill_and_resume, ranks, recording_scores, same_map
+from plan2vec.bench import explorer_speed, ranks, recording_scores, same_map
 from plan2vec.bench.fit_speed import BENCHMARK as FIT
 from plan2vec.bench.neighbor_search import BENCHMARK as NEIGHBORS
 from plan2vec.bench.peers import BENCHMARK as PEERS
@@ -20,8 +20,7 @@ from plan2vec.bench.training_speed import EMBEDDING, ENCODE, LOCAL_METRIC
 SPEED = {one.name: one for one in (ENCODE, LOCAL_METRIC, NEIGHBORS, DISTANCES, EMBEDDING, PLAN, FIT, SCALE, PEERS)}
 RECORDED = ("paths", "seeds", "device")
 ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
-    "demo": (demo.run, ("seeds", "device")), "resume": (kill_and_resume.run, ()), "explorer": (explorer_speed.run, ()),
-    "ranks": (ranks.run, ()), "same-map": (same_map.run, RECORDED),
+    "explorer": (explorer_speed.run, ()), "ranks": (ranks.run, ()), "same-map": (same_map.run, RECORDED),
     "recordings": (recording_scores.run, (*RECORDED, "doom_data", "mazes", "joined", "baselines", "dynamics"))}
 OF_SPEED = ("seeds", "device", "smoke", "sizes", "out", "draw_only", "write_docs", "commit")
 OPTIONS = {name: options for name, (_, options) in ANSWERS.items()} | dict.fromkeys((*SPEED, "all"), OF_SPEED)

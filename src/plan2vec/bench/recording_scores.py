@@ -27,6 +27,7 @@ from plan2vec.data import Sequences, SuccessRule, make_sequences
 from plan2vec.domains import doom
 from plan2vec.evaluation import evaluate, rank_agreement, scorecard, truth_of
 from plan2vec.graph.build import edge_rows
+from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.planner import Distance
@@ -46,6 +47,7 @@ IN_TABLE = {
     "largest_component_share": "largest part", "ring_spearman": "ring agreement", "ring_false_share": "false on ring",
     "impossible_hops": "impossible hops", "success": "success"
 }
+PICTURE = {"cuda": (72, 96), "cpu": (48, 64)}  # height and width of mazes' pictures, by what the device bears
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
 
@@ -73,7 +75,8 @@ def run(
     if unknown := set(dynamics) - set(DYNAMICS):
         raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
     rows: list[Row] = []
-    for recording in recordings(paths, doom_data, mazes, joined):
+    size = PICTURE.get(choose_device(device).type, PICTURE["cpu"])
+    for recording in recordings(paths, doom_data, mazes, joined, size):
         for number in range(seed, seed + seeds):
             rows += rows_of(recording, replace(config, seed=number), device, baselines)
     for name in dynamics:
@@ -82,12 +85,12 @@ def run(
     return {"table": table(rows), "rows": rows}
 
 
-def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...],
-               joined: bool) -> Iterator[Recording]:
-    """One after the other, or all as one."""
+def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...], joined: bool,
+               size: tuple[int, int]) -> Iterator[Recording]:
+    """One after the other, or all as one; mazes are replayed with pictures of `size`, height and width."""
     names = mazes or (tuple(doom.read_setups(doom_data)) if doom_data else ())
     each = (Recording(path.stem, read(path), read_phase(path)) for path in paths)
-    walks = (Recording(name, doom.replay(doom_data, name)) for name in names if doom_data)
+    walks = (Recording(name, doom.replay(doom_data, name, *size)) for name in names if doom_data)
     if joined:
         yield join([*each, *walks])
     else:

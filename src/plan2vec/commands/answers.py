@@ -13,13 +13,9 @@ from plan2vec.verdict import Verdict
 
 def clean(values: dict) -> dict:
     """Numbers that JSON can hold: NaN and infinity become null."""
-
-    def one(value: object) -> object:
-        if isinstance(value, dict):
-            return clean(value)
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {name: one(value) for name, value in values.items()}
+    finite = {name: None if isinstance(value, float) and not math.isfinite(value) else value
+              for name, value in values.items()}
+    return {name: clean(value) if isinstance(value, dict) else value for name, value in finite.items()}
 
 
 def print_answer(answer: dict, as_json: bool) -> None:

@@ -19,36 +19,27 @@ from plan2vec.commands.fitting import read_recordings, with_verdict
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import default_rule, evaluate
 from plan2vec.files import own_folder, write_text
+from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.growing import follow_strikes
+from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model, load
-from plan2vec.pictures.closure_review import draw_suspects, judge_by_name, map_follows, suspects
-from plan2vec.pictures.figures import save_figure
-from plan2vec.pictures.frame_grids import film_strip
+from plan2vec.pictures.figures import frame_name, is_image, save_figure
+from plan2vec.pictures.frame_grids import closure_figure, film_strip
 from plan2vec.pictures.plan_video import save_video, writer_of
-from plan2vec.planner import Plan
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.manifest import COVERED, check_files
-from plan2vec.runs.struck import read_judged
+from plan2vec.runs.products import fitted_struck, load_graph
+from plan2vec.runs.struck import Pair, drop_struck, judge, read_judged
 
 
-def run(command: PlanCommand | Evaluate | Check | ClosuresCommand | Relabel) -> None:
-    match command:
-        case PlanCommand():
-            plan(command)
-        case Evaluate():
-            evaluate_run(command)
-        case Check():
-            require_finished(command.run)
-            made_with = check_files(command.run, thoroughly=True)
-            print_answer({"files": len(COVERED), "damaged": 0, "made_with": made_with}, command.json)
-        case ClosuresCommand():
-            review_closures(command)
-        case Relabel():
-            relabel_dataset(command)
+def run_check(command: Check) -> None:
+    require_finished(command.run)
+    made_with = check_files(command.run, thoroughly=True)
+    print_answer({"files": len(COVERED), "damaged": 0, "made_with": made_with}, command.json)
 
 
-def review_closures(command: ClosuresCommand) -> None:
+def run_closures(command: ClosuresCommand) -> None:
     """Judge what was asked, bring the map up to date, then list and draw what is still worth a look."""
     if command.update and command.no_update:
         raise ValueError("--update and --no-update contradict each other; give one of them")
@@ -62,16 +53,18 @@ def review_closures(command: ClosuresCommand) -> None:
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
     if not map_follows(model):
-        update = f"`plan2vec closures {command.run} --update`"
-        say(f"the map does not know yet what was struck; {update} brings it up to date")
+        say("the map does not know yet what was struck; "
+            f"`plan2vec closures {command.run} --update` brings it up to date")
     print_closures(model, command, answer)
 
 
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
-    found = suspects(model, command.num)
-    picture = None
-    with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
-        picture = draw_suspects(model, found, command.picture or own_folder(command.run, "figures") / "suspicious.png")
+    found, picture = suspects(model, command.num), None
+    if found and is_image(model.sequences):
+        path = command.picture or own_folder(command.run, "figures") / "suspicious.png"
+        with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
+            save_figure(closure_figure(model, found), path)
+            picture = path
     judged = read_judged(command.run)
     answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
@@ -90,14 +83,55 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
     print_answer(words | answer, False)
 
 
-def relabel_dataset(command: Relabel) -> None:
+def suspects(model: Model, num: int) -> list[dict]:
+    """The `num` closures most worth a look, without those that were judged; frames also as sequence:index."""
+    if num < 1:
+        raise ValueError(f"--num must be at least 1, but is {num}")
+    judged = read_judged(model.folder).all
+    rng = rng_at(model.config.seed, Stream.PICTURES)
+    found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng,
+                                confidence=model.built.confidence)
+    unjudged = [closure for closure in found if (closure["first"], closure["second"]) not in judged]
+    return [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
+            for closure in unjudged[:num]]
+
+
+def judge_by_name(model: Model, struck: list[str], kept: list[str]) -> None:
+    """Strike and keep closures given as "12-480" or "3:4-7:2"; the graph follows. A bad name changes nothing."""
+    assert model.folder is not None
+    graph = load_graph(model.folder / "graph.npz").graph  # as it was found: a struck closure can be kept again
+    false, true = ({pair_of(model, text, flag) for text in texts}
+                   for flag, texts in (("--strike", struck), ("--keep", kept)))
+    if both := false & true:
+        first, second = min(both)
+        raise ValueError(f"closure {first}-{second} is to be struck and kept at once; say one of the two")
+    judged = judge(model.folder, graph, model.sequences.sequence, sorted(false), sorted(true))
+    model.graph = drop_struck(graph, model.sequences.sequence, judged.struck)
+
+
+def pair_of(model: Model, text: str, flag: str) -> Pair:
+    """Two frame numbers, the smaller one first, from "12-480"."""
+    ends = text.split("-")
+    if len(ends) != 2 or not all(ends):
+        raise ValueError(f"{flag} {text}: expected two frames with a hyphen between, such as 12-480 or 3:4-7:2")
+    first, second = (model.frame_number(end, f"{flag} {text}: each frame") for end in ends)
+    return min(first, second), max(first, second)
+
+
+def map_follows(model: Model) -> bool:
+    """Whether the embedding was fitted to the graph as it is now, with what is struck left out."""
+    assert model.folder is not None
+    return fitted_struck(model.folder) == set(read_judged(model.folder).struck)
+
+
+def run_relabel(command: Relabel) -> None:
     require_new(command.dataset, command.out)
     shaping = Shaping(command.mode, command.discount, command.scale)
     model = load(command.run, command.device, command.encoder)
     goal: str | np.ndarray = command.goal
     if command.goal not in HINDSIGHT:
-        is_file = Path(command.goal).is_file()
-        goal = model.prepare(command.goal)[0] if is_file else frame_of(model, command.goal)
+        goal = (model.prepare(command.goal)[0] if Path(command.goal).is_file()
+                else np.asarray(model.sequences.frames[model.frame_number(command.goal, "goal")]))
     sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
     print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
 
@@ -113,11 +147,7 @@ def unless_read_only(name: str) -> Iterator[None]:
         say(f"{name} is not written: {error.strerror}")
 
 
-def frame_of(model: Model, text: str) -> np.ndarray:
-    return np.asarray(model.sequences.frames[model.frame_number(text, "goal")])
-
-
-def evaluate_run(command: Evaluate) -> None:
+def run_evaluate(command: Evaluate) -> None:
     model = load(command.run, command.device, command.encoder)
     rule = changed_rule(default_rule(model.sequences), command)
     check_files(command.run, thoroughly=True)
@@ -128,25 +158,26 @@ def evaluate_run(command: Evaluate) -> None:
 
 
 def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
-    """The domain's success rule with what the user gave."""
-    given: dict[str, Any] = {
-        "radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
-        "episodes": command.episodes, "memory": command.memory or None,
-    }
+    given: dict[str, Any] = {"radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
+                             "episodes": command.episodes, "memory": command.memory or None}
     for name, value in given.items():
         if (value is not None and value < 0) or (name == "episodes" and value == 0):
             raise ValueError(f"--{name.replace('_', '-')} must be positive, but is {value}")
     return dataclasses.replace(rule, **{name: value for name, value in given.items() if value is not None})
 
 
-def plan(command: PlanCommand) -> None:
+def run_plan(command: PlanCommand) -> None:
     if command.lookahead < 1:
         raise ValueError(f"--lookahead must be at least 1 hop, but is {command.lookahead}")
     if command.video is not None:
         writer_of(command.video)  # refuses before any work is done
     model = load(command.run, command.device, command.encoder)
     made = model.plan(command.start, command.goal, command.method, command.lookahead, command.memory)
-    answer = plan_answer(model, made)
+    answer = dataclasses.asdict(made) | {"hops": made.hops}
+    del answer["touched"]
+    parts = model.parts[1]  # of the graph, in which start and goal lie
+    answer["parts"] = [int(parts[number]) if number >= 0 else None for number in (made.start, made.goal)]
+    answer = clean(answer)
     if made.nodes is not None:
         strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
         with unless_read_only(strip.name) if command.strip is None else nullcontext():
@@ -156,12 +187,3 @@ def plan(command: PlanCommand) -> None:
         save_video(model, made, command.video)
         answer["video"] = str(command.video)
     print_answer(answer, command.json)
-
-
-def plan_answer(model: Model, made: Plan) -> dict:
-    """The plan as a plain map; `parts` says which parts of the graph start and goal lie in."""
-    _, part = model.parts
-    answer = dataclasses.asdict(made) | {"hops": made.hops}
-    del answer["touched"]
-    answer["parts"] = [int(part[number]) if number >= 0 else None for number in (made.start, made.goal)]
-    return clean(answer)

@@ -34,21 +34,11 @@ from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 from plan2vec.verdict import make_verdict
 
 
-def run(command: Demo | Fit | Inspect | Add | Report) -> None:
-    match command:
-        case Demo():
-            demo(command)
-        case Fit():
-            fit_recordings(command)
-        case Inspect():
-            inspect(command)
-        case Add():
-            add_recordings(command)
-        case Report():
-            print_scorecard(write_run_report(load(command.run, command.device, command.encoder)), False, False)
+def run_report(command: Report) -> None:
+    print_scorecard(write_run_report(load(command.run, command.device, command.encoder)), False, False)
 
 
-def demo(command: Demo) -> None:
+def run_demo(command: Demo) -> None:
     out = command.out or Path("runs") / demo_name(command)
 
     def simulate() -> tuple[Sequences, Config]:
@@ -69,7 +59,6 @@ def demo_name(command: Demo) -> str:
 
 
 def read_recordings(path: Path, options: ReadOptions) -> tuple[Sequences, list[str]]:
-    """Recordings, and what there is to warn about."""
     logging.getLogger("PIL").setLevel(logging.CRITICAL)  # what it says of single files is in our own warnings
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ReadWarning)
@@ -80,7 +69,7 @@ def read_recordings(path: Path, options: ReadOptions) -> tuple[Sequences, list[s
     return sequences, notes
 
 
-def inspect(command: Inspect) -> None:
+def run_inspect(command: Inspect) -> None:
     if command.sheet is not None and command.sheet.suffix.lower() != ".png":
         raise ValueError(f"--sheet must end in .png, but is {command.sheet}")
     sequences, notes = read_recordings(command.recordings, command.reading)
@@ -92,12 +81,12 @@ def inspect(command: Inspect) -> None:
     print_answer(clean(answer), command.json)
 
 
-def fit_recordings(command: Fit) -> None:
+def run_fit(command: Fit) -> None:
     def read_all() -> tuple[Sequences, Config]:
         sequences, _ = read_recordings(command.recordings, command.reading)
         num_sequences = len(np.unique(sequences.sequence))
-        frames = f"{sequences.num_frames:,} frames of {sequences.frame_shape}"
-        say(f"{sequences.source}: {frames} in {num_sequences:,} sequences")
+        say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} "
+            f"in {num_sequences:,} sequences")
         if num_sequences == 1:
             say("warning: one sequence only; loop closures inside it are all that can join distant times")
         return sequences, settled(command.config, sequences, command.out, command.device)
@@ -154,7 +143,6 @@ def shared_recordings(get: Recordings, out: Path, device: str) -> tuple[Sequence
 
 
 def write_run_report(model: Model) -> dict:
-    """Scorecard, pictures and report into the run folder."""
     assert model.folder is not None
     card = with_verdict(evaluate(model), model.folder)
     with changing_run(model.folder, WAIT):
@@ -168,12 +156,10 @@ def with_verdict(card: dict, folder: Path) -> dict:
     return clean(card | {"verdict": asdict(make_verdict(card, folder))})
 
 
-def add_recordings(command: Add) -> None:
+def run_add(command: Add) -> None:
     require_finished(command.run)
-    # prepared as the map's own frames
-    recordings, _ = read_recordings(
-        command.recordings, replace(read_data(command.run).options, trust_pickle=command.trust_pickle)
-    )
+    as_the_map = replace(read_data(command.run).options, trust_pickle=command.trust_pickle)
+    recordings, _ = read_recordings(command.recordings, as_the_map)
     grown = add(command.run, recordings, command.num_updates, command.device, True, command.encoder)
     if grown.report.get("already_on_the_map"):
         say(f"{recordings.source} is on this map already; nothing is added")

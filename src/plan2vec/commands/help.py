@@ -26,18 +26,15 @@ def comments_of(settings: type) -> dict[str, str]:
         field = re.match(r"(\w+): [^#]*?(?:  # (.*))?$", text)
         if text.startswith("#"):
             above.append(text[1:].strip())
-        elif field and line.startswith("    ") and not line.startswith("     "):
+            continue
+        if field and line.startswith("    ") and not line.startswith("     "):
             found[field[1]] = " ".join([*above, field[2] or ""]).strip()
-            above = []
-        else:
-            above = []
+        above = []
     return found
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One line of help."""
-
     flag: str  # --dim INT
     text: str
     stage: str  # of a setting of one stage: its name; else empty
@@ -68,7 +65,6 @@ def plain_type(hint: Any) -> tuple[Any, bool]:
 
 
 def value_of(kind: Any) -> str:
-    """What is typed behind a flag."""
     if kind is bool:
         return ""
     if get_origin(kind) is Literal:
@@ -83,19 +79,16 @@ def default_of(field: dataclasses.Field, is_positional: bool) -> str:
 
 
 def command_help(name: str, command: type, full: bool = False) -> str:
-    """The help of one command."""
     options = list(options_of(command))
     positional = " ".join(option.flag for option in options if not option.flag.startswith("--"))
-    lines = [
-        f"usage: plan2vec {name} {positional}".rstrip() + " [OPTIONS]", "", inspect.cleandoc(command.__doc__ or ""), ""
-    ]
+    lines = [f"usage: plan2vec {name} {positional}".rstrip() + " [OPTIONS]", "",
+             inspect.cleandoc(command.__doc__ or ""), ""]
     shown = [option for option in options if full or not option.stage]
     for before, option in zip([None, *shown], shown, strict=False):
         if before is not None and before.stage != option.stage:
             lines.append("")
         lines += option_lines(option)
-    hidden = len(options) - len(shown)
-    if hidden:
+    if hidden := len(options) - len(shown):
         lines += ["", f"{hidden} settings of single stages are not shown: plan2vec {name} --help-all"]
     return "\n".join(lines)
 
@@ -108,10 +101,8 @@ def option_lines(option: Option) -> list[str]:
 
 
 def program_help(commands: dict[str, type]) -> str:
-    """What `plan2vec --help` prints."""
-    listed = [
-        option_lines(Option(name, inspect.cleandoc(command.__doc__ or ""), "")) for name, command in commands.items()
-    ]
+    listed = [option_lines(Option(name, inspect.cleandoc(command.__doc__ or ""), ""))
+              for name, command in commands.items()]
     return "\n".join([
         "usage: plan2vec COMMAND [OPTIONS]", "", "Recordings in, metric map and planner out.", "",
         *(line for lines in listed for line in lines), "",

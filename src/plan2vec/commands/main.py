@@ -6,30 +6,19 @@ import os
 import signal
 import sys
 import threading
+from importlib import import_module
 
-from plan2vec.commands.arguments import (
-    Add,
-    Bench,
-    Check,
-    ClosuresCommand,
-    Command,
-    Demo,
-    Evaluate,
-    Explore,
-    Fit,
-    Inspect,
-    PlanCommand,
-    Relabel,
-    Report,
-    Reproduce,
-    asked_help,
-    parse,
-)
+from plan2vec.commands.arguments import Bench, Command, Explore, Reproduce, asked_help, parse
 from plan2vec.version import __version__
+
+HOME_OF = (  # module in which `run_NAME` does what a command asks
+    dict.fromkeys(("demo", "fit", "inspect", "add", "report"), "fitting")
+    | dict.fromkeys(("plan", "evaluate", "check", "closures", "relabel"), "asking")
+    | dict.fromkeys(("explore", "bench", "reproduce"), "main")
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _stop)
@@ -39,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif (text := asked_help(arguments)) is not None:
             print(text, flush=True)
         else:
-            return run_command(parse(arguments))
+            return run_command(arguments[0], parse(arguments))
         return 0
     except BrokenPipeError:  # the reader, `head` for instance, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -56,7 +45,6 @@ def _stop(*_: object) -> None:
 
 
 def program() -> None:
-    """`plan2vec`, as it is started from a shell."""
     code = main()
     if "WORLD_SIZE" in os.environ:  # under load, torch's threads outlive the interpreter, and the process is aborted
         sys.stdout.flush()
@@ -70,38 +58,25 @@ def refuse(text: str, code: int) -> int:
     return code
 
 
-def run_command(command: Command) -> int:
-    """Do what was typed; returns the exit code."""
+def run_command(name: str, command: Command) -> int:
     from plan2vec.learning import processes
     from plan2vec.learning.training import show_log
 
     show_log(is_program=True)
     try:
-        if processes.asked_size() > 1 and not isinstance(command, (Fit, Demo)):
-            processes.refuse(
-                "only `plan2vec fit` and `plan2vec demo` run in several processes; start this command without torchrun"
-            )
-        match command:
-            case Demo() | Fit() | Inspect() | Add() | Report():
-                from plan2vec.commands import fitting
-
-                fitting.run(command)
-            case PlanCommand() | Evaluate() | Check() | ClosuresCommand() | Relabel():
-                from plan2vec.commands import asking
-
-                asking.run(command)
-            case Explore():
-                from plan2vec.explorer import explore
-
-                show = not command.no_browser
-                explore(command.run, command.host, command.port, show, command.device, command.encoder)
-            case Bench():
-                run_bench(command)
-            case Reproduce():
-                run_experiments(command)
+        if processes.asked_size() > 1 and name not in ("fit", "demo"):
+            processes.refuse("only `plan2vec fit` and `plan2vec demo` run in several processes; "
+                             "start this command without torchrun")
+        getattr(import_module(f"plan2vec.commands.{HOME_OF[name]}"), f"run_{name}")(command)
     except processes.OtherProcessError:  # it has said why
         return 2
     return 0
+
+
+def run_explore(command: Explore) -> None:
+    from plan2vec.explorer import explore
+
+    explore(command.run, command.host, command.port, not command.no_browser, command.device, command.encoder)
 
 
 def run_bench(command: Bench) -> None:
@@ -114,11 +89,11 @@ def run_bench(command: Bench) -> None:
     answer = run_benchmark(Request(**values))
     if as_json or "tables" not in answer:
         print_answer(answer, as_json)
-        return
-    print_tables(answer)
+    else:
+        print_tables(answer)
 
 
-def run_experiments(command: Reproduce) -> None:
+def run_reproduce(command: Reproduce) -> None:
     from plan2vec.commands.answers import print_tables
     from plan2vec.experiments.reproduce import Request, reproduce
 
@@ -127,5 +102,5 @@ def run_experiments(command: Reproduce) -> None:
     answer = reproduce(Request(**values))
     if command.json:
         print(json.dumps(answer, allow_nan=False))
-        return
-    print_tables(answer)
+    else:
+        print_tables(answer)

@@ -16,19 +16,13 @@ from plan2vec.search.shortest_paths import best_first, distances_from
 
 
 class BootstrappedRounds(nn.Module, Rounds):
-    """Rounds whose distances come from D itself beyond a few hops, or from A* that D leads: the paper's, for
-    comparison.
-
-    The reference is equation 7's target network: the vectors as they were when the round began. A checkpoint holds it.
-    """
+    """The reference is equation 7's target network: vectors as the round began. A checkpoint holds it."""
 
     reference: Tensor
     reference_round: Tensor
 
-    def __init__(
-        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
-        targets: Targets, depth: int
-    ):
+    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
+                 targets: Targets, depth: int):
         nn.Module.__init__(self)
         Rounds.__init__(self, graph, config, seed, images.device)
         self.learner = (embedding,)  # no part of this module: a checkpoint holds it once
@@ -45,19 +39,16 @@ class BootstrappedRounds(nn.Module, Rounds):
         return False  # a round needs D as it is when it begins
 
     def _lengths_to(self, goals: np.ndarray, number: int, rng: np.random.Generator) -> Tensor:
-        self._refresh_reference(number)
-        if self.targets == "bootstrapped":
-            lengths = concatenated(np.array_split(goals, size()), partial(self._bootstrapped, self.backward))
-        else:
-            lengths = self._astar_targets(goals, rng)
-        return torch.from_numpy(lengths).to(self.device)
-
-    def _refresh_reference(self, number: int) -> None:
         if int(self.reference_round) != number:
             vectors = encode(self.embedding.encoder, self.images)
             self.embedding.train()
             self.reference.copy_(self.embedding.scale * torch.from_numpy(vectors).to(self.reference.device))
             self.reference_round.fill_(number)
+        if self.targets == "bootstrapped":
+            lengths = concatenated(np.array_split(goals, size()), partial(self._bootstrapped, self.backward))
+        else:
+            lengths = self._astar_targets(goals, rng)
+        return torch.from_numpy(lengths).to(self.device)
 
     @torch.no_grad()
     def _reference_distance(self, nodes: np.ndarray, goal: int) -> np.ndarray:
@@ -81,9 +72,8 @@ class BootstrappedRounds(nn.Module, Rounds):
         targets = np.full((len(goals), self.graph.shape[0]), np.inf, np.float32)
         for row, goal in enumerate(goals):
             targets[row, goal] = 0
-            path = best_first(
-                self.graph, int(rng.choice(self.reachable)), int(goal), partial(self._reference_distance, goal=goal)
-            )
+            path = best_first(self.graph, int(rng.choice(self.reachable)), int(goal),
+                              partial(self._reference_distance, goal=goal))
             if path.nodes is not None:
                 hops = [self.graph[a, b] for a, b in zip(path.nodes, path.nodes[1:], strict=False)]
                 targets[row, path.nodes] = np.append(np.cumsum(hops[::-1])[::-1], 0)

@@ -1,7 +1,4 @@
-"""Distances between vectors, in steps: what an embedding's vectors mean.
-
-A head maps vectors [..., dim] and [..., dim], broadcast against each other, to distances [...]: from the first to the
-second.
+"""Distances from vectors [..., dim] to vectors [..., dim], broadcast against each other, in steps: [...].
 
 | name       | distance from a to b                                       | symmetric | guarantee   |
 |------------|------------------------------------------------------------|-----------|-------------|
@@ -17,6 +14,7 @@ symmetric, and zero between equal vectors only. At equal vectors the gradient is
 """
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -38,9 +36,8 @@ class Head(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         if dim < self.min_dim:
-            raise ValueError(
-                f"{type(self).__name__} needs vectors of at least {self.min_dim} coordinates, but dim is {dim}"
-            )
+            raise ValueError(f"{type(self).__name__} needs vectors of at least {self.min_dim} coordinates, "
+                             f"but dim is {dim}")
         self.dim = dim
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
@@ -62,14 +59,12 @@ class LpHead(Head):
     def __init__(self, dim: int, norm_order: float = 2.0) -> None:
         super().__init__(dim)
         if not norm_order >= 1:
-            raise ValueError(
-                f"norm_order must be at least 1 (below it the triangle inequality fails), but is {norm_order}"
-            )
+            raise ValueError("norm_order must be at least 1 (below it the triangle inequality fails), "
+                             f"but is {norm_order}")
         self.norm_order = float(norm_order)
         self.needs_scaling = 2 < self.norm_order < math.inf  # else 0.001^20 would be 0 in float32
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """[..., dim], [..., dim] -> [...]."""
         difference = second - first
         if not self.needs_scaling:
             return torch.linalg.vector_norm(difference, self.norm_order, dim=-1)
@@ -96,7 +91,6 @@ class MaxReluHead(Head):
     guarantee = "quasimetric"
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """[..., dim], [..., dim] -> [...]."""
         return (second - first).amax(-1).relu()
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
@@ -108,8 +102,7 @@ class MaxReluHead(Head):
 
 
 class MRNHead(Head):
-    """Metric residual network: a symmetric part, the l2 distance of the first dim - dim // 2 coordinates, plus
-    MaxReluHead of the rest.
+    """Metric residual network: l2 distance of the first dim - dim // 2 coordinates plus MaxReluHead of the rest.
 
     A quasimetric, and only a pseudo one: vectors that agree in the first part can be at distance zero in one direction.
     """
@@ -124,19 +117,16 @@ class MRNHead(Head):
         self.metric = LpHead(self.sizes[0])
         self.residual = MaxReluHead(self.sizes[1])
 
+    def _parts(self, first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        return zip(first.split(self.sizes, -1), second.split(self.sizes, -1), strict=True)
+
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """[..., dim], [..., dim] -> [...]."""
-        first_metric, first_residual = first.split(self.sizes, -1)
-        second_metric, second_residual = second.split(self.sizes, -1)
-        return self.metric(first_metric, second_metric) + self.residual(first_residual, second_residual)
+        of_metric, of_residual = self._parts(first, second)
+        return self.metric(*of_metric) + self.residual(*of_residual)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """[n, dim], [m, dim] -> [n, m]."""
-        first_metric, first_residual = first.split(self.sizes, -1)
-        second_metric, second_residual = second.split(self.sizes, -1)
-        return self.metric.pairwise(first_metric, second_metric) + self.residual.pairwise(
-            first_residual, second_residual
-        )
+        of_metric, of_residual = self._parts(first, second)
+        return self.metric.pairwise(*of_metric) + self.residual.pairwise(*of_residual)
 
 
 class SquaredHead(Head):
@@ -152,7 +142,6 @@ class SquaredHead(Head):
     degree = 2
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """[..., dim], [..., dim] -> [...]."""
         return (second - first).square().sum(-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:

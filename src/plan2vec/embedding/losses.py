@@ -27,11 +27,10 @@ def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> T
 
 
 def slope_loss(distance: Tensor, target: Tensor, mean: float) -> Tensor:
-    """Error of how D [nodes, goals] changes over an edge, over the mean path: the last half of the nodes are neighbours
-    of the first half.
+    """Error of how D [nodes, goals] changes over an edge, over the mean path.
 
-    Where a walk has far to go, D may be wrong by steps; what traps the walk is a neighbour that is nearer and seems
-    farther.
+    The last half of the nodes are neighbours of the first half. What traps a walk that has far to go is not that D is
+    wrong by steps, but a neighbour that is nearer and seems farther.
     """
     half = len(distance) // 2
     known = target < torch.inf

@@ -55,7 +55,8 @@ def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None =
     if config.encoder not in VIEWS or frames.ndim != 4:
         return Embedding(make_encoder(config.encoder, frames, config.dim), head)
     network = Encoder(mlp(dim, config.dim, 512, 3), torch.zeros(dim), torch.ones(dim))
-    return Embedding(OnMetric(metric or make_encoder(config.encoder, frames, dim), network), head)
+    below = config.local_metric.candidates if config.local_metric.architecture == "stacked" else None
+    return Embedding(OnMetric(metric or make_encoder(below or config.encoder, frames, dim), network), head)
 
 
 def taught_part(embedding: Embedding, images: FrameTensors) -> tuple[Embedding, FrameTensors]:

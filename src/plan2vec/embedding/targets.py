@@ -36,8 +36,7 @@ class Round:
 
     @cached_property
     def nodes_with_all_paths(self) -> np.ndarray | None:
-        """(m,) nodes that have a path, where each of them has one to every goal, as on a graph of one part; else None.
-        """
+        """(m,) nodes with a path, where each has one to every goal, as on a graph of one part; else None."""
         known = self.targets.isfinite()
         return _numbers_of(known[0]) if bool((known == known[0]).all()) else None
 
@@ -49,7 +48,6 @@ class Round:
 
 
 def _numbers_of(chosen: Tensor) -> np.ndarray:
-    """(m,) the nodes that are chosen [n]."""
     return np.flatnonzero(chosen.cpu().numpy())
 
 
@@ -60,12 +58,8 @@ def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
 
 
 class Rounds:
-    """Rounds of searches on a graph, the current one at hand."""
-
-    def __init__(
-        self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
-        allowed: np.ndarray | None = None
-    ):
+    def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
+                 allowed: np.ndarray | None = None):
         self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
         self.reachable = joined_nodes(graph)
         self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))
@@ -75,7 +69,10 @@ class Rounds:
         """The round of this number; `allowed` [g, v] hides the tasks that may not be learned from."""
         if number != self.number:
             found = self.searched_beside.pop(number).result() if number in self.searched_beside else self.search(number)
-            self._search_beside(number + 1)
+            if self.takes_child_processes and number + 1 < self.config.num_rounds:  # they work beside training
+                waiting = ThreadPoolExecutor(1)
+                self.searched_beside = {number + 1: waiting.submit(self.search, number + 1)}
+                waiting.shutdown(wait=False)
             if self.allowed is not None:
                 allowed = torch.from_numpy(self.allowed[found.goals]).to(self.device)
                 found = Round(found.goals, found.targets.masked_fill(~allowed, torch.inf))
@@ -83,7 +80,6 @@ class Rounds:
         return self.current
 
     def search(self, number: int) -> Round:
-        """Plan towards new random goals."""
         rng = rng_at(self.seed, Stream.MAP_GOALS, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         return Round(goals, self._lengths_to(goals, number, rng))
@@ -97,13 +93,6 @@ class Rounds:
     @property
     def takes_child_processes(self) -> bool:
         return size() == 1 and self.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
-
-    def _search_beside(self, number: int) -> None:
-        """Search for a round beside training, where child processes do the work anyway."""
-        if self.takes_child_processes and number < self.config.num_rounds:
-            waiting = ThreadPoolExecutor(1)
-            self.searched_beside = {number: waiting.submit(self.search, number)}
-            waiting.shutdown(wait=False)
 
     @cached_property
     def device_search(self) -> DeviceSearch:

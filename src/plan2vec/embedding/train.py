@@ -48,10 +48,8 @@ class Teaching:
     walks: Walks = Walks()  # of value iteration
 
 
-def train_map(
-    images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
-    teaching: Teaching = Teaching(), journal: Journal = Journal()
-) -> Embedding:
+def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
+              teaching: Teaching = Teaching(), journal: Journal = Journal()) -> Embedding:
     """Learn D(v, g) = the shortest path from v to g, by the configured variant; of views on the local metric's vectors.
     """
     torch.manual_seed(config.seed)
@@ -70,9 +68,8 @@ def train_map(
     return embedding.eval()
 
 
-def fine_tune(
-    embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config, journal: Journal = Journal()
-) -> Embedding:
+def fine_tune(embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config,
+              journal: Journal = Journal()) -> Embedding:
     """A copy of a learned map, taught the distances of a graph that has changed; its scale and standardization stay."""
     tuned = deepcopy(embedding)
     part, seen = taught_part(tuned, images)
@@ -87,10 +84,8 @@ def fine_tune(
 class Teacher(nn.Module):
     """Gives the loss of every update: distances of a block of nodes and goals against those that were searched."""
 
-    def __init__(
-        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
-        teaching: Teaching
-    ):
+    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
+                 teaching: Teaching):
         super().__init__()
         self.embedding, self.graph, self.images = embedding, graph, images
         self.config, self.seed, self.teaching = config, seed, teaching
@@ -117,11 +112,9 @@ class Teacher(nn.Module):
             nodes[len(nodes) - half :] = random_neighbors(self.graph, nodes[:half], rng)
         seen = np.concatenate((nodes, current.goals[rows]))
         changes = draw_changes(self.teaching.augmentation, self.images, min(len(seen), len(self.rounds.reachable)), rng)
-        return rows, seen, *self._guide_weight(update), *changes
-
-    def _guide_weight(self, update: int) -> list[np.ndarray]:
-        until = self.teaching.guided * self.config.num_updates
-        return [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
+        until = self.teaching.guided * config.num_updates
+        guide_weight = [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
+        return rows, seen, *guide_weight, *changes
 
     def _copy_targets(self, targets: Tensor) -> None:
         """The targets of a new round, always in the same place: an update that was captured reads them there."""

@@ -1,5 +1,4 @@
-"""Stage 4, second variant: fitted value iteration. Nothing is searched; walks led by D itself teach D (the paper's
-appendix).
+"""Stage 4, second variant: fitted value iteration (the paper's appendix). Walks led by D itself teach D.
 
 Rounds of walks: from random frames towards random goals, each hop to the frame of the `lookahead`-hop ball that D puts
 nearest to the goal, now and then to a random one. Every later node of a walk is then a goal too (hindsight). The
@@ -49,10 +48,9 @@ class Walks:
     learning_rate: float = 1e-3  # Adam, at its highest
 
 
-def train_value_iteration(
-    embedding: Embedding, images: FrameTensors, graph: csr_array, config: ValueIterationConfig, seed: int,
-    stage: str = "embedding", walks: Walks = Walks(), journal: Journal = Journal()
-) -> Embedding:
+def train_value_iteration(embedding: Embedding, images: FrameTensors, graph: csr_array, config: ValueIterationConfig,
+                          seed: int, stage: str = "embedding", walks: Walks = Walks(),
+                          journal: Journal = Journal()) -> Embedding:
     """Teach D to the embedding, whose unit is set, by walks that D itself leads."""
     walker = Walker(embedding, graph, images, config, seed, walks)
     train(walker, walker.loss_at, config.num_updates, walks.learning_rate, stage, journal)
@@ -66,10 +64,8 @@ class Walker(nn.Module):
     lengths: Tensor
     newest: Tensor
 
-    def __init__(
-        self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: ValueIterationConfig, seed: int,
-        walks: Walks
-    ):
+    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: ValueIterationConfig,
+                 seed: int, walks: Walks):
         super().__init__()
         self.embedding, self.target = embedding, frozen_copy(embedding)
         self.images, self.config, self.seed = images, walks, seed
@@ -127,22 +123,21 @@ class Walker(nn.Module):
         nodes = staying(walks.nodes)
         slot = number % config.replay_rounds
         self.nodes[slot] = torch.from_numpy(np.vstack((nodes, goals)).T)
-        self.lengths[slot] = torch.from_numpy(walk_lengths(self.graph, nodes).T)
+        hops = self.graph[nodes[:-1].ravel(), nodes[1:].ravel()]  # 0 where a walk stays
+        self.lengths[slot] = torch.from_numpy(np.asarray(hops, np.float32).reshape(len(nodes) - 1, -1).T)
         self.newest.fill_(number)
 
 
 class Tasks:
-    """Random starts and goals that can be reached from them: of the same part of the graph, and walks never leave it.
-    """
+    """Random starts and goals of the same part of the graph, which walks never leave."""
 
     def __init__(self, graph: csr_array):
         part = connected_parts(graph, "strong")[1]
         self.graph = select_edges(graph, part[edge_rows(graph)] == part[graph.indices])
         self.starts = joined_nodes(self.graph)
         if not len(self.starts):
-            raise ValueError(
-                "value iteration needs frames that can be reached again after they were left; use --variant amortized"
-            )
+            raise ValueError("value iteration needs frames that can be reached again after they were left; "
+                             "use --variant amortized")
         self.part, self.by_part = part, np.argsort(part, kind="stable")
         self.size = np.bincount(part)
         self.offset = np.cumsum(self.size) - self.size
@@ -175,12 +170,6 @@ def staying(walks: np.ndarray) -> np.ndarray:
     """(T + 1, w) walks whose entries after the last hop, -1, are replaced by where they ended."""
     last = np.maximum.accumulate(np.where(walks >= 0, np.arange(len(walks))[:, None], 0), axis=0)
     return np.take_along_axis(walks, last, axis=0)
-
-
-def walk_lengths(graph: csr_array, walks: np.ndarray) -> np.ndarray:
-    """(T, w) float32 lengths of the hops of (T + 1, w) walks; 0 where a walk stays."""
-    here, there = walks[:-1].ravel(), walks[1:].ravel()
-    return np.asarray(graph[here, there], np.float32).reshape(len(walks) - 1, -1)
 
 
 def hop_targets(lengths: Tensor, onward: Tensor, hops: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,8 @@ from plan2vec.planner import METHODS, Plan
 DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
 VIEW = ("start", "goal", "method", "color", "axes")  # fields that the address keeps
 DONE = {
-    "strike": "struck. Plans avoid it; the map follows with `plan2vec closures RUN --update`", "keep": "kept",
-    "undo": "forgotten"
+    "strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
+    "undo": "what was said about it is forgotten."
 }
 
 
@@ -29,7 +29,7 @@ def add_callbacks(app: Dash, session: Session) -> None:
     """Connect the page to the session."""
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
-    view = [*(Output(name, "value") for name in (*VIEW, "next")), message]
+    view = [*(Output(name, "value") for name in VIEW), message]
     address = Input("address", "search")
     app.callback(view, address, prevent_initial_call="initial_duplicate")(partial(read_address, session))
 
@@ -50,11 +50,10 @@ def add_callbacks(app: Dash, session: Session) -> None:
     connect(compare, [Output("methods", "children"), Output("touched", "data")], Input("plan", "data"))
     connect(list_neighbors, [Output("neighbours", "children")], Input("near", "data"))
     connect(list_closures, [Output("closures", "children")], Input("panel", "value"), judged)
-    connect(judge, [Output("judged", "data")], Input({"verdict": ALL, "pair": ALL}, "n_clicks"))
-    for end, other in (("start", "goal"), ("goal", "start")):
-        fields = [Output(name, "value", allow_duplicate=True) for name in (end, "next")]
+    connect(judge, [Output("judged", "data"), message], Input({"verdict": ALL, "pair": ALL}, "n_clicks"))
+    for end in ("start", "goal"):
         contents = f"upload-{end}", "contents"
-        connect(partial(upload, other), [*fields, message, Output(*contents)], Input(*contents))
+        connect(upload, [Output(end, "value", allow_duplicate=True), message, Output(*contents)], Input(*contents))
 
 
 def _add_scripts(app: Dash) -> None:
@@ -65,13 +64,15 @@ def _add_scripts(app: Dash) -> None:
         "touched": (Output("touched-drawn", "data"), [Input("touched", "data"), Input("show", "value")]),
         "address": (Output("addressed", "data"), [Input(name, "value") for name in VIEW]),
         "next": (Output("next", "className"), [Input("next", "value")]),
+        "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
+        "focus": (Output("focused", "data"), [Input("closures", "children")]),
         "panel": ([Output(f"panel-{name}", "style") for name in page.PANELS], [Input("panel", "value")]),
         "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
         "near": (Output("near", "data"), [*looked_at, Input("judged", "data")]),
     }
     for name, (output, inputs) in scripts.items():
         script = ClientsideFunction("explorer", name)
-        app.clientside_callback(script, output, inputs, prevent_initial_call=name == "address")
+        app.clientside_callback(script, output, inputs, prevent_initial_call=name in ("address", "follow"))
 
 
 # ---------------------------------------------------------------------------------------------------- view
@@ -79,21 +80,25 @@ def _add_scripts(app: Dash) -> None:
 
 def read_address(session: Session, search: str | None) -> list[Any]:
     """Only what differs from the view on the page: every value that is set asks the server again."""
-    view, complaint = from_query(search or "", session.default)
+    view, complaint = from_query(search or "", session.default, session.colors)
+    if not view.start and not view.goal:  # a page that opens with a plan shows what it is for
+        start, goal = session.far_frames()
+        view = replace(view, start=start, goal=goal)
     pairs = zip(astuple(view), astuple(session.default), strict=True)
     changed = [value if value != usual else no_update for value, usual in pairs]
-    return [*changed, "goal" if view.start and not view.goal else no_update, complaint or no_update]
+    return [*changed, page.said(complaint) or no_update]
 
 
 def draw(session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
     """The map anew where the axes change, else its colours only."""
     now = {"color": color, "axes": axes}
+    known = _known_frame(session, goal)
+    words = map_words(session, axes, color == "distance" and known is None)
     if axes != shown["axes"]:
-        marker = marker_of(session, color, _known_frame(session, goal))
-        return map_figure(session, axes, marker), map_words(session, axes), now
+        return map_figure(session, axes, marker_of(session, color, known)), words, now
     if color == shown["color"] and not _depends(color):
         raise PreventUpdate
-    return _recolored(session, color, goal), no_update, now
+    return _recolored(session, color, goal), words, now
 
 
 def draw_room(session: Session, painted: bool, color: str, goal: str) -> Graph:
@@ -143,7 +148,7 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     first, start_complaint = _read_frame(session, start, "start")
     last, goal_complaint = _read_frame(session, goal, "goal")
     images = [page.frame_address(number) if number is not None else "" for number in (first, last)]
-    said = start_complaint or goal_complaint or (judged or {}).get("message", "")
+    said = page.said(start_complaint or goal_complaint) or no_update  # what was said before stays until a person acts
     drawn = {"start": first, "goal": last, "method": method, "nodes": None, "revision": session.revision}
     if first is None or last is None or method not in METHODS:
         return drawn, [], page.HELP, said, *images
@@ -184,11 +189,12 @@ def list_closures(session: Session, panel: str, judged: object) -> list:
     return page.closure_list(session, session.suspicious(), session.judged())
 
 
-def judge(session: Session, clicks: list[int | None]) -> dict:
+def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
     pressed = ctx.triggered_id
     if not pressed or not any(item["value"] for item in ctx.triggered):
         raise PreventUpdate
-    return judge_pair(session, str(pressed["verdict"]), str(pressed["pair"]))
+    judged = judge_pair(session, str(pressed["verdict"]), str(pressed["pair"]))
+    return judged, page.said(judged["message"], judged["done"])
 
 
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
@@ -198,18 +204,18 @@ def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
         if verdict not in DONE:
             raise ValueError("a verdict is strike, keep or undo")
         session.judge(verdict, first, second)
-        message = f"Closure {first} - {second}: {DONE[verdict]}."
+        done, message = True, f"Closure {first} - {second}: {DONE[verdict].format(session.model.folder)}"
     except ValueError as error:
-        message = f"{error}."
-    return {"revision": session.revision, "message": message}
+        done, message = False, f"{error}."
+    return {"revision": session.revision, "message": message, "done": done}
 
 
-def upload(following: str, session: Session, contents: str | None) -> tuple:
-    """(the frame, what the next click sets, message, the upload itself: emptied)."""
+def upload(session: Session, contents: str | None) -> tuple:
+    """(the frame, message, the upload itself: emptied)."""
     if not contents:
         raise PreventUpdate
     number, message = find_upload(session, contents)
-    return (no_update, no_update, message, None) if number is None else (str(number), following, message, None)
+    return no_update if number is None else str(number), page.said(message, number is not None), None
 
 
 def find_upload(session: Session, contents: str) -> tuple[int | None, str]:

@@ -7,19 +7,23 @@ import numpy as np
 from plan2vec.data import index_within
 from plan2vec.explorer.session import Session
 from plan2vec.explorer.view import NUM_AXES
-from plan2vec.pictures.palette import BLACK, ORANGE, PALETTE, place_colors
+from plan2vec.pictures.palette import ORANGE, PALETTE, place_colors
 from plan2vec.pictures.scene import Scene, map_scene, principal_components
 
+LEAST_SHARE = 0.6  # of the variance; below, a picture of the map misleads
 NUM_CELLS = 12  # colours along each axis of the room
 TITLES = {
     "time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
     "component": "part of the graph (0 is the largest, 7 and smaller)",
 }
+DARK_GRAY = "#777777"  # seen on light and on dark pages; text is coloured by the style sheet
+COLORS = (*PALETTE[:-1], DARK_GRAY)
+CLEAR = "rgba(0,0,0,0)"
 Scale = list[list[float | str]]
 
 
 def map_figure(session: Session, axes: str, marker: dict) -> dict:
-    """The metric map: trace 0 holds every frame; in 3-d traces 1 and 2 are the plan and the frames it touched."""
+    """The metric map: trace 0 holds every frame; in 3-d traces 1 to 3 are the plan, frames it touched, its ends."""
     scene = map_scene(session.model.vectors, NUM_AXES[axes])
     points = _points(scene.points, marker)
     layout = _layout(f"map-{axes}")
@@ -27,25 +31,28 @@ def map_figure(session: Session, axes: str, marker: dict) -> dict:
         return {"data": [points], "layout": layout | _flat_axes(scene.labels)}
     names = zip(("xaxis", "yaxis", "zaxis"), scene.labels, strict=True)
     layout["scene"] = {name: {"title": {"text": _one_line(label)}} for name, label in names} | {"aspectmode": "data"}
-    line = {"type": "scatter3d", "mode": "lines+markers", "hoverinfo": "skip", "x": [], "y": [], "z": []}
-    plan = line | {"line": {"width": 6, "color": BLACK}, "marker": {"size": 4, "color": BLACK}}
-    touched = line | {"mode": "markers", "marker": {"size": 3, "color": ORANGE}}
-    return {"data": [points, plan, touched], "layout": layout}
+    layout["dragmode"] = "turntable"
+    empty = {"type": "scatter3d", "hoverinfo": "skip", "x": [], "y": [], "z": []}
+    plan = empty | {"mode": "lines+markers", "line": {"width": 6}, "marker": {"size": 4}}
+    touched = empty | {"mode": "markers", "marker": {"size": 3, "color": ORANGE}}
+    ends = empty | {"mode": "markers+text", "text": [], "textfont": {"size": 18}, "marker": {"size": 8}}
+    return {"data": [points, plan, touched, ends], "layout": layout}
 
 
-def map_words(session: Session, axes: str) -> str:
-    """Whether the page shows the map itself or a projection of it."""
+def map_words(session: Session, axes: str, no_goal: bool = False) -> str:
+    """Whether the page shows the map itself or a projection of it; `no_goal`: colours that wait for one."""
     vectors, num_axes = session.model.vectors, NUM_AXES[axes]
-    dim = vectors.shape[1]
+    dim, wait = vectors.shape[1], " - gray until a goal is set" if no_goal else ""
     if dim <= num_axes:
-        return f" - the {dim}-d map itself, no projection"
+        return f"{wait} - the {dim}-d map itself, no projection"
     share = float(principal_components(vectors, num_axes)[1].sum())
-    return f" - {num_axes} principal components of {dim}-d, {share:.0%} of variance"
+    doubt = "" if share >= LEAST_SHARE else " only: what looks near here may be far on the map"
+    return f"{wait} - {num_axes} principal components of {dim}-d, {share:.0%} of variance{doubt}"
 
 
 def room_figure(scene: Scene, marker: dict) -> dict:
     """The true positions, with walls where the domain knows them."""
-    wall = {"type": "rect", "layer": "below", "fillcolor": "#bbb", "line": {"width": 0}}
+    wall = {"type": "rect", "layer": "below", "fillcolor": "rgba(128,128,128,0.5)", "line": {"width": 0}}
     walls = [wall | dict(zip(("x0", "x1", "y0", "y1"), box, strict=True)) for box in scene.walls]
     layout = _layout("room") | _flat_axes(scene.labels) | {"shapes": walls}
     x_min, x_max, y_min, y_max = scene.extent
@@ -63,15 +70,15 @@ def _points(points: np.ndarray, marker: dict) -> dict:
 
 def _layout(revision: str) -> dict:
     return {
-        "uirevision": revision, "hovermode": "closest", "dragmode": "pan", "showlegend": False, "plot_bgcolor": "#fff",
-        "margin": {"l": 52, "r": 8, "t": 8, "b": 42},
-        "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#1c1c1c"}
+        "uirevision": revision, "hovermode": "closest", "dragmode": "pan", "showlegend": False,
+        "plot_bgcolor": CLEAR, "paper_bgcolor": CLEAR, "margin": {"l": 52, "r": 8, "t": 8, "b": 42},
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": DARK_GRAY}
     }
 
 
 def _flat_axes(labels: tuple[str, ...]) -> dict:
     """Two axes of equal scale."""
-    common = {"zeroline": False, "gridcolor": "#eee", "nticks": 6}
+    common = {"zeroline": False, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 6}
     x, y = ({"title": {"text": _one_line(label), "standoff": 6}} | common for label in labels)
     return {"xaxis": x, "yaxis": y | {"scaleanchor": "x"}}
 
@@ -90,12 +97,12 @@ def typed(array: np.ndarray) -> dict:
 
 def marker_of(session: Session, color: str, goal: int | None) -> dict:
     """The colours of all frames, as the `marker` of a trace."""
-    limits = (-0.5, len(PALETTE) - 0.5)
+    limits = (-0.5, len(COLORS) - 0.5)
     if color == "sequence":
-        labels = np.unique(session.sequences.sequence, return_inverse=True)[1] % len(PALETTE)
-        return _marker(labels, _steps(PALETTE), limits, None)
+        labels = np.unique(session.sequences.sequence, return_inverse=True)[1] % len(COLORS)
+        return _marker(labels, _steps(COLORS), limits, None)
     if color == "component":
-        return _marker(np.minimum(session.parts(), len(PALETTE) - 1), _steps(PALETTE), limits, TITLES[color])
+        return _marker(np.minimum(session.parts(), len(COLORS) - 1), _steps(COLORS), limits, TITLES[color])
     if color == "position" and session.room is not None:
         cells, scale = _room_cells(session.room.points)
         return _marker(cells, scale, (0, NUM_CELLS**2 - 1), None)

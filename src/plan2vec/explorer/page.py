@@ -4,30 +4,29 @@ from typing import Any
 
 from dash import dcc, html
 
-from plan2vec.explorer.charts import map_figure, map_words, marker_of
+from plan2vec.explorer.charts import DARK_GRAY, map_figure, map_words, marker_of
 from plan2vec.explorer.session import Neighbor, Session
-from plan2vec.explorer.view import COLORS, NUM_AXES, View
+from plan2vec.explorer.view import NUM_AXES
 from plan2vec.pictures.frame_grids import strip_frames
-from plan2vec.pictures.palette import BLACK, BLUE, GREEN, ORANGE
+from plan2vec.pictures.palette import BLUE, GREEN, ORANGE
 from plan2vec.planner import METHODS, Plan
 from plan2vec.runs.struck import Judged
 
 HELP = "Click a frame on the map to set the start, then one for the goal; or type frame numbers above."
 COMPARED = "Once start and goal are set, all methods stand here side by side."
 MAX_STRIP = 80  # frames of a film strip
-METHOD_COLORS = dict(zip(METHODS, (ORANGE, BLUE, GREEN, BLACK), strict=True))
+METHOD_COLORS = dict(zip(METHODS, (ORANGE, BLUE, GREEN, DARK_GRAY), strict=True))
 COLOR_WORDS = {"distance": "distance to goal", "component": "part of graph", "position": "true position"}
 DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"}]
 PANELS = ("methods", "neighbours", "closures")
-STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "addressed", "painted", "valued", "near")
+STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "addressed", "painted", "valued", "near",
+          "focused")
 GRAPH: Any = {
     "plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True,
-    "modeBarButtonsToRemove": ["select2d", "lasso2d"]
+    "showSendToCloud": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"]  # ours also saves what is drawn over the points
 }
-REFIT = (
-    "A struck closure leaves the graph, and so every plan, at once. "
-    "The map itself follows with `plan2vec closures RUN --update`."
-)
+REFIT = "A struck closure leaves the graph, and so every plan, at once. The map itself follows with: "
 
 
 def page(session: Session) -> html.Div:
@@ -45,7 +44,7 @@ def page(session: Session) -> html.Div:
         dcc.Store(id="shown", data={"color": usual.color, "axes": usual.axes}),
         *(dcc.Store(id=name) for name in STORES),
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
-        html.Section([_end_control("start"), _end_control("goal"), *_choices(usual), message], className="controls"),
+        html.Section([_end_control("start"), _end_control("goal"), *_choices(session)], className="controls"), message,
         html.Main([_plot("map", "Metric map", words, plot_of("map", figure)), *rooms, _panels()],
                   className="with-room" if rooms else "without-room"),
         html.Section([html.Div(HELP, id="summary"), strip], className="film"),
@@ -68,11 +67,12 @@ def _end_control(name: str) -> html.Div:
     return html.Div([image, html.Div([html.Label(name, htmlFor=name), field, upload])], className="end")
 
 
-def _choices(usual: View) -> list[html.Fieldset]:
+def _choices(session: Session) -> list[html.Fieldset]:
+    usual = session.default
     return [
         _radio("next", "a click sets", ("start", "goal"), "start"),
         _radio("method", "method", METHODS, usual.method),
-        _radio("color", "colour by", COLORS, usual.color),
+        _radio("color", "colour by", session.colors, usual.color),
         _radio("axes", "axes", tuple(NUM_AXES), usual.axes),
         html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, ["touched"], id="show", inline=True)]),
     ]
@@ -86,8 +86,9 @@ def _radio(name: str, legend: str, options: tuple[str, ...], value: str) -> html
 def _plot(name: str, title: str, words: str, graph: dcc.Graph | None) -> html.Section:
     """Points by Plotly; on the canvas above them lines are drawn without drawing the points again."""
     heading = html.H2([title, html.Span(words, id=f"{name}-words", className="quiet")])
+    save = html.Button("save", className="save", value=name, **_aria("label", f"save the picture: {title}"))
     layers = [html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay")]
-    return html.Section([heading, html.Div(layers, className="plot")])
+    return html.Section([html.Div([heading, save], className="row"), html.Div(layers, className="plot")])
 
 
 def plot_of(name: str, figure: dict) -> dcc.Graph:
@@ -107,6 +108,11 @@ def _panels() -> html.Section:
 
 
 # ---------------------------------------------------------------------------------------------------- pieces
+
+
+def said(words: str, good: bool = False) -> html.Span | str:
+    """What the page answers: what was done, or what is wrong."""
+    return html.Span(words, className="good" if good else "wrong") if words else ""
 
 
 def frame_address(number: int) -> str:
@@ -184,7 +190,8 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
         for verdict, (first, second) in done
     ]
     empty = [] if pairs else [html.P("No closure is left to look at.")]
-    return [html.P(words), html.P(REFIT, className="quiet"), *rows, *pairs, *empty]
+    command = html.Code(f"plan2vec closures {session.model.folder} --update")
+    return [html.P(words), html.P([REFIT, command], className="quiet"), *rows, *pairs, *empty]
 
 
 def _closure(session: Session, closure: dict) -> html.Div:

@@ -1,4 +1,6 @@
-"""The page as a web server: limits, headers, addresses. Nothing from outside is loaded, no path leads to a file."""
+"""The page as a web server: limits, headers, addresses. Nothing from outside is loaded, no path leads to a file.
+
+What takes seconds to import, and the run, are read after the address is printed."""
 
 import hmac
 import ipaddress
@@ -7,20 +9,18 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from dash import Dash
 from flask import Flask, Response, abort, redirect, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from plan2vec.explorer.callbacks import add_callbacks
-from plan2vec.explorer.images import serve_frames
-from plan2vec.explorer.page import page
-from plan2vec.explorer.session import Session
-from plan2vec.explorer.underway import current, read_progress, waiting_server
-from plan2vec.model import load
-from plan2vec.runs.folder import is_finished, is_run
+if TYPE_CHECKING:
+    from dash import Dash
+
+    from plan2vec.explorer.session import Session
 
 LARGEST_REQUEST = 32_000_000  # bytes
 IDLE_SECONDS = 30  # after which a connection on which nothing comes is closed
@@ -29,6 +29,11 @@ POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'"
 )
+
+LOADING = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1">
+<title>plan2vec explorer</title><link rel="icon" href="data:,">
+<style>:root { color-scheme: light dark; font: 16px system-ui, sans-serif; }</style></head>
+<body><h1>Reading the run ...</h1><p>This page becomes the map by itself.</p></body></html>"""
 
 # Plotly, which is large, is asked for first. The browser keeps its own `trim`: Dash brings a slow one for browsers
 # before 2017, and Plotly calls it for every point.
@@ -42,21 +47,35 @@ Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, con
 def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None = None) -> None:
     """Answer until interrupted. The address is the one line on standard output."""
     token = secrets.token_urlsafe(24)
-    server = open_server(application_of(run, device, not is_loopback(host), encoder, token), host, port)
+    make = partial(application_of, run, device, not is_loopback(host), encoder, token)
+    first = loading_page(not is_loopback(host), token) if (run / "data.json").is_file() else make()  # or refuses
+    server = open_server(first, host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{server.server_port}/?token={token}"
     if not is_loopback(host):
         print(warning(address), file=sys.stderr)
     print(address, flush=True)
-    print("explorer: open this address; Ctrl+C ends it", file=sys.stderr)
+    answering = threading.Thread(target=server.serve_forever, daemon=True)
+    answering.start()
     if open_browser:
         threading.Timer(0.3, webbrowser.open, (address,)).start()
     try:
-        server.serve_forever()
+        server.app = make()
+        print("explorer: open this address; Ctrl+C ends it", file=sys.stderr)
+        answering.join()
     except KeyboardInterrupt:
         pass
     finally:
+        server.shutdown()
         server.server_close()
+
+
+def loading_page(any_host: bool, token: str) -> Flask:
+    """What the address answers until the run is read."""
+    waiting = Flask("plan2vec.explorer.loading", static_folder=None)
+    waiting.route("/")(lambda: Response(LOADING, headers={"Cache-Control": "no-store"}))
+    guard(waiting, any_host, token)
+    return waiting
 
 
 def application_of(
@@ -64,6 +83,10 @@ def application_of(
 ) -> Callable:
     """The page of a run folder; while the fit is under way, a page that says so. It follows what others change there.
     """
+    from plan2vec.explorer.session import Session
+    from plan2vec.explorer.underway import current, read_progress, waiting_server
+    from plan2vec.model import load
+    from plan2vec.runs.folder import is_finished, is_run
 
     def explorer() -> Flask:
         session = Session(load(run, device, encoder))
@@ -118,8 +141,14 @@ class QuietHandler(WSGIRequestHandler):
         print(f"explorer: {last}", file=sys.stderr)
 
 
-def make_app(session: Session, any_host: bool = False, token: str | None = None) -> Dash:
+def make_app(session: "Session", any_host: bool = False, token: str | None = None) -> "Dash":
     """The Dash application of a session; `any_host` answers to whatever name the browser used."""
+    from dash import Dash
+
+    from plan2vec.explorer.callbacks import add_callbacks
+    from plan2vec.explorer.images import serve_frames
+    from plan2vec.explorer.page import page
+
     app = Dash(
         "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
         suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"),
@@ -128,6 +157,7 @@ def make_app(session: Session, any_host: bool = False, token: str | None = None)
     add_callbacks(app, session)
     guard(app.server, any_host, token)
     app.server.before_request(session.follow_strikes)
+    app.server.route("/revision")(lambda: str(session.revision))  # open pages ask whether somebody struck closures
     serve_frames(app.server, lambda: session.sequences)
     return app
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.explorer.images import decode_upload
-from plan2vec.explorer.view import View
+from plan2vec.explorer.view import COLORS, View
 from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Located, Model
@@ -45,7 +45,9 @@ class Session:
         self.num_frames = model.sequences.num_frames
         self.room = room_scene(model.sequences)
         axes = "3-d" if model.vectors.shape[1] == 3 else "2-d"
-        self.default = View(color="position" if self.room else "sequence", axes=axes)
+        self.colors = COLORS if self.room else COLORS[:-1]  # the last are the true positions
+        one = model.sequences.sequence[0] == model.sequences.sequence[-1]
+        self.default = View(color="position" if self.room else "time" if one else "sequence", axes=axes)
         self._lock = threading.Lock()
         self._suspicious: list[dict] | None = None
         self._struck = read_judged(model.folder).struck
@@ -75,6 +77,14 @@ class Session:
         """What every plan needs, before the first is asked for."""
         _ = self.model.places
         self._exact_graph()
+
+    def far_frames(self) -> tuple[str, str]:
+        """Two frames of the largest part that are far apart on the map: the farthest from some frame, and from it."""
+        part = np.flatnonzero(self.parts() == 0)
+        ends = [int(part[0])]
+        for _ in range(2):
+            ends.append(int(part[np.argmax(self.model.distance_between(part, ends[-1]))]))
+        return str(ends[1]), str(ends[2])
 
     # ------------------------------------------------------------------------------------------------ frames
 
@@ -134,6 +144,8 @@ class Session:
         if self.model.folder is None:
             raise ValueError("this model lies in no run folder, so nothing can be remembered; save it first")
         with self._lock:
+            if verdict != "undo" and (min(first, second), max(first, second)) in self.judged().struck:
+                raise ValueError(f"the closure of frames {first} and {second} is already struck; undo brings it back")
             if verdict == "undo":
                 struck = unstrike(self.model.folder, first, second).struck
                 graph = load_graph(self.model.folder / "graph.npz").graph

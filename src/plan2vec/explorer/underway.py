@@ -25,10 +25,11 @@ REFRESH = 3  # seconds
 LONG_QUIET = 120  # seconds without a new file or line after which the page says that the fit may have ended
 NUM_PICTURES = 12  # frames shown
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="{refresh}">
-<title>plan2vec explorer: fit under way</title><style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #1c1c1c; }}
-h1 {{ font-size: 21px; }} .done {{ color: #00573f; }} .now {{ font-weight: 600; }} .later, .quiet {{ color: #555; }}
-img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #d5d5d5;
+<title>plan2vec explorer: fit under way</title><link rel="icon" href="data:,"><style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}
+h1 {{ font-size: 21px; }} .now {{ font-weight: 600; }} .later, .quiet {{ opacity: 0.75; }}
+img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #888;
  margin-right: 4px; }}
 </style></head><body><h1>{title}</h1>{body}
 <p class="quiet">This page looks again every {refresh} seconds and becomes the map when all is there.</p>

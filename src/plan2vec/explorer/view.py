@@ -21,13 +21,13 @@ class View:
     axes: str = "2-d"
 
 
-def from_query(query: str, default: View) -> tuple[View, str]:
+def from_query(query: str, default: View, colors: tuple[str, ...] = COLORS) -> tuple[View, str]:
     """The view that an address asks for, and a complaint about what it asks for wrongly."""
     try:
         asked = {name: values[-1] for name, values in parse_qs(query.lstrip("?"), max_num_fields=20).items()}
     except ValueError:
         return default, "The address asks for too much; the usual view is shown."
-    allowed = {"method": METHODS, "color": COLORS, "axes": tuple(NUM_AXES)}
+    allowed = {"method": METHODS, "color": colors, "axes": tuple(NUM_AXES)}
     wrong = [name for name, choices in allowed.items() if name in asked and asked[name] not in choices]
     wrong += [name for name in ("start", "goal") if len(asked.get(name, "")) > LONGEST]
     good = {name: asked[name] for name in asdict(default) if name in asked and name not in wrong}

@@ -10,17 +10,17 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
     threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours; and the threshold
                falls until decoys are at most the share `max_false` of the closures.
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
-    hops       Frames up to `max_gap` recorded steps apart are joined too, and frames one step beside a closure where
-               the way through it is short: greedy plans need long hops.
+    hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
     refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
                places. Then no closure is believed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from plan2vec.config import Neighbors
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
@@ -28,7 +28,7 @@ REACH = 1.7  # `max_gap`s: candidates lie within; and in the mean of a run, larg
 MIN_TIME = 20  # frames of one recording nearer in time than this need no closure
 BESIDE = 3  # frames to either side within which the best aligned closures stay
 SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
-MIN_RECOGNIZED = 0.5  # share of the unseen recorded steps that the metric must take for neighbours
+MIN_RECOGNIZED = 0.4  # share of the unseen recorded steps that the metric must take for neighbours
 PER_BIN = 50  # closures whose confidence is estimated together
 PAIRS_AT_ONCE = 2**16
 PLAIN, BACKWARD, MIRRORED, BOTH = range(4)
@@ -42,6 +42,7 @@ class Scored:
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32 local distance
     means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
+    recall: float | None = None  # of an approximate search for them
 
     def best(self, which: int, num_frames: int, slack: float) -> np.ndarray:
         """(m,) bool: of the four runs this one scores best, and no pair beside scores better by more than `slack`."""
@@ -59,13 +60,13 @@ class Believed:
 
 
 def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_gap: int, most: int,
-               device: torch.device) -> Scored:
+               device: torch.device, search: Neighbors = "exact") -> Scored:
     """Candidates for closures among frames in order; `run` (n,) labels frames recorded without a gap.
 
     `vectors`, `mirrored` (n, d): the local metric's, of the frames and of their mirror images.
     """
     n = len(vectors)
-    found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device)
+    found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device, search)
     is_real, is_mixed = found.second < n, (found.first < n) & (found.second >= n)
     earlier, later = found.second[is_mixed] - n, found.first[is_mixed]  # the mirrored frame is the earlier one
     key = np.concatenate((found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]))
@@ -80,7 +81,7 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
     distance = np.linalg.norm(vectors[first] - vectors[second], axis=1)
-    return Scored(first, second, distance.astype(np.float32), means)
+    return Scored(first, second, distance.astype(np.float32), means, found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -143,26 +144,12 @@ def confidences(num_chance: np.ndarray) -> np.ndarray:
     return 1 - np.minimum(1, np.maximum.accumulate(share))
 
 
-def widen(believed: Believed, run: np.ndarray, max_gap: int) -> Believed:
-    """The closures, those one step beside them as long as the way through is at most `max_gap` - 1 steps, and recorded
-    hops of 2 to `max_gap` steps. Of the ways between two frames the shortest counts.
-    """
-    pairs, sure = believed.pairs, believed.confidence
-    first, second, length, confidence = [pairs.first], [pairs.second], [pairs.distance], [sure]
-    for ahead, beyond in ((0, 1), (0, -1), (1, 0), (-1, 0)):
-        i, j = np.clip(pairs.first + ahead, 0, len(run) - 1), np.clip(pairs.second + beyond, 0, len(run) - 1)
-        kept = (run[i] == run[pairs.first]) & (run[j] == run[pairs.second]) & (pairs.distance <= max_gap - 2)
-        first, second = [*first, i[kept]], [*second, j[kept]]
-        length, confidence = [*length, pairs.distance[kept] + 1], [*confidence, sure[kept]]
-    for gap in range(2, max_gap + 1):
-        start = np.flatnonzero(run[gap:] == run[:-gap])
-        first, second = [*first, start], [*second, start + gap]
-        length, confidence = [*length, np.full(len(start), gap)], [*confidence, np.ones(len(start))]
-    i, j, steps, trust = (np.concatenate(parts) for parts in (first, second, length, confidence))
-    order = np.lexsort((steps, j, i))
-    order = order[np.diff((i * len(run) + j)[order], prepend=-1) != 0]
-    widened = NearPairs(i[order], j[order], steps[order].astype(np.float32))
-    return replace(believed, pairs=widened, confidence=trust[order])
+def recorded_hops(run: np.ndarray, clock: np.ndarray, max_gap: int) -> NearPairs:
+    """Frames 2 to `max_gap` recorded frames apart, as pairs. `clock` (n,): steps before each frame."""
+    starts = [np.flatnonzero(run[gap:] == run[:-gap]) for gap in range(2, max_gap + 1)]
+    first = np.concatenate([np.empty(0, np.int64), *starts])
+    second = first + np.repeat(np.arange(2, max_gap + 1), [len(start) for start in starts])
+    return NearPairs(first, second, (clock[second] - clock[first]).astype(np.float32))
 
 
 def in_steps(distance: np.ndarray, steps: np.ndarray) -> np.ndarray:

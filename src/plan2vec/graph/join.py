@@ -8,16 +8,15 @@ local metric -> near pairs -> believed closures -> graph
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from plan2vec.config import Config
 from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
 from plan2vec.graph.closures import MAX_RADIUS, choose_closures
-from plan2vec.graph.direction import ALIKE, find_direction, measure_direction, steps_that_moved
-from plan2vec.graph.evidence import HALF_RUN, MIN_RECOGNIZED, Believed, Scored, believe, score_runs, widen
+from plan2vec.graph.direction import find_direction
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.graph.suspicious import lone_share
+from plan2vec.graph.views import join_views
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
@@ -27,7 +26,6 @@ from plan2vec.local_metric import (
     StackedMetric,
     TrainedMetric,
     local_vectors,
-    mirrored_vectors,
     pair_distances,
 )
 from plan2vec.search.shortest_paths import connected_parts
@@ -35,10 +33,8 @@ from plan2vec.search.shortest_paths import connected_parts
 ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
 
 
-def join_frames(
-    recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
-    journal: Journal = Journal(),
-) -> BuiltGraph:
+def join_frames(recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors,
+                usable: np.ndarray | None = None, journal: Journal = Journal()) -> BuiltGraph:
     """The graph of the usable frames. Where one stood still only the first frame gets closures."""
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     if config.view == "moving" and images.frames.ndim == 4:
@@ -50,9 +46,8 @@ def join_frames(
     return built
 
 
-def join_states(
-    recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray, journal: Journal
-) -> BuiltGraph:
+def join_states(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray,
+                journal: Journal) -> BuiltGraph:
     """The graph of a fixed camera's pictures, or of vectors: a frame shows all that there is to see."""
     sequence, still_since = recorded.sequence, recorded.still_since
     joinable = usable & (still_since == np.arange(len(still_since)))
@@ -70,47 +65,6 @@ def join_states(
     return replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
 
 
-def join_views(
-    recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors, usable: np.ndarray
-) -> BuiltGraph:
-    """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair."""
-    sequence, still_since, max_gap = recorded.sequence, recorded.still_since, config.max_gap
-    numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
-    run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
-    vectors = local_vectors(trained.metric, images)[numbers]
-    scored = score_runs(vectors, mirrored_vectors(trained.metric, images)[numbers], run, max_gap,
-                        config.closures.max_neighbors, images.device)
-    limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
-    limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else 0.0
-    believed = believe(scored, median_distances(vectors, run, 2 * max_gap), limit, max_false, len(numbers))
-    wide = widen(believed, run, max_gap)
-    pairs, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
-                    for some in (wide.pairs, believed.pairs))
-    graph = build_graph(sequence, pairs, recorded.step_length, bool(config.directed), usable, still_since)
-    confidence = csr_array((wide.confidence.astype(np.float32), (pairs.first, pairs.second)), shape=graph.shape)
-    moved = steps_that_moved(recorded, recorded_pairs(recorded, usable, 1).first[0], usable)
-    near = replace(again, distance=again.distance * ALIKE)  # views look alike within a step: nearer ones are rare
-    seen = measure_direction(near, moved, rng_at(config.seed, Stream.DIRECTION))
-    return BuiltGraph(graph, believed.threshold, describe(believed, scored, trained.recognized),
-                      believed.estimated_false if len(again) else None, confidence, bool(config.directed), seen.undone)
-
-
-def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.ndarray:
-    """(max_gap + 1,) the median local distance of frames 0, 1, ... recorded steps apart; as far as runs are long."""
-    gaps = [np.flatnonzero(run[gap:] == run[:-gap]) for gap in range(1, max_gap + 1)]
-    between = [np.linalg.norm(vectors[start + gap] - vectors[start], axis=1) for gap, start in enumerate(gaps, 1)]
-    return np.array([0.0, *(float(np.median(distance)) for distance in between if len(distance))])
-
-
-def describe(believed: Believed, scored: Scored, recognized: float | None) -> str:
-    """One line for the user: how closures were chosen."""
-    if recognized is not None and recognized < MIN_RECOGNIZED:
-        return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
-                f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")
-    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates, by runs of {2 * HALF_RUN + 1} "
-            f"frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of them may be false")
-
-
 def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:
     """(n,) the first of the joinable frames that a joinable frame equals to the last pixel; -1 for the others."""
     numbers = np.flatnonzero(joinable)
@@ -120,9 +74,8 @@ def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:
     return duplicate
 
 
-def candidate_pairs(
-    metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float, config: Config
-) -> NearPairs:
+def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float,
+                    config: Config) -> NearPairs:
     """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores a Siamese one's nearest."""
     vectors, closures = local_vectors(metric, images)[numbers], config.closures
     stacked = isinstance(metric, StackedMetric)

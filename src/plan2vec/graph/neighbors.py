@@ -40,6 +40,10 @@ class NearPairs:
     def __len__(self) -> int:
         return len(self.first)
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.first, self.second, self.distance
+
     def select(self, keep: np.ndarray) -> "NearPairs":
         return NearPairs(self.first[keep], self.second[keep], self.distance[keep], self.recall)
 

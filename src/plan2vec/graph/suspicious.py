@@ -50,15 +50,20 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
     true ones where a place was seen only twice. Where recordings are dense a true closure never stands alone.
     """
     row, column = edge_rows(graph), graph.indices
-    closures = np.flatnonzero(closure_entries(graph, sequence) & (row < column))
+    is_closure = closure_entries(graph, sequence)
+    closures = np.flatnonzero(is_closure & (row < column))
     if not len(closures):
         return None
     tried = rng.choice(closures, min(len(closures), NUM_TRIED, max(20, EDGES_TRIED // graph.nnz)), replace=False)
+    neighbors = lambda frame: column[graph.indptr[frame] : graph.indptr[frame + 1]]  # noqa: E731
     num_lone = 0
     for first, second in zip(row[tried], column[tried], strict=True):
-        there = (np.abs(row - first) <= BESIDE) & (np.abs(column - second) <= BESIDE)
-        back = (np.abs(row - second) <= BESIDE) & (np.abs(column - first) <= BESIDE)
-        rest = select_edges(graph, ~(there | back))
+        beside_first, beside_second = (np.arange(end - BESIDE, end + BESIDE + 1) for end in (first, second))
+        if len(np.setdiff1d(np.intersect1d(neighbors(first), neighbors(second)), (*beside_first, *beside_second))):
+            continue  # another frame is near both
+        there = np.isin(row, beside_first) & np.isin(column, beside_second)
+        back = np.isin(row, beside_second) & np.isin(column, beside_first)
+        rest = select_edges(graph, ~(is_closure & (there | back)))
         num_lone += not dijkstra(rest, indices=first, limit=LONE)[second] <= LONE
     return num_lone / len(tried)
 

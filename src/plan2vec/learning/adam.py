@@ -51,21 +51,20 @@ class Adam:
     def state(self) -> State:
         """What Adam remembers of every parameter that it has moved, in the parameter's shape."""
         known = {number: [self.inner.state[part] for part in parts] for number, parts in enumerate(self.pieces)}
-        return {number: {name: self._joined(number, [part[name] for part in parts]) for name in parts[0]}
+        return {number: {name: _joined([part[name] for part in parts], self.parameters[number]) for name in parts[0]}
                 for number, parts in known.items() if parts[0]}
 
-    def _joined(self, number: int, parts: list[Tensor]) -> Tensor:
-        """One value of all parts in the parameter's shape; the number of steps is the same in all."""
-        whole = self.parameters[number]
-        return torch.cat([part.reshape(-1) for part in parts]).view_as(whole) if parts[0].ndim else parts[0]
-
     def load_state(self, state: State) -> None:
-        cut = [self._cut_state(state.get(number, {}), len(parts)) for number, parts in enumerate(self.pieces)]
-        loaded = {number: part for number, part in enumerate(part for parts in cut for part in parts) if part}
+        cut: list[dict[str, Tensor]] = []  # what is remembered of each part, as tensors of their own
+        for number, pieces in enumerate(self.pieces):
+            num = len(pieces)
+            parts = {name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num
+                     for name, value in state.get(number, {}).items()}
+            cut += [{name: part[place].clone() for name, part in parts.items()} for place in range(num)]
+        loaded = {number: part for number, part in enumerate(cut) if part}
         self.inner.load_state_dict({"state": loaded, "param_groups": self.inner.state_dict()["param_groups"]})
 
-    def _cut_state(self, remembered: dict[str, Tensor], num: int) -> list[dict[str, Tensor]]:
-        """What is remembered of each of the parts, as tensors of their own."""
-        cut = {name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num
-               for name, value in remembered.items()}
-        return [{name: parts[i].clone() for name, parts in cut.items()} for i in range(num)]
+
+def _joined(parts: list[Tensor], whole: Tensor) -> Tensor:
+    """One value of all parts in the parameter's shape; the number of steps is the same in all."""
+    return torch.cat([part.reshape(-1) for part in parts]).view_as(whole) if parts[0].ndim else parts[0]

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from plan2vec.config import LocalMetricConfig
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
 
 
@@ -20,6 +21,10 @@ class Augmentation:
     jitter: float = 0.0  # zoom by up to this share, and shift by up to half of it
     brightness: float = 0.0  # share, up to; contrast too
     noise: float = 0.0  # standard deviation, as a share of white
+
+
+def augmentation_of(settings: LocalMetricConfig) -> Augmentation:
+    return Augmentation(settings.jitter, settings.brightness, settings.noise)
 
 
 def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.random.Generator) -> tuple[Array, ...]:

@@ -186,7 +186,6 @@ def first_does(work: Callable[[], A]) -> A:
 
 
 def _tell(message: object):
-    """The first process's message, in all processes."""
     box = [message]
     with _in_step():
         dist.broadcast_object_list(box, src=0)

@@ -49,14 +49,12 @@ def show_log(is_program: bool = False) -> None:
     """The log on standard error, unless it goes elsewhere already; what `is_program` shows it there in any case."""
     if LOGGER.level == logging.NOTSET:
         LOGGER.setLevel(logging.INFO)
-    if not any(isinstance(handler, PlainHandler) for handler in LOGGER.handlers) and (
-        is_program or not LOGGER.hasHandlers()
-    ):
+    shows = any(isinstance(handler, PlainHandler) for handler in LOGGER.handlers)
+    if not shows and (is_program or not LOGGER.hasHandlers()):
         LOGGER.addHandler(PlainHandler())
 
 
 def duration(seconds: float) -> str:
-    """In words."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} minutes"
 
 
@@ -96,7 +94,6 @@ class Journal:
             LOGGER.log(logging.WARNING if text.startswith("warning:") else logging.INFO, text)
 
     def record(self, **values: object) -> None:
-        """One line in metrics.jsonl."""
         if self.folder:
             path = self.folder / "metrics.jsonl"
             if path.is_symlink():
@@ -124,8 +121,7 @@ class Journal:
 
     @contextmanager
     def bar(self, label: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
-        """Calls of the yielded function with the work done so far move a progress bar; lines where none can be drawn.
-        """
+        """Calls of the yielded function with the work done so far move a bar; lines where none can be drawn."""
         console = Console(stderr=True)
         if self.show_progress and not (console.is_terminal or console.is_jupyter):
             show_log()
@@ -193,7 +189,6 @@ class LossLog:
         self.waiting = (update, on_host, arrived)
 
     def write(self) -> None:
-        """What has not been written yet."""
         if self.waiting is not None:
             update, on_host, arrived = self.waiting
             arrived.synchronize()
@@ -205,7 +200,6 @@ class LossLog:
 
 
 def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: Adam, update: int) -> Tensor:
-    """The loss before the update."""
     optimizer.zero_grad()
     loss = loss_at(update)
     loss.backward()
@@ -256,15 +250,12 @@ def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, opti
     if not tensors:
         return update
     device = next(module.parameters()).device
-    of_module: dict[str, Tensor] = {}
     of_optimizer: State = {}
-    for name, tensor in tensors.items():
-        owner, key = name.split(".", 1)
-        if owner == "module":
-            of_module[key] = tensor.to(device)
-        else:
-            number, key = key.split(".")
-            of_optimizer.setdefault(int(number), {})[key] = tensor
+    for name in (name for name in tensors if name.startswith("optimizer.")):
+        _, number, key = name.split(".")
+        of_optimizer.setdefault(int(number), {})[key] = tensors[name]
+    of_module = {name.removeprefix("module."): tensor.to(device) for name, tensor in tensors.items()
+                 if name.startswith("module.")}
     module.load_state_dict(of_module)
     optimizer.load_state(of_optimizer)
     return update

@@ -41,7 +41,6 @@ def _canvas(height: float, num_panels: int = 1) -> tuple[Figure, list[Axes]]:
 
 
 def frame_name(sequences: Sequences, number: int) -> str:
-    """A frame as "sequence:index"."""
     label = sequences.sequence[number]
     return f"{label}:{number - int(np.flatnonzero(sequences.sequence == label)[0])}"
 
@@ -53,9 +52,6 @@ def is_image(sequences: Sequences) -> bool:
 def displayable(frame: np.ndarray) -> np.ndarray:
     """An image (h, w, 3) as it is; of any other number of channels the first, as gray (h, w)."""
     return frame if frame.shape[2] == 3 else frame[:, :, 0]
-
-
-# ---------------------------------------------------------------------------------------------------- map and graph
 
 
 def map_figure(model: Model) -> Figure:
@@ -120,23 +116,19 @@ def graph_figure(model: Model) -> Figure:
     figure, axes = _canvas(1.4 + 3.4 * scene.height, 2)
     panels = {"recorded transitions": once & ~closure, "found closures": once & closure}
     for ax, (words, chosen) in zip(axes, panels.items(), strict=True):
-        edges = np.stack((row[chosen], column[chosen]), axis=1)  # (m, 2)
-        shown = _draw_edges(ax, scene, edges, rng_at(model.config.seed, Stream.PICTURES))
-        count = f"{len(edges):,}" if shown == len(edges) else f"{shown:,} of {len(edges):,} drawn"
+        edges = drawn = np.stack((row[chosen], column[chosen]), axis=1)  # (m, 2)
+        if len(edges) > MAX_LINES:
+            rng = rng_at(model.config.seed, Stream.PICTURES)
+            drawn = edges[rng.choice(len(edges), MAX_LINES, replace=False)]
+        draw_points(ax, scene, GRAY, zorder=1)
+        ax.add_collection(LineCollection(scene.points[drawn], colors=BLUE, linewidths=0.7, alpha=0.6, zorder=2))
+        count = f"{len(edges):,}" if len(drawn) == len(edges) else f"{len(drawn):,} of {len(edges):,} drawn"
         ax.set_title(f"{words} ({count})", fontsize=10)
         draw_axes(ax, scene)
     _draw_longest(axes[1], scene, edges)
     axes[1].set_ylabel("")
     figure.legend(loc="outside lower right", fontsize=9, frameon=False)
     return figure
-
-
-def _draw_edges(ax: Axes, scene: Scene, edges: np.ndarray, rng: np.random.Generator) -> int:
-    """At most MAX_LINES random edges as lines; returns how many."""
-    chosen = edges if len(edges) <= MAX_LINES else edges[rng.choice(len(edges), MAX_LINES, replace=False)]
-    draw_points(ax, scene, GRAY, zorder=1)
-    ax.add_collection(LineCollection(scene.points[chosen], colors=BLUE, linewidths=0.7, alpha=0.6, zorder=2))
-    return len(chosen)
 
 
 def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
@@ -148,9 +140,6 @@ def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
     lines = LineCollection(scene.points[longest], colors=ORANGE, linewidths=1.4, zorder=3)
     lines.set_label(f"the longest closures ({len(longest)} of all {len(edges):,})")
     ax.add_collection(lines)
-
-
-# ---------------------------------------------------------------------------------------------------- distances
 
 
 def value_figure(model: Model, goal: int) -> Figure:
@@ -209,9 +198,6 @@ def training_figure(records: list[dict]) -> Figure:
         if (loss > 0).all():
             ax.set_yscale("log")
     return figure
-
-
-# ---------------------------------------------------------------------------------------------------- plans
 
 
 def far_task(model: Model, num: int = 16) -> tuple[int, int]:

@@ -45,10 +45,8 @@ def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[in
     return [(nodes[k], text) for k, text in zip(shown, [*words, "goal"], strict=True)]
 
 
-def frame_grid(
-    sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str], widths: Sequence[float],
-    title: str
-) -> Figure:
+def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str],
+               widths: Sequence[float], title: str) -> Figure:
     """Frames in rows of len(widths), with words above and below each; number -1: a gray frame, a gap without words."""
     pixels = sequences.frame_shape[:2]
     cell = WIDTH / sum(widths)  # all lengths in inches, y down
@@ -78,8 +76,7 @@ def contact_sheet(sequences: Sequences) -> Figure:
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
     length = np.diff(first, append=sequences.num_frames)
     numbers: list[int] = []
-    rows = even_choice(len(first), SHEET_ROWS)
-    for row in rows:
+    for row in even_choice(len(first), SHEET_ROWS):
         inside = (first[row] + even_choice(length[row], SHEET_COLUMNS)).tolist()
         numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))
     above = [frame_name(sequences, k) if k >= 0 else "" for k in numbers]
@@ -88,7 +85,6 @@ def contact_sheet(sequences: Sequences) -> Figure:
 
 
 def sheet_words(sequences: Sequences) -> str:
-    """What the sheet shows of how much."""
     num = len(np.unique(sequences.sequence))
     if is_image(sequences):
         return f"{min(num, SHEET_ROWS)} of {num:,} sequences, at most {SHEET_COLUMNS} frames of each"
@@ -122,8 +118,6 @@ def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
         above += [f"{number} = {frame_name(model.sequences, number)}" for number in pair] + [""] * gap
         sure = "" if closure["confidence"] is None else f", {closure['confidence']:.0%} sure"
         below += [f"{closure['distance']:.2f} steps{sure}", f"{closure['paths']:.2%} of paths"] + [""] * gap
-    title = (
-        "closures to look at: do both frames of a pair show almost the same place?\n"
-        "above: frame number = sequence:index; below: local distance, share of shortest paths that use it"
-    )
+    title = ("closures to look at: do both frames of a pair show almost the same place?\n"
+             "above: frame number = sequence:index; below: local distance, share of shortest paths that use it")
     return frame_grid(model.sequences, numbers, above, below, PAIR_WIDTHS, title)

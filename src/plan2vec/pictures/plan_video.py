@@ -19,7 +19,6 @@ LAST_FRAME_SECONDS = 1.5  # the goal stays
 
 
 def save_video(model: Model, plan: Plan, path: Path) -> None:
-    """Write the frames along a plan as .gif or .mp4."""
     write = writer_of(path)
     if not is_image(model.sequences):
         shape = model.sequences.frame_shape

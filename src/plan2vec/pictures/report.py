@@ -4,24 +4,41 @@ import base64
 import json
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 import numpy as np
 import scipy
 import torch
+from matplotlib.figure import Figure
 
 from plan2vec.config import Config, to_json
+from plan2vec.data import training_frames
 from plan2vec.domains import find_domain
-from plan2vec.files import write_text
+from plan2vec.files import own_folder, write_text
+from plan2vec.graph.suspicious import suspicious_closures
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.training import Journal
 from plan2vec.model import Model
-from plan2vec.pictures.figures import is_image
-from plan2vec.pictures.report_pictures import Picture, save_figures
+from plan2vec.pictures import figures
+from plan2vec.pictures.figures import is_image, save_figure
+from plan2vec.pictures.frame_grids import closure_figure, contact_sheet, film_strip
+from plan2vec.pictures.scene import room_scene
+from plan2vec.search.shortest_paths import connected_parts
 from plan2vec.verdict import LINES, POSITION, Line, judged, make_verdict, number_text
 from plan2vec.version import __version__
 
+NUM_SUSPICIOUS = 9  # closures shown as frame pairs, three per row
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Picture:
+    path: Path
+    title: str
+    caption: str  # what to see in it
 
 
 def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
@@ -51,35 +68,26 @@ def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
         f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{numbers}</pre></details>",
     ))
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
-    )
+    return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
 
 
 def versions() -> dict[str, str]:
-    return {
-        "plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
-        "scipy": scipy.__version__, "torch": str(torch.__version__)
-    }
+    return {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
+            "scipy": scipy.__version__, "torch": str(torch.__version__)}
 
 
 def _summary(model: Model, scorecard: dict) -> str:
-    """The verdict, and what the data was."""
     sequences = model.sequences
     num_sequences = len(np.unique(sequences.sequence))
     count = f"{num_sequences:,} sequence{'s' if num_sequences != 1 else ''}"
     frames = f"{'images' if is_image(sequences) else 'vectors'} of {' x '.join(map(str, sequences.frame_shape))}"
     known = "known, used for evaluation only" if sequences.position is not None else "not known"
     verdict = make_verdict(scorecard, model.folder or "RUN")
-    facts = {
-        "Source": sequences.source,
-        "Frames": f"{sequences.num_frames:,} {frames}, in {count}",
-        "True positions": known,
-        "Closures": model.closure_report,
-    }
+    facts = {"Source": sequences.source, "Frames": f"{sequences.num_frames:,} {frames}, in {count}",
+             "True positions": known, "Closures": model.closure_report}
     words = escape(f"{verdict.sentence} Next: {' or '.join(verdict.next)}")
     return f'<p class="{"good" if verdict.good else "look"}">{words}</p>' + _table(facts.items())
 
@@ -112,7 +120,6 @@ def _score_row(name: str, value: object, position_unit: str, is_good: bool | Non
 
 
 def _settings(config: Config) -> str:
-    """Every setting, those that differ from the default marked."""
     default = dict(_flat(to_json(Config()), "."))
     rows = [(name, str(value) + (f" (default: {default[name]})" if value != default[name] else ""))
             for name, value in _flat(to_json(config), ".")]
@@ -132,3 +139,75 @@ def _figure(picture: Picture) -> str:
     data = base64.b64encode(picture.path.read_bytes()).decode("ascii")
     image = f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{data}">'
     return f"<figure>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
+
+
+def save_figures(model: Model, folder: Path) -> list[Picture]:
+    """Every picture that suits the model, as PNG in `figures/` of the folder."""
+    pictures = []
+    for name, title, caption, figure in _drawings(model):
+        path = own_folder(Path(folder), "figures") / f"{name}.png"
+        save_figure(figure, path)
+        pictures.append(Picture(path, title, caption))
+    return pictures
+
+
+def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
+    """(file name, title, caption, picture), in the order of a report."""
+    if is_image(model.sequences):
+        words = "A few frames of several sequences, in the order they were recorded."
+        yield "frames", "The recordings", words, contact_sheet(model.sequences)
+    yield "map", "The metric map", _map_caption(model), figures.map_figure(model)
+    words = ("Left, the steps that were recorded; right, pairs of frames found to be a step or so from each other. "
+             "A closure that crosses a wall or joins distant places is false: the longest ones are drawn on top.")
+    yield "graph", "The graph", words, figures.graph_figure(model)
+    yield from _plan_drawings(model)
+    words = "On the line the map is perfect; below it, the map thinks two places nearer than the graph says."
+    yield "distances", "Learned distance against shortest path", words, figures.distance_figure(model)
+    yield from _closure_drawings(model)
+    records = Journal(model.folder).records()
+    if any("loss" in line for line in records):
+        words = "The loss should fall and level off. If it still falls at the end, train longer."
+        yield "training", "Training", words, figures.training_figure(records)
+
+
+def _map_caption(model: Model) -> str:
+    words = "Each point is a frame; the distance of two points should be the length of the shortest way between them. "
+    if room_scene(model.sequences) is not None:
+        words += "Neighbouring colours should stay together."
+    else:
+        words += "Each colour is a sequence (eight colours, then they repeat): its frames should lie along a curve."
+        words += " The pictures on the map stand at their own points." if is_image(model.sequences) else ""
+    usable = training_frames(model.sequences.sequence, model.config.holdout, rng_at(model.config.seed, Stream.HOLDOUT))
+    num_parts, _ = connected_parts(model.graph[usable][:, usable])
+    if num_parts > 1:
+        words += f" The graph has {num_parts} parts: how far one part lies from another has no meaning."
+    return words
+
+
+def _plan_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
+    start, goal = figures.far_task(model)
+    greedy, exact = model.plan(start, goal, "greedy"), model.plan(start, goal, "dijkstra")
+    words = "The planner follows this number. It should grow along ways that can be walked, not straight through walls."
+    yield "value", "Distance to one goal", words, figures.value_figure(model, goal)
+    words = "Greedy hops to the neighbour that the map puts nearest to the goal. "
+    words += "The exact shortest path searches the whole graph. Compare steps, not hops: "
+    words += "hops differ in length, so the path of fewer steps may have more hops."
+    yield "path", "A plan", words, figures.path_figure(model, [greedy, exact])
+    if is_image(model.sequences):
+        words = "Each frame should follow from the one before it by a small movement."
+        shown = greedy if greedy.nodes is not None else exact
+        yield "strip", "The plan as a film strip", words, film_strip(model, shown)
+
+
+def _closure_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
+    if not is_image(model.sequences):
+        return
+    rng = rng_at(model.config.seed, Stream.PICTURES)
+    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng,
+                                     confidence=model.built.confidence)
+    words = ("The most doubtful ones first, then those that most shortest paths use. A false closure is a short cut. A "
+             "true one in a narrow passage is used as often. If the two frames of a pair show places far from each "
+             "other, strike it with `plan2vec closures`. Many false ones: ask for more evidence (--closures.max-false, "
+             "--closures.support).")
+    if suspicious:
+        yield "closures", "Closures to look at", words, closure_figure(model, suspicious)

@@ -17,8 +17,6 @@ MAX_POINTS = 50_000  # frames drawn
 
 @dataclass(frozen=True)
 class Scene:
-    """Where frames are drawn."""
-
     points: np.ndarray  # (n, 2), or (n, 3) in the explorer
     labels: tuple[str, ...]  # of the axes, with units
     words: str  # "at true positions" | "on the metric map"
@@ -69,7 +67,6 @@ def principal_components(vectors: np.ndarray, num: int) -> tuple[np.ndarray, np.
 
 
 def _extent(points: np.ndarray) -> Box:
-    """A box around all points, no side shorter than 0.6 of the other."""
     low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
     half = np.maximum(high - low, max(0.6 * float((high - low).max()), 1e-6)) * 0.53
     (x, y), (half_x, half_y) = (low + high) / 2, half
@@ -77,7 +74,6 @@ def _extent(points: np.ndarray) -> Box:
 
 
 def draw_axes(ax: Axes, scene: Scene) -> None:
-    """Labels, equal scales and walls."""
     ax.set(xlabel=scene.labels[0], ylabel=scene.labels[1])
     for x_min, x_max, y_min, y_max in scene.walls:
         size = (x_max - x_min, y_max - y_min)

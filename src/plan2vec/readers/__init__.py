@@ -1,12 +1,7 @@
 """Recordings from files: `read(path)` finds the reader of the format in FORMATS, the only list of formats.
 
-    one file per format     npz  ogbench_npz  pickled  hdf5  minari  lerobot  streetlearn  video  image_folders
-    what they share         picture_to_frame (how a picture becomes a frame)  messages (refusals, notes)  folders
-                            kept_frames  decoding  named_arrays  episodes  parquet_columns  hdf5_guard
-
 A format is a module with `NAME`, `EXPECTED`, `recognizes(path) -> bool` and `read(path, reading) -> Sequences`.
-To add one, write the module and put it into FORMATS; the first that recognizes a path reads it. `plan2vec inspect`
-prints NAME; the refusal of an unknown path lists EXPECTED.
+To add one, write the module and put it into FORMATS; the first that recognizes a path reads it.
 """
 
 import os
@@ -24,10 +19,8 @@ from plan2vec.readers.messages import Reading, first_line, shown
 
 
 class Format(Protocol):
-    """What the modules of FORMATS have."""
-
     NAME: str  # for `plan2vec inspect`
-    EXPECTED: str  # for messages: what a user can give
+    EXPECTED: str  # for the refusal of an unknown path: what a user can give
 
     def recognizes(self, path: Path) -> bool: ...
 
@@ -44,9 +37,8 @@ class ReadWarning(UserWarning):
 def find_format(path: str | Path) -> Format:
     """The format of a path, or a ValueError that says what was expected."""
     path = Path(path)
-    for known in FORMATS:
-        if known.recognizes(path):
-            return known
+    if known := next((known for known in FORMATS if known.recognizes(path)), None):
+        return known
     try:
         os.stat(path)
         problem = "is of no known kind"

@@ -92,8 +92,8 @@ def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, v
     chosen = choose_camera(source, pictures, vectors, camera)
     if chosen is None:
         found = ", ".join(map(shown, entries)) or "nothing"
-        expected = "expected uint8 pictures or vectors of numbers"
-        raise ValueError(f"{source} holds no observations: {expected}, but an episode has {found}")
+        raise ValueError(f"{source} holds no observations: expected uint8 pictures or vectors of numbers, "
+                         f"but an episode has {found}")
     return [chosen]
 
 
@@ -130,8 +130,7 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
 
 def _kept(reading: Reading, episode: Episode, keys: list[str]) -> np.ndarray:
     """The rows of an episode that are kept; a ValueError says why it cannot be used."""
-    missing = [key for key in keys if key not in episode.entries]
-    if missing:
+    if missing := [key for key in keys if key not in episode.entries]:
         raise ValueError(f"no {missing[0]}")
     lengths = {len(episode.entries[key]) for key in keys}
     if len(lengths) > 1:
@@ -153,18 +152,14 @@ def _padded(values: np.ndarray, num_frames: int) -> np.ndarray:
 
 def _joined(beside: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """What all episodes have, in equal width."""
-    joined: dict[str, Any] = {}
-    for name in beside[0]:
-        if all(name in one and one[name].shape[1] == beside[0][name].shape[1] for one in beside):
-            joined[name] = np.concatenate([one[name] for one in beside])
+    joined: dict[str, Any] = {name: np.concatenate([one[name] for one in beside]) for name in beside[0]
+                              if all(name in one and one[name].shape[1] == beside[0][name].shape[1] for one in beside)}
     if "time" in joined:
         joined["time"] = joined["time"][:, 0]
     return joined
 
 
 class Vectors:
-    """Vectors of all episodes."""
-
     def __init__(self, source: str):
         self.source, self.num_bytes = source, 0
         self.parts: list[np.ndarray] = []

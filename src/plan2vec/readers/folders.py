@@ -1,5 +1,4 @@
-"""Files of a folder, in the order a person would put them; links out of the folder, pipes and loops are not followed.
-"""
+"""Files of a folder, in a person's order; links out of the folder, pipes and loops are not followed."""
 
 import os
 import re
@@ -14,9 +13,8 @@ OUTSIDE = "a link out of the folder"
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sorts frame2 before frame10."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
     return [(0, int(part), part) if part[0] in DIGITS and len(part) < 1000 else (1, 0, part.casefold())
-            for part in parts]
+            for part in re.findall(r"[0-9]+|[^0-9]+", name)]
 
 
 def list_files(folder: Path) -> tuple[list[list[Path]], list[tuple[str, str]]]:
@@ -35,8 +33,8 @@ def list_files(folder: Path) -> tuple[list[list[Path]], list[tuple[str, str]]]:
 
 def _refuse(error: OSError) -> None:
     """What `os.walk` does with a folder that it cannot list."""
-    reason = f"{error.strerror}); give yourself permission to read it"
-    raise ValueError(f"{shown(error.filename)} cannot be listed ({reason}")
+    raise ValueError(f"{shown(error.filename)} cannot be listed ({error.strerror}); "
+                     "give yourself permission to read it")
 
 
 def leads_outside(path: Path, folder: Path) -> bool:
@@ -57,7 +55,6 @@ def why_not_a_file(path: Path, folder: Path | None = None) -> str | None:
 
 
 def require_file(path: Path, source: str, folder: Path | None = None) -> None:
-    """Refuses what is no plain file (of the folder)."""
     if problem := why_not_a_file(path, folder):
         raise ValueError(f"{source} cannot be opened ({problem}); give a plain file that you may read")
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ DEEPEST = 6  # groups inside groups; a file can hold loops
 
 
 def recognizes(path: Path) -> bool:
-    """By its suffix."""
     return is_file_of(path, (".hdf5", ".h5", ".hdf"))
 
 
@@ -36,11 +34,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     source = shown(path)
     with open_hdf5(path, source) as file:
         if (data := inner_group(file, "data", source)) is not None:
-            episodes = [
-                Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
-                        recorded_actions(demonstration, source))
-                for number, (name, demonstration) in enumerate(groups_of(data, source))
-            ]
+            episodes = [Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
+                                recorded_actions(demonstration, source))
+                        for number, (name, demonstration) in enumerate(groups_of(data, source))]
             return read_episodes(reading, source, episodes, vectors_first=True)
         return read_episodes(reading, source, _d4rl_episodes(file, source))
 
@@ -48,16 +44,11 @@ def read(path: Path, reading: Reading) -> Sequences:
 @contextmanager
 def open_hdf5(path: Path, source: str) -> Iterator[Any]:
     """An open file; whatever h5py finds wrong in it becomes one ValueError that names the source."""
-    h5py = import_h5py()
+    h5py = import_extra("h5py")
     require_file(path, source)
     clear = refusing(source, (*DAMAGED, ValueError), "cannot be read as HDF5", "is the file complete?")
     with clear, h5py.File(path, "r") as file:
         yield file
-
-
-def import_h5py() -> ModuleType:
-    """h5py, which an extra brings."""
-    return import_extra("h5py", "HDF5", "formats")
 
 
 def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
@@ -65,8 +56,8 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     observed = require_array(file, "observations", source)
     if observed is None:
         found = ", ".join(shown(name) for name in list(file)[:8]) or "nothing"
-        expected = "expected `observations` (D4RL) or `data/demo_0/obs` (robomimic)"
-        raise ValueError(f"{source}: {expected}, but the file holds {found}")
+        raise ValueError(f"{source}: expected `observations` (D4RL) or `data/demo_0/obs` (robomimic), "
+                         f"but the file holds {found}")
     num_frames = len(observed)
     beside = recorded_actions(file, source)
     qpos = None if member(file, "infos/goal", source) is None else require_array(file, "infos/qpos", source)
@@ -83,15 +74,12 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
             raise ValueError(f"{source}: {name} has shape {flags.shape} {beyond}")
         ends |= np.asarray(flags, bool) if flags is not None else False
     bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,))))
-    return [
-        Episode(number, f"episode {number}", {"observations": Rows(observed, first, last)},
-                {name: values[first:last] for name, values in beside.items()})
-        for number, (first, last) in enumerate(pairwise(bounds.tolist()))
-    ]
+    return [Episode(number, f"episode {number}", {"observations": Rows(observed, first, last)},
+                    {name: values[first:last] for name, values in beside.items()})
+            for number, (first, last) in enumerate(pairwise(bounds.tolist()))]
 
 
 def recorded_actions(group: Any, source: str) -> dict[str, np.ndarray]:
-    """The actions recorded beside the frames, where the group has them."""
     values = require_array(group, "actions", source)
     if values is None or values.dtype.kind not in "fiub" or values.ndim not in (1, 2):
         return {}
@@ -106,14 +94,13 @@ def groups_of(group: Any, source: str) -> list[tuple[str, Any]]:
 
 
 def inner_group(group: Any, name: str, source: str) -> Any:
-    """A group inside a group, None if there is none of that name."""
     inner = member(group, name, source)
-    return inner if isinstance(inner, import_h5py().Group) else None
+    return inner if isinstance(inner, import_extra("h5py").Group) else None
 
 
 def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> dict[str, Rows]:
     """All arrays of a group and of groups inside it, by path; none where there is no group."""
-    h5py = import_h5py()
+    h5py = import_extra("h5py")
     entries: dict[str, Rows] = {}
     for name in group or ():
         inner = member(group, name, source)
@@ -127,23 +114,22 @@ def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> d
 
 def member(group: Any, path: str, source: str) -> Any:
     """What a group holds under a path, None if nothing; refuses external and soft links anywhere on the path."""
-    h5py = import_h5py()
+    h5py = import_extra("h5py")
     for name in path.split("/"):
         link = group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
         if isinstance(link, h5py.ExternalLink):
             raise ValueError(f"{source}: {shown(path)} lies in other files; copy it into one")
         if isinstance(link, h5py.SoftLink):
-            target = shown(link.path)
-            raise ValueError(f"{source}: {shown(path)} is a link to {target}; links are not followed, so copy it")
+            raise ValueError(f"{source}: {shown(path)} is a link to {shown(link.path)}; "
+                             "links are not followed, so copy it")
         group = None if link is None else group.get(name)
     return group
 
 
 def require_array(group: Any, name: str, source: str) -> Any:
-    """An array of the file, None if there is none; refuses one that lies in other files or claims more than it holds.
-    """
+    """An array of the file, None if there is none; refuses one in other files, or that claims more than it holds."""
     array = member(group, name, source)
-    if not isinstance(array, import_h5py().Dataset) or array.ndim == 0:
+    if not isinstance(array, import_extra("h5py").Dataset) or array.ndim == 0:
         return None
     if array.is_virtual or array.external:
         raise ValueError(f"{source}: {shown(name)} lies in other files; copy it into one")
@@ -153,6 +139,6 @@ def require_array(group: Any, name: str, source: str) -> Any:
     chunk = int(np.prod(array.chunks, dtype=object)) * max(1, array.dtype.itemsize) if array.chunks else 0
     require_memory(f"{source}: a block of {shown(name)}", chunk)
     if claimed > LARGEST_RATIO * array.id.get_storage_size() + 1_000_000:
-        claim = f"{claimed / 1e6:,.0f} MB, far more than is in the file"
-        raise ValueError(f"{source}: {shown(name)} claims {claim}; is it complete?")
+        raise ValueError(f"{source}: {shown(name)} claims {claimed / 1e6:,.0f} MB, far more than is in the file; "
+                         "is it complete?")
     return array

@@ -66,8 +66,7 @@ if grown() > 1_000_000:
 
 @lru_cache(8)
 def require_sound(path: Path, changed: int) -> None:
-    """Refuses a file whose rows of variable length never end, crash or flood the memory; once per time of change (ns).
-    """
+    """Refuses a file whose rows never end, crash or flood the memory; once per time of change (ns)."""
     if os.name != "posix":
         return
     command = [sys.executable, "-c", PROBE, str(path), str(STALLED), str(TOO_MUCH)]

@@ -17,9 +17,8 @@ from PIL import Image, UnidentifiedImageError
 
 from plan2vec.config import Box, parse_crop
 from plan2vec.data import Sequences
-from plan2vec.readers.decoding import Decoded, decode, in_all_processes, store_decoded
 from plan2vec.readers.folders import list_files, why_not_a_file
-from plan2vec.readers.kept_frames import build, kept_frames
+from plan2vec.readers.kept_frames import Decoded, build, decode, in_all_processes, kept_frames, store_decoded
 from plan2vec.readers.messages import Reading, first_line, name_some, refuse_most, shown
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, frame_shape, open_picture
 
@@ -35,7 +34,6 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """One sequence per folder."""
     source = shown(path)
     reading.require_no_rate(source)
     found, links = list_files(path)
@@ -43,8 +41,8 @@ def read(path: Path, reading: Reading) -> Sequences:
     others = [file for files in found for file in files if file.suffix.lower() not in SUFFIXES]
     skipped = [*((shown(file.name), "not an image") for file in others), *links]
     if not groups:
-        names = [name for name, _ in skipped]
-        held = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "nothing"
+        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+        held = ", ".join(name for name, _ in skipped[:3]) + more or "nothing"
         kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
         raise ValueError(f"{source} holds no images ({kinds}) and no videos; found {held}")
     kept = [[group[k] for k in kept_frames(reading.options, len(group))] for group in groups]
@@ -61,9 +59,8 @@ def read(path: Path, reading: Reading) -> Sequences:
                          f"{name_some(problems)}; repair or replace them")
     reading.note_skipped([*problems, *skipped], len(files) + len(skipped), "files")
     if num_resized := sum(own_size != size for own_size in sizes):
-        usual, squashed = f"{size[0]} x {size[1]}", f"{shape[1]} x {shape[0]}"
-        count = f"{num_resized} of {len(files)} images"
-        reading.notes.append(f"{count} have another size than {usual} pixels and were squashed to {squashed}")
+        reading.notes.append(f"{num_resized} of {len(files)} images have another size than {size[0]} x {size[1]} "
+                             f"pixels and were squashed to {shape[1]} x {shape[0]}")
     return build(reading, source, frames, label[readable], size)
 
 
@@ -79,8 +76,8 @@ def _layout(files: list[Path], source: str, reading: Reading) -> tuple[tuple[int
         except BROKEN_PICTURE as error:
             problems.append((shown(files[place].name), first_line(error)))
     if not sizes:
-        tried = f"none of {len(problems)} images that were tried can be read: {name_some(problems)}"
-        raise ValueError(f"{source}: {tried}; repair or remove them")
+        raise ValueError(f"{source}: none of {len(problems)} images that were tried can be read: "
+                         f"{name_some(problems)}; repair or remove them")
     size = sizes.most_common(1)[0][0]
     return size, frame_shape(size, channels, reading.options)
 
@@ -96,5 +93,4 @@ def _open(file: Path, at_least: tuple[int, int] | None) -> tuple[Image.Image, tu
 
 
 def _prepare(file: Path, at_least: tuple[int, int] | None, shape: tuple[int, int, int], box: Box | None) -> Decoded:
-    """What a process does with one file."""
     return decode(lambda: _open(file, at_least), shape, box)

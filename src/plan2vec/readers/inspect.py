@@ -13,21 +13,15 @@ def describe(sequences: Sequences, format_name: str, warnings: list[str]) -> dic
     shape, size = sequences.frame_shape, sequences.source_size
     is_image = len(shape) == 3
     return {
-        "source": sequences.source,
-        "format": format_name,
-        "num_sequences": len(lengths),
-        "num_frames": sequences.num_frames,
+        "source": sequences.source, "format": format_name,
+        "num_sequences": len(lengths), "num_frames": sequences.num_frames,
         "lengths": {"shortest": int(lengths.min()), "median": float(np.median(lengths)), "longest": int(lengths.max())},
-        "kind": "images" if is_image else "vectors",
-        "frame_shape": list(shape),
+        "kind": "images" if is_image else "vectors", "frame_shape": list(shape),
         "channels": shape[2] if is_image else None,
         "source_size": list(size) if size is not None else None,  # (width, height)
         "rate": recorded_rate(sequences),
-        "position": _columns(sequences.position),
-        "action": _columns(sequences.action),
-        "step_length": sequences.step_length is not None,
-        "time": sequences.time is not None,
-        "warnings": warnings,
+        "position": _columns(sequences.position), "action": _columns(sequences.action),
+        "step_length": sequences.step_length is not None, "time": sequences.time is not None, "warnings": warnings,
     }
 
 
@@ -41,5 +35,4 @@ def recorded_rate(sequences: Sequences) -> float | None:
 
 
 def _columns(values: np.ndarray | None) -> int:
-    """Numbers per frame; 0 where there are none."""
     return 0 if values is None else int(values.shape[1])

@@ -1,15 +1,24 @@
-"""Which frames of a recording are kept, and where the prepared ones go until they are Sequences."""
+"""Which frames are kept, pictures decoded in parallel, and where frames go until they are Sequences."""
 
+import os
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
+from PIL import Image
 
-from plan2vec.config import ReadOptions, parse_crop
+from plan2vec.config import Box, ReadOptions, parse_crop
 from plan2vec.data import RECORDED, Sequences, make_sequences, transitions
-from plan2vec.readers.messages import Reading
-from plan2vec.readers.picture_to_frame import array_to_frame, frame_shape
+from plan2vec.learning.processes import num_helpers, spread
+from plan2vec.readers.messages import Reading, first_line
+from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, frame_shape, to_frame
+
+BATCH = 256  # pictures decoded together
+Decoded = tuple[np.ndarray | None, tuple[int, int] | None, str]  # frame, size of its picture, what is wrong with it
 
 
 class Picker:
@@ -52,13 +61,12 @@ class FrameStore:
         self._file: IO[bytes] | None = None  # made for the first frame
 
     def add(self, frame: np.ndarray) -> None:
-        """Stores a frame that is prepared already."""
         try:
             self._file = self._file or tempfile.TemporaryFile(prefix="plan2vec-")  # noqa: SIM115 - the map outlives it
             self._file.write(np.ascontiguousarray(frame).data)
         except OSError as error:
-            place = f"{tempfile.gettempdir()} ({error})"
-            raise ValueError(f"no room for prepared frames in {place}; set TMPDIR to a larger disk") from None
+            raise ValueError(f"no room for prepared frames in {tempfile.gettempdir()} ({error}); "
+                             "set TMPDIR to a larger disk") from None
         self.num_frames += 1
 
     def add_picture(self, picture: np.ndarray, channels: int | None = None) -> None:
@@ -69,7 +77,6 @@ class FrameStore:
         self.add(array_to_frame(picture, self.shape, self.box))
 
     def drop_after(self, num_frames: int) -> None:
-        """Forgets the frames from this number on."""
         if self._file and self.shape:
             self._file.seek(num_frames * int(np.prod(self.shape)))
             self._file.truncate()
@@ -84,10 +91,8 @@ class FrameStore:
         return np.memmap(self._file, np.uint8, "r", shape=shape)
 
 
-def build(
-    reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarray | None,
-    source_size: tuple[int, int] | None = None, **recorded: Any
-) -> Sequences:
+def build(reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarray | None,
+          source_size: tuple[int, int] | None = None, **recorded: Any) -> Sequences:
     """Sequences that name their source in every complaint, and remember how they were read."""
     recorded |= {"source": source, "options": reading.options, "source_size": source_size}
     try:
@@ -154,3 +159,52 @@ def prepared(sequences: Sequences, options: ReadOptions) -> Sequences:
     except ValueError as error:
         raise ValueError(f"{sequences.source}: {error}") from None
     return replace(sequences, frames=store.finish(), source_size=(width, height))
+
+
+def decode(open_it: Callable[[], tuple[Image.Image, Any]], shape: tuple[int, ...], box: Box | None) -> Decoded:
+    """The frame of the picture that `open_it` gives with its size, or what is wrong with it."""
+    try:
+        picture, size = open_it()
+        return to_frame(picture, shape, box), size, ""
+    except BROKEN_PICTURE as error:
+        return None, None, first_line(error)
+
+
+def store_decoded(reading: Reading, decoded: Iterable[Decoded], names: list[str], shape: tuple[int, ...]):
+    """Frames of the readable pictures, their places and sizes, and (name, problem) of the others."""
+    store = FrameStore(reading.options, shape)
+    places, sizes, problems = [], [], []
+    with reading.journal.bar("images", len(names)) as advance:
+        for place, (frame, size, problem) in enumerate(decoded):
+            if frame is None:
+                problems.append((names[place], problem))
+            else:
+                store.add(frame)
+                places.append(place)
+                sizes.append(size)
+            if place % BATCH == 0:
+                advance(place)
+        advance(len(names))
+    return store.finish(), places, sizes, problems
+
+
+def in_all_processes(function, items: list) -> Iterator[Any]:
+    """`in_parallel` in every process that waits for this one, a part each; the function must be one to be pickled."""
+    at_once = BATCH * num_helpers()
+    if at_once == BATCH:
+        yield from in_parallel(function, items)
+        return
+    for first in range(0, len(items), at_once):
+        yield from spread(partial(_listed, function), items[first : first + at_once])
+
+
+def _listed(function, items: list) -> list:
+    """`in_parallel` for another process, which sends its results in one piece."""
+    return list(in_parallel(function, items))
+
+
+def in_parallel(function, items: list) -> Iterator[Any]:
+    """Results in order, a batch at a time so that they never pile up; Pillow decodes without the GIL: threads do."""
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        for first in range(0, len(items), BATCH):
+            yield from pool.map(function, items[first : first + BATCH])

@@ -22,9 +22,9 @@ from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, choose_camera, read_episodes
 from plan2vec.readers.folders import leads_outside, require_file, why_not_a_file
 from plan2vec.readers.kept_frames import kept_frames
-from plan2vec.readers.messages import DAMAGED, Reading, first_line, refuse_most, refusing, shown
+from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refuse_most, refusing, shown
 from plan2vec.readers.parquet_columns import EncodedColumn, read_columns
-from plan2vec.readers.video import Film, decode, import_av
+from plan2vec.readers.video import Film, decode
 
 NAME = "LeRobot"
 EXPECTED = "a LeRobot folder"
@@ -46,28 +46,27 @@ class Info:
 
     @property
     def source(self) -> str:
-        """For messages."""
         return shown(self.folder)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """An episode as the folder lists it."""
-
     index: int
     video: Path  # the file its frames lie in, if they are a video
     begins: float  # seconds into that file
 
 
 def recognizes(path: Path) -> bool:
-    """By its meta/info.json."""
     return os.path.isdir(path) and os.path.exists(path / "meta" / "info.json")
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """One sequence per episode."""
     info = _read_info(path, reading.options.camera)
-    listed = _list_episodes(info)
+    with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
+        listed = list((_listed_in_v3 if info.version.startswith("v3") else _listed_in_v2)(info))
+    if not listed:
+        raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
+    listed = sorted(listed, key=lambda one: one.index)
     episodes, problems = _read_data(info, {one.index for one in listed}, reading)
     if info.kind != "video":
         refuse_most(info.source, problems, len(listed), "episodes", f"{AGAIN} or record them again")
@@ -77,7 +76,6 @@ def read(path: Path, reading: Reading) -> Sequences:
 
 
 def _read_info(folder: Path, camera: str | None) -> Info:
-    """Reads meta/info.json and chooses the feature that is the frame."""
     file = folder / "meta" / "info.json"
     require_file(file, shown(file), folder)
     with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
@@ -95,15 +93,6 @@ def _read_info(folder: Path, camera: str | None) -> Info:
     if leads_outside(folder / key, folder):
         raise ValueError(f"{shown(folder)}: the camera {shown(key)} leads out of the folder; {AGAIN}")
     return Info(folder, version, rate, per_chunk, key, kinds[key], "action" in kinds)
-
-
-def _list_episodes(info: Info) -> list[Listed]:
-    """The episodes in the order of their numbers; a ValueError if the list itself cannot be read."""
-    with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
-        listed = list((_listed_in_v3 if info.version.startswith("v3") else _listed_in_v2)(info))
-    if not listed:
-        raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
-    return sorted(listed, key=lambda one: one.index)
 
 
 def _listed_in_v2(info: Info) -> Iterator[Listed]:
@@ -149,7 +138,6 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
 
 
 def _episodes_of(file: Path, info: Info) -> list[Episode]:
-    """The episodes of one parquet file."""
     beside, encoded = ["action"] if info.has_action else [], info.kind == "image"
     vectors = [] if encoded or info.kind == "video" else [info.key]
     table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors])
@@ -164,12 +152,10 @@ def _episodes_of(file: Path, info: Info) -> list[Episode]:
     return episodes
 
 
-def _read_videos(
-    info: Info, listed: list[Listed], rows: dict[int, dict[str, np.ndarray]], problems: list[tuple[str, str]],
-    reading: Reading
-) -> Sequences:
+def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.ndarray]],
+                 problems: list[tuple[str, str]], reading: Reading) -> Sequences:
     """The frames of the listed episodes at the times of their rows; every file is decoded once."""
-    import_av()
+    import_extra("av")
     kept = {index: kept_frames(reading.options, len(beside["time"]), beside["time"]) for index, beside in rows.items()}
     taken: list[tuple[int, int]] = []  # (episode, row) of every frame
     listed = [one for one in listed if one.index in rows]

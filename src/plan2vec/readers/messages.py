@@ -13,6 +13,7 @@ from plan2vec.learning.training import Journal
 
 SHARE_OF_MEMORY = 0.8  # of the free memory, which recordings may claim
 NUM_NAMED = 3  # skipped files that are named
+EXTRAS = {"av": ("video", "video"), "h5py": ("HDF5", "formats"), "pyarrow": ("parquet", "formats")}  # reads, comes with
 # what libraries raise on damaged files
 DAMAGED = (OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError)
 
@@ -31,7 +32,6 @@ class Reading:
             self.notes.append(f"{len(skipped)} of {total} {things} skipped: {name_some(skipped)}")
 
     def require_no_rate(self, source: str) -> None:
-        """Refuses --rate for recordings without time."""
         if self.options.rate is not None:
             raise ValueError(f"{source}: --rate needs recordings with time, such as video; use --every here")
 
@@ -39,8 +39,8 @@ class Reading:
 def refuse_most(source: str, problems: list[tuple[str, str]], total: int, things: str, remedy: str) -> None:
     """Refuses recordings of which more than half cannot be read: (name, reason) each."""
     if 2 * len(problems) > total:
-        count = f"{len(problems)} of {total} {things}"
-        raise ValueError(f"{source}: {count} cannot be read: {name_some(problems)}; {remedy}")
+        raise ValueError(f"{source}: {len(problems)} of {total} {things} cannot be read: "
+                         f"{name_some(problems)}; {remedy}")
 
 
 def name_some(pairs: list[tuple[str, str]]) -> str:
@@ -56,8 +56,7 @@ def shown(path: str | Path) -> str:
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one short line."""
-    text = str(error).strip() or type(error).__name__
-    return shown(" ".join(text.split())[:200])
+    return shown(" ".join((str(error).strip() or type(error).__name__).split())[:200])
 
 
 @contextmanager
@@ -71,8 +70,9 @@ def refusing(source: str, errors: tuple[type[BaseException], ...], what: str, re
         raise ValueError(f"{source} {what} ({first_line(error)}){remedy and f'; {remedy}'}") from None
 
 
-def import_extra(module: str, content: str, extra: str) -> ModuleType:
+def import_extra(module: str) -> ModuleType:
     """A module that comes with an optional extra of this package; the refusal says how to install it."""
+    content, extra = EXTRAS[module.split(".")[0]]
     try:
         return import_module(module)
     except ModuleNotFoundError:
@@ -83,15 +83,14 @@ def require_memory(source: str, num_bytes: int) -> None:
     """Refuses what claims more memory than is free, before any of it is read."""
     free = available_memory()
     if num_bytes > SHARE_OF_MEMORY * free:
-        claim = f"{num_bytes / 1e9:,.1f} GB of arrays, but only {free / 1e9:,.1f} GB of memory are free"
-        raise ValueError(f"{source} claims {claim}; is it damaged? Else split it or give frames as a folder of images")
+        raise ValueError(f"{source} claims {num_bytes / 1e9:,.1f} GB of arrays, but only {free / 1e9:,.1f} GB of "
+                         "memory are free; is it damaged? Else split it or give frames as a folder of images")
 
 
 def available_memory() -> int:
     """Bytes that can be had without swapping; all that the machine has where that is not known."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            lines = dict(line.split(":", 1) for line in file)
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30

@@ -27,42 +27,37 @@ TASK, PLACE = "desired_goal", "achieved_goal"
 
 
 def recognizes(path: Path) -> bool:
-    """By its prefix, or by the file in its folder."""
     return str(path).startswith(PREFIX) or (os.path.isdir(path) and _main_file(path) is not None)
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """One sequence per episode."""
     source = shown(path)
     with open_hdf5(data_file(path), source) as opened:
         return read_episodes(reading, source, list(_episodes(opened, source)))
 
 
 def data_file(path: Path) -> Path:
-    """The HDF5 file of a dataset, by its ID or its folder."""
     source, root = shown(path), path
     if str(path).startswith(PREFIX):
         root = Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
         path = root / str(path)[len(PREFIX) :]
     file = _main_file(path)
     if file is None and os.path.isdir(path / "data"):
-        remedy = "only HDF5 can be read, so store the dataset again with data_format='hdf5'"
-        raise ValueError(f"{source}: no {MAIN_FILE} in {shown(path)}; {remedy}")
+        raise ValueError(f"{source}: no {MAIN_FILE} in {shown(path)}; only HDF5 can be read, "
+                         "so store the dataset again with data_format='hdf5'")
     if file is None:
-        remedy = f"get it with `minari download {source.removeprefix(PREFIX)}`, or set MINARI_DATASETS_PATH"
-        raise ValueError(f"{source} is not on this machine ({shown(path)}); {remedy}")
+        raise ValueError(f"{source} is not on this machine ({shown(path)}); get it with "
+                         f"`minari download {source.removeprefix(PREFIX)}`, or set MINARI_DATASETS_PATH")
     if leads_outside(path, root) or leads_outside(file, path):
         raise ValueError(f"{source} cannot be opened ({OUTSIDE} {shown(root)}); copy the dataset into it")
     return file
 
 
 def _main_file(folder: Path) -> Path | None:
-    """Where the data of a folder lies, None if nowhere."""
     return next((file for file in (folder / "data" / MAIN_FILE, folder / MAIN_FILE) if os.path.exists(file)), None)
 
 
 def _episodes(file: Any, source: str) -> Iterator[Episode]:
-    """One per group of the file."""
     for number, (name, group) in enumerate(groups_of(file, source)):
         beside = recorded_actions(group, source)
         array = require_array(group, "observations", source)

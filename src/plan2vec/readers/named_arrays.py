@@ -18,14 +18,13 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Seque
     if len(given) != 1:
         raise ValueError(f"{source}: {ONE_OF_KINDS}, but the file holds {names_of(list(arrays))}")
     frames = np.asanyarray(arrays[given[0]])
-    wanted_dimensions = (3, 4) if given[0] == "frames" else (2,)
-    if frames.ndim not in wanted_dimensions:
-        wanted = " or ".join(map(str, wanted_dimensions))
-        raise ValueError(f"{source}: {given[0]} must have {wanted} axes, but has shape {frames.shape}")
+    wanted = (3, 4) if given[0] == "frames" else (2,)
+    if frames.ndim not in wanted:
+        axes = " or ".join(map(str, wanted))
+        raise ValueError(f"{source}: {given[0]} must have {axes} axes, but has shape {frames.shape}")
     if given[0] != "frames":
         _numbers(source, given[0], frames)
-    domain = str(arrays["domain"]) if "domain" in arrays else None
-    recorded: dict[str, Any] = {"domain": domain}
+    recorded: dict[str, Any] = {"domain": str(arrays["domain"]) if "domain" in arrays else None}
     recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in RECORDED if name in arrays}
     made = build(reading, source, frames, arrays.get("sequence"), **recorded)
     return prepared(thinned(made, reading), reading.options)
@@ -39,7 +38,6 @@ def _numbers(source: str, name: str, values: np.ndarray) -> np.ndarray:
 
 
 def names_of(names: list[str]) -> str:
-    """The first eight names in one line."""
     return shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
 
 
@@ -51,22 +49,17 @@ def name_arrays(source: str, content: Any) -> dict[str, Any]:
         return {"frames" if content.dtype == np.uint8 else "observations": content}
     if isinstance(content, dict):
         return {str(name): value for name, value in content.items() if isinstance(value, np.ndarray)}
-    parts = content if isinstance(content, list) else []
-    plain = [part for part in parts if isinstance(part, np.ndarray) and not part.dtype.hasobject and part.ndim >= 2]
-    if not parts or len(plain) + sum(isinstance(part, dict) for part in parts) < len(parts):
-        expected = "expected a dict of arrays, a list of such dicts or of arrays, or one array"
-        raise ValueError(f"{source}: {expected}, but came {type(content).__name__}")
-    return _joined(source, [name_arrays(source, part) for part in parts])
-
-
-def _joined(source: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """What all sequences of a list have, laid end to end."""
+    listed = content if isinstance(content, list) else []
+    plain = [part for part in listed if isinstance(part, np.ndarray) and not part.dtype.hasobject and part.ndim >= 2]
+    if not listed or len(plain) + sum(isinstance(part, dict) for part in listed) < len(listed):
+        raise ValueError(f"{source}: expected a dict of arrays, a list of such dicts or of arrays, or one array, "
+                         f"but came {type(content).__name__}")
+    parts = [name_arrays(source, part) for part in listed]
     common = set.intersection(*({name for name in part if np.ndim(part[name])} for part in parts)) - {"sequence"}
     names = [name for name in parts[0] if name in common]
     if not names:
-        problem = "the sequences of the list have no array in common"
-        raise ValueError(f"{source}: {problem}; expected `frames` or `observations` in each")
+        raise ValueError(f"{source}: the sequences of the list have no array in common; "
+                         "expected `frames` or `observations` in each")
     with refusing(f"{source}:", (ValueError, TypeError), "the sequences of the list do not fit together"):
         joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
-    lengths = [len(part[names[0]]) for part in parts]
-    return joined | {"sequence": np.repeat(np.arange(len(parts)), lengths)}
+    return joined | {"sequence": np.repeat(np.arange(len(parts)), [len(part[names[0]]) for part in parts])}

@@ -24,7 +24,6 @@ FIELDS = ("observations", "actions", "terminals")
 
 
 def recognizes(path: Path) -> bool:
-    """By the names of its arrays."""
     if path.suffix.lower() != ".npz" or why_not_a_file(path) is not None:
         return False
     try:
@@ -35,21 +34,16 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """One sequence per episode."""
     source = shown(path)
     with npz.open_plainly(path):
         arrays, _ = npz.load_members(path, FIELDS, reading)
     observations, actions, terminals = (np.asanyarray(arrays[name]) for name in FIELDS)
     kind = "frames" if observations.dtype == np.uint8 and observations.ndim > 2 else "observations"
-    sequence = _sequence_of(source, terminals, observations.shape[:1])
-    return to_sequences(reading, source, {kind: observations, "sequence": sequence, "action": actions})
-
-
-def _sequence_of(source: str, terminals: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """(n,) number of the episode of each frame."""
+    shape = observations.shape[:1]
     numbers = bool(shape) and terminals.shape == shape and terminals.dtype.kind in "biuf"
     if not numbers or not np.isin(terminals, (0, 1)).all():
-        expected = "terminals must hold a zero or one for each observation, one at the last of an episode"
         came = f"{terminals.dtype} {terminals.shape} with {shape[0] if shape else 'no'} observations"
-        raise ValueError(f"{source}: {expected}, but came as {came}")
-    return np.cumsum(np.append(0, terminals[:-1])).astype(np.int64)
+        raise ValueError(f"{source}: terminals must hold a zero or one for each observation, one at the last of an "
+                         f"episode, but came as {came}")
+    sequence = np.cumsum(np.append(0, terminals[:-1])).astype(np.int64)
+    return to_sequences(reading, source, {kind: observations, "sequence": sequence, "action": actions})

@@ -1,5 +1,4 @@
-"""Columns of parquet files as arrays: per row a number, a vector, or an encoded picture that is read when asked for.
-"""
+"""Columns of parquet files as arrays: per row a number, a vector, or an encoded picture, read when asked for."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +12,7 @@ from plan2vec.readers.messages import DAMAGED, import_extra, refusing, require_m
 
 
 def import_pyarrow() -> Any:
-    """pyarrow, which an extra brings, with the two modules used here."""
-    pyarrow, _, _ = (import_extra(f"pyarrow{part}", "parquet", "formats") for part in ("", ".compute", ".parquet"))
+    pyarrow, _, _ = (import_extra(f"pyarrow{part}") for part in ("", ".compute", ".parquet"))
     return pyarrow
 
 
@@ -32,8 +30,7 @@ def open_parquet(file: Path) -> Iterator[Any]:
 def read_columns(file: Path, names: list[str]) -> dict[str, np.ndarray]:
     """Columns by name: (n,) numbers, or (n, k) where every row is a list of k numbers."""
     with open_parquet(file) as opened:
-        missing = [name for name in names if name not in opened.schema_arrow.names]
-        if missing:
+        if missing := [name for name in names if name not in opened.schema_arrow.names]:
             raise ValueError(f"{shown(file.name)} has no column {missing[0]}")
         require_memory(shown(file.name), opened.metadata.num_rows * 8 * len(names))
         table = opened.read(columns=names)
@@ -48,8 +45,7 @@ def _to_array(column: Any, name: str) -> np.ndarray:
     num_rows, width = len(column), None
     types = pyarrow.types
     if any(is_kind(column.type) for is_kind in (types.is_list, types.is_fixed_size_list, types.is_large_list)):
-        lengths = pyarrow.compute.list_value_length(column)
-        extremes = pyarrow.compute.min_max(lengths).as_py()
+        extremes = pyarrow.compute.min_max(pyarrow.compute.list_value_length(column)).as_py()
         if not num_rows or extremes["min"] != extremes["max"]:
             raise ValueError(f"{name} has rows of unequal length")
         width = extremes["min"]
@@ -77,7 +73,6 @@ class EncodedColumn:
         return self._pictures[asked - self._first]
 
     def _load(self, row: int) -> None:
-        """Reads the row group that holds the row."""
         with open_parquet(self.file) as opened:
             first = 0
             for group in range(opened.num_row_groups):

@@ -61,7 +61,6 @@ class Stored:
 
 
 def scalar(kind: Kind, content: bytes | str = b"") -> Any:
-    """One number."""
     return np.frombuffer(content if isinstance(content, bytes) else content.encode("latin1"), kind.dtype)[0]
 
 
@@ -103,17 +102,14 @@ def as_arrays(content: Any) -> Any:
 
 
 def admit_arrays(file: IO[bytes]) -> Any:
-    """The content of a trusted pickle."""
     return as_arrays(ArraysOnly(file).load())
 
 
 def recognizes(path: Path) -> bool:
-    """By its suffix."""
     return is_file_of(path, (".pkl", ".pickle"))
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """What the pickle holds, refused unless the user trusts it."""
     source = shown(path)
     if not reading.options.trust_pickle:
         raise ValueError(f"{source} is a pickle, which can run any program; convert it to .npz, or say --trust-pickle")

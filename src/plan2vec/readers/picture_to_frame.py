@@ -28,9 +28,8 @@ BROKEN_PICTURE = (  # what Pillow raises on damaged files
 EXIF_ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # of these orientations width and height change places
 
 
-def frame_shape(
-    size: tuple[int, int], channels: int, options: ReadOptions, largest: int | None = LARGEST_SIDE
-) -> tuple[int, int, int]:
+def frame_shape(size: tuple[int, int], channels: int, options: ReadOptions,
+                largest: int | None = LARGEST_SIDE) -> tuple[int, int, int]:
     """(height, width, channels) of frames from pictures of `size` (width, height); `largest` None leaves the size."""
     width, height = size
     box = parse_crop(options.crop)
@@ -43,9 +42,8 @@ def frame_shape(
     return height, width, 1 if options.gray else 3 if options.rgb else channels
 
 
-def open_picture(
-    file: Path | BinaryIO, at_least: tuple[int, int] | None = None, largest: int = LARGEST_PICTURE
-) -> tuple[Image.Image, tuple[int, int]]:
+def open_picture(file: Path | BinaryIO, at_least: tuple[int, int] | None = None,
+                 largest: int = LARGEST_PICTURE) -> tuple[Image.Image, tuple[int, int]]:
     """A picture in mode L or RGB, upright, and its size in the file; a JPEG may come smaller, down to `at_least`."""
     with Image.open(file, formats=FORMATS) as image:
         width, height = image.size
@@ -59,7 +57,6 @@ def open_picture(
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """The picture in gray (L) or colour (RGB)."""
     if image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image).astype(np.uint16) // 257).astype(np.uint8))
     if image.mode in ("I", "F"):
@@ -96,10 +93,8 @@ def array_to_frame(array: np.ndarray, shape: tuple[int, ...], box: Box | None = 
     return np.concatenate(planes, axis=2)
 
 
-def image_frame(
-    file: Path | BinaryIO, shape: tuple[int, ...], options: ReadOptions, source_size: tuple[int, int] | None,
-    largest: int = LARGEST_PICTURE
-) -> np.ndarray:
+def image_frame(file: Path | BinaryIO, shape: tuple[int, ...], options: ReadOptions,
+                source_size: tuple[int, int] | None, largest: int = LARGEST_PICTURE) -> np.ndarray:
     """An image from outside as a frame of a map; it is cropped as the recordings were where it has their size."""
     if len(shape) != 3 or shape[2] not in (1, 3):
         raise ValueError(f"an image can be looked up only on a map of gray or RGB frames, but these have shape {shape}")
@@ -113,9 +108,8 @@ def image_frame(
         raise ValueError(str(error) or type(error).__name__) from None
 
 
-def prepare_image(
-    image: object, shape: tuple[int, ...], options: ReadOptions, source_size: tuple[int, int] | None
-) -> np.ndarray:
+def prepare_image(image: object, shape: tuple[int, ...], options: ReadOptions,
+                  source_size: tuple[int, int] | None) -> np.ndarray:
     """A frame of a map from an image: the path of a file, a PIL image, or a uint8 array (h, w) or (h, w, c).
 
     One of the recordings' own size (`source_size`) is cropped as they were; any other shows the frame itself.

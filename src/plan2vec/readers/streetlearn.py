@@ -21,8 +21,7 @@ from PIL import Image
 from plan2vec.config import parse_crop
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
-from plan2vec.readers.decoding import decode, in_parallel, store_decoded
-from plan2vec.readers.kept_frames import build, kept_frames, taken
+from plan2vec.readers.kept_frames import build, decode, in_parallel, kept_frames, store_decoded, taken
 from plan2vec.readers.messages import Reading, first_line, name_some, refuse_most, shown
 from plan2vec.readers.npz import load_array, open_plainly
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, frame_shape, open_picture
@@ -35,7 +34,6 @@ EARTH = 6_371_000.0  # metres, radius
 
 
 def recognizes(path: Path) -> bool:
-    """By its two arrays."""
     return os.path.isdir(path) and os.path.exists(path / "coords.npy") and os.path.exists(path / "trajs.npy")
 
 
@@ -80,33 +78,31 @@ def _coordinates(content: Any, source: str) -> np.ndarray:
         for view, one in enumerate(content):
             numbers = [one.get(key) for key in ("lat", "lng")] if isinstance(one, dict) else [None]
             if not all(isinstance(number, (float, int, np.number)) for number in numbers):
-                expected = "expected a dict with the numbers `lat` and `lng` for every view"
-                raise ValueError(f"{source}: {expected}, but view {view} has none")
+                raise ValueError(f"{source}: expected a dict with the numbers `lat` and `lng` for every view, "
+                                 f"but view {view} has none")
         content = np.array([(one["lat"], one["lng"]) for one in content], np.float64)
     content = np.asarray(content)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
-        came = f"{content.dtype} {content.shape}"
-        raise ValueError(f"{source}: expected {{lat, lng}} dicts or numbers (n, 2), but came as {came}")
+        raise ValueError(f"{source}: expected {{lat, lng}} dicts or numbers (n, 2), "
+                         f"but came as {content.dtype} {content.shape}")
     wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
     if len(wrong):
-        expected = "latitude within 90 and longitude within 180 degrees"
-        raise ValueError(f"{source}: view {wrong[0]} is at no {expected}; repair it")
+        raise ValueError(f"{source}: view {wrong[0]} is at no latitude within 90 and longitude within 180 degrees; "
+                         "repair it")
     return content.astype(np.float64)
 
 
 def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
-    """View numbers of every walk."""
     rows = list(content) if isinstance(content, np.ndarray) and content.ndim else []
     walks = []
     for number, row in enumerate(rows):
         is_list = isinstance(row, (list, tuple, np.ndarray))
         if not is_list or not all(isinstance(view, (int, np.integer)) for view in row):
-            expected = "expected a list of view numbers for every walk"
-            raise ValueError(f"{source}: {expected}, but walk {number} is something else")
-        outside = [view for view in row if not 0 <= view < num_views]
-        if outside:
-            there = f"there are views 0 to {num_views - 1} only"
-            raise ValueError(f"{source}: walk {number} names view {outside[0]}, but {there}")
+            raise ValueError(f"{source}: expected a list of view numbers for every walk, "
+                             f"but walk {number} is something else")
+        if outside := [view for view in row if not 0 <= view < num_views]:
+            raise ValueError(f"{source}: walk {number} names view {outside[0]}, "
+                             f"but there are views 0 to {num_views - 1} only")
         walks.append(np.array(row, np.int64))
     if not any(len(walk) for walk in walks):
         raise ValueError(f"{source}: expected an array of lists of view numbers, one per walk, but it holds no walk")
@@ -114,25 +110,22 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
 
 
 def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
-    """The encoded views, chunk by chunk, as memory maps."""
     source = shown(folder / VIEWS)
     files = {file.name for file in (folder / VIEWS).glob("chunk_*.npy")}
     if not files:
         raise ValueError(f"{source} holds no chunk_0000.npy; expected the views there as JPEGs, in chunks")
     names = [f"chunk_{number:04d}.npy" for number in range(len(files))]
-    missing = [name for name in names if name not in files]
-    if missing:
+    if missing := [name for name in names if name not in files]:
         raise ValueError(f"{source}: {missing[0]} is missing of {len(files)} chunks or more; copy the whole folder")
     chunks = [_open_chunk(folder / VIEWS / name, folder) for name in names]
     num_images = sum(map(len, chunks))
     if num_images != num_views:
-        held = f"the chunks hold {num_images} images, but coords.npy has {num_views} views"
-        raise ValueError(f"{source}: {held}; is a chunk missing?")
+        raise ValueError(f"{source}: the chunks hold {num_images} images, but coords.npy has {num_views} views; "
+                         "is a chunk missing?")
     return chunks
 
 
 def _open_chunk(file: Path, folder: Path) -> np.ndarray:
-    """One chunk as a memory map of byte strings."""
     source = shown(file)
     with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
         chunk = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -143,7 +136,6 @@ def _open_chunk(file: Path, folder: Path) -> np.ndarray:
 
 
 def _open_view(chunks: list[np.ndarray], view: int) -> Image.Image:
-    """The picture of a view."""
     for chunk in chunks:
         if view < len(chunk):
             break

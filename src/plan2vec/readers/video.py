@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,13 +44,12 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """One sequence per file."""
     source = shown(path)
     found, links = list_files(path) if os.path.isdir(path) else ([[path]], [])
     files = [file for some in found for file in some]
     videos = [file for file in files if file.suffix.lower() in SUFFIXES]
     others = [(shown(file.name), "not a video") for file in files if file.suffix.lower() not in SUFFIXES]
-    import_av()
+    import_extra("av")
     problems = []
     with reading.journal.bar("video", sum(map(promised_frames, videos))) as advance:
         film = Film(reading, advance)
@@ -95,20 +93,18 @@ class Film:
             num_read = len(self.labels) - num_before
             if not num_read:
                 raise
-            end = f"breaks off after {num_read} frames ({error}); those are used"
-            self.reading.notes.append(f"{shown(file.name)} {end}")
+            self.reading.notes.append(f"{shown(file.name)} breaks off after {num_read} frames ({error}); "
+                                      "those are used")
         if len(self.labels) == num_before:
             raise ValueError("it holds no frame that can be decoded")
 
     def add(self, frame: Any, label: int, time: float) -> None:
         """One frame of PyAV, in the sequence called `label`."""
-        picture = np.asarray(picture_of(frame))
-        self.store.add_picture(np.atleast_3d(picture), 1 if self.shows_gray else None)
+        self.store.add_picture(np.atleast_3d(np.asarray(picture_of(frame))), 1 if self.shows_gray else None)
         self.labels.append(label)
         self.times.append(time)
 
     def finish(self, source: str, **recorded: np.ndarray | None) -> Sequences:
-        """All frames, with what was recorded beside them."""
         sequence, time = np.array(self.labels, np.int64), np.array(self.times)
         return build(self.reading, source, self.store.finish(), sequence, self.store.size, time=time, **recorded)
 
@@ -116,7 +112,7 @@ class Film:
 @contextmanager
 def _open(file: Path) -> Iterator[tuple[Any, Any]]:
     """PyAV's container and its first video stream; a ValueError says what is wrong, also inside the block."""
-    av = import_av()
+    av = import_extra("av")
     if problem := why_not_a_file(file):
         raise ValueError(problem)
     with open(file, "rb") as opened:
@@ -139,19 +135,18 @@ def decode(file: Path) -> Iterator[tuple[float, Any]]:
     """(seconds since the first frame, PyAV's frame) of every frame; a ValueError says where and why it breaks off."""
     with _open(file) as (container, stream):
         stream.thread_type = "AUTO"
-        first, index = None, -1
+        first, num_frames = None, 0
         for frame in container.decode(stream):
-            index += 1
-            time = float(frame.time) if frame.time is not None else index / float(stream.average_rate or 25)
+            time = float(frame.time) if frame.time is not None else num_frames / float(stream.average_rate or 25)
             first = time if first is None else first
+            num_frames += 1
             yield time - first, frame
-        if index + 1 < COMPLETE * _promised(stream):
-            raise ValueError(f"{index + 1} frames where its header promises {_promised(stream)}")
+        if num_frames < COMPLETE * _promised(stream):
+            raise ValueError(f"{num_frames} frames where its header promises {_promised(stream)}")
 
 
 def shows_gray(file: Path) -> bool:
-    """Whether a video shows gray pictures only, judged at five places; most codecs store them as colour all the same.
-    """
+    """Whether a video shows gray pictures only, judged at five places; most codecs store gray as colour."""
     try:
         with _open(file) as (container, stream):
             for share in (0.0, 0.2, 0.4, 0.6, 0.8):
@@ -181,7 +176,7 @@ def _promised(stream: Any) -> int:
 
 def picture_of(frame: Any) -> Image.Image:
     """PyAV's frame as a picture, upright; in gray where the video is."""
-    av = import_av()
+    av = import_extra("av")
     if frame.width * frame.height > LARGEST_PICTURE:
         raise ValueError(f"{frame.width} x {frame.height} pixels, more than {LARGEST_PICTURE // 1_000_000} million")
     try:
@@ -192,8 +187,3 @@ def picture_of(frame: Any) -> Image.Image:
         return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
     except (*DAMAGED, av.FFmpegError) as error:
         raise ValueError(f"cannot be decoded: {first_line(error)}") from None
-
-
-def import_av() -> ModuleType:
-    """PyAV, which an extra brings."""
-    return import_extra("av", "video", "video")

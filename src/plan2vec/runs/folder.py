@@ -30,20 +30,9 @@ from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
-from plan2vec.runs import manifest
-from plan2vec.runs.manifest import COVERED, PRODUCTS, check_files, remedy, write_manifest
-from plan2vec.runs.products import (
-    load_graph,
-    load_module,
-    load_vectors,
-    read_direction,
-    readable,
-    require,
-    save_frames,
-    save_graph,
-    save_module,
-    save_vectors,
-)
+from plan2vec.runs import manifest, products
+from plan2vec.runs.manifest import COVERED, PRODUCTS, check_files, write_manifest
+from plan2vec.runs.products import read_json, readable, require
 from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import Pair, drop_struck, read_judged
 
@@ -85,7 +74,9 @@ class Run:
     def _keep(self, name: str, product: Any, began: float) -> None:
         if self.folder:
             self.write(name, product)
-            self._forget_checkpoint(name)
+            if path := self.journal.checkpoint(name):
+                for left in path.parent.glob("*metric*" if name == "local_metric" else path.name):
+                    left.unlink()
         self.times[name] = round(time.perf_counter() - began, 3)
         self.journal.record(stage=name, finished=True, seconds=self.times[name])
 
@@ -95,14 +86,15 @@ class Run:
         with replacing(self.folder / PRODUCTS[name]) as temporary:
             match name:
                 case "local_metric":
-                    measured = {name: json.dumps(getattr(product, name)) for name in MEASURED}
-                    save_module(temporary, product.metric, measured)
+                    # one entry, because the format stores several in any order
+                    measured = json.dumps([getattr(product, name) for name in MEASURED])
+                    products.save_module(temporary, product.metric, {"measured": measured})
                 case "graph":
-                    save_graph(temporary, product, self.sequences.sequence)
+                    products.save_graph(temporary, product, self.sequences.sequence)
                 case "embedding":
-                    save_module(temporary, product, {"struck": json.dumps(sorted(self.struck))})
+                    products.save_module(temporary, product, {"struck": json.dumps(sorted(self.struck))})
                 case _:
-                    save_vectors(temporary, product)
+                    products.save_vectors(temporary, product)
 
     def read(self, name: str) -> Any:
         """A product from its file; a graph without the closures that a person has struck."""
@@ -113,30 +105,24 @@ class Run:
                 with readable(self.folder / "config.json"):
                     metric = build_local_metric(frames, self.config.encoder, self.config.local_metric)
                 with readable(path):
-                    stored = load_module(path, metric)
-                    measured = [json.loads(stored[name]) for name in MEASURED]
-                    require(all(isinstance(value, float | None) for value in measured), "an accuracy")
+                    measured = json.loads(products.load_module(path, metric)["measured"])
+                    is_list = isinstance(measured, list) and len(measured) == len(MEASURED)
+                    require(is_list and all(isinstance(value, float | None) for value in measured), "what was measured")
                 return TrainedMetric(metric, *measured).to(self.device)
             case "graph":
-                built = load_graph(path)
+                built = products.load_graph(path)
                 if built.graph.shape[0] != self.sequences.num_frames:
                     raise ValueError(f"{path} is of {built.graph.shape[0]:,} frames, not {self.sequences.num_frames:,}")
                 with readable(self.folder / "struck.json"):
                     return replace(built, graph=drop_struck(built.graph, self.sequences.sequence, self.struck))
             case "embedding":
                 with readable(self.folder / "config.json"):
-                    found = read_direction(self.folder / PRODUCTS["graph"])
+                    found = products.read_direction(self.folder / PRODUCTS["graph"])
                     embedding = build_embedding(frames, replace(self.config, directed=found))
-                load_module(path, embedding)
+                products.load_module(path, embedding)
                 return embedding.to(self.device)
             case _:
-                return load_vectors(path, self.sequences.num_frames, self.config.dim)
-
-    def _forget_checkpoint(self, stage: str) -> None:
-        path = self.journal.checkpoint(stage)
-        if path:
-            for left in path.parent.glob("*metric*" if stage == "local_metric" else path.name):
-                left.unlink()
+                return products.load_vectors(path, self.sequences.num_frames, self.config.dim)
 
     def finish(self) -> None:
         """The last file of a run: what its files must look like from now on."""
@@ -150,7 +136,6 @@ class Run:
 
 
 def read_run(folder: Path, config: Config, device: torch.device) -> Run:
-    """A finished run folder, to read its products."""
     return Run(folder, read_data(folder), config, Journal(folder), device, struck=read_judged(folder).struck)
 
 
@@ -180,22 +165,18 @@ def write_data(folder: Path, sequences: Sequences) -> None:
     write_text(folder / MARKER, MARKER_TEXT)
     write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))
     with replacing(folder / "frames.npy") as temporary:
-        save_frames(temporary, sequences.frames)
+        products.save_frames(temporary, sequences.frames)
     write_index(folder, sequences)
 
 
 def describe(sequences: Sequences) -> dict[str, object]:
-    """What data.json says of recordings."""
-    return {
-        "source": sequences.source, "fingerprint": fingerprint(sequences), "domain": sequences.domain,
-        "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
-        "num_sequences": len(np.unique(sequences.sequence)),
-        "options": dataclasses.asdict(sequences.options), "source_size": sequences.source_size,
-    }
+    return {"source": sequences.source, "fingerprint": fingerprint(sequences), "domain": sequences.domain,
+            "num_frames": sequences.num_frames, "frame_shape": list(sequences.frame_shape),
+            "num_sequences": len(np.unique(sequences.sequence)), "options": dataclasses.asdict(sequences.options),
+            "source_size": sequences.source_size}
 
 
 def write_index(folder: Path, sequences: Sequences) -> None:
-    """index.npz: all that was recorded beside the frames."""
     recorded = {name: getattr(sequences, name) for name in INDEX_FIELDS}
     with replacing(folder / "index.npz") as temporary:
         np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
@@ -222,14 +203,12 @@ def read_data(folder: Path) -> Sequences:
 def require_finished(folder: Path) -> Config:
     """The configuration of a finished run folder, or a clear refusal."""
     if not is_run(folder):
-        raise ValueError(
-            f"{folder} is not a run folder; give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote"
-        )
+        raise ValueError(f"{folder} is not a run folder; "
+                         "give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote")
     finish_replacement(folder)
-    missing = [name for name in (*COVERED, manifest.FILE) if not (folder / name).exists()]
-    if missing:
-        to_the_end = f"run `plan2vec fit ... --out {folder}` to the end"
-        raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; {to_the_end}")
+    if missing := [name for name in (*COVERED, manifest.FILE) if not (folder / name).exists()]:
+        raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; "
+                         f"run `plan2vec fit ... --out {folder}` to the end")
     check_files(folder)
     return read_config(folder)
 
@@ -243,11 +222,9 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
     for named in (config.encoder, config.local_metric.candidates or ""):
         if ":" in named and named != encoder:
             asked = "" if encoder is None else f", but --encoder {encoder} was given"
-            raise ValueError(
-                f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. It runs "
-                f"only if you name it: add --encoder {named} to the command, or encoder={named!r} to plan2vec.load, if "
-                f"you trust that module"
-            )
+            raise ValueError(f"{folder} was fitted with the network {named}, which is code and no part of the "
+                             f"run{asked}. It runs only if you name it: add --encoder {named} to the command, or "
+                             f"encoder={named!r} to plan2vec.load, if you trust that module")
 
 
 def read_config(folder: Path) -> Config:
@@ -255,16 +232,9 @@ def read_config(folder: Path) -> Config:
     settings = read_json(folder / "config.json")
     version = settings.pop("format_version", None)
     if version != FORMAT_VERSION:
-        matching = "fit again or use the matching version"
-        raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; {matching}")
+        raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; "
+                         "fit again or use the matching version")
     with readable(folder / "config.json"):
         config = from_json(settings)
         require(is_settled(config), "every setting decided")
         return config
-
-
-def read_json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); {remedy(path.parent)}") from None

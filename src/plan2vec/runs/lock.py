@@ -30,7 +30,8 @@ def changing_run(folder: Path, wait: float = 0.0) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= until:
-                    raise ValueError(f"{folder} is being changed by {_owner(lock)}; wait for it or stop it") from None
+                    owner = os.pread(lock, 100, 0).decode(errors="replace") or "another process"
+                    raise ValueError(f"{folder} is being changed by {owner}; wait for it or stop it") from None
                 time.sleep(0.05)
         os.truncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()}".encode(), 0)
@@ -39,7 +40,3 @@ def changing_run(folder: Path, wait: float = 0.0) -> Iterator[None]:
     finally:
         _held.discard(path)
         os.close(lock)  # which gives it up
-
-
-def _owner(lock: int) -> str:
-    return os.pread(lock, 100, 0).decode(errors="replace") or "another process"

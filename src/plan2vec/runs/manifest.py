@@ -28,14 +28,13 @@ BYTES_AT_ONCE = 1 << 22
 def write_manifest(folder: Path, base: Path | None = None) -> None:
     """The manifest of all covered files; those that are not in `folder` lie, unchanged, in `base`."""
     known = json.loads((base / FILE).read_text())["files"] if base else {}
-    entries = {name: _entry(folder / name) if (folder / name).exists() else known[name] for name in COVERED}
+    entries = {}
+    for name in COVERED:
+        facts = (folder / name).stat() if (folder / name).exists() else None
+        entries[name] = known[name] if facts is None else {
+            "bytes": facts.st_size, "modified": facts.st_mtime_ns, "digest": digest(folder / name)}
     made_with = {"plan2vec": __version__, "torch": torch.__version__, "threads": torch.get_num_threads()}
     write_text(folder / FILE, json.dumps({"files": entries, "made_with": made_with}, indent=1))
-
-
-def _entry(path: Path) -> dict[str, Any]:
-    facts = path.stat()
-    return {"bytes": facts.st_size, "modified": facts.st_mtime_ns, "digest": digest(path)}
 
 
 def digest(path: Path) -> str:
@@ -50,24 +49,19 @@ def check_files(folder: Path, thoroughly: bool = False, names: Iterable[str] = C
     """What the run was made with, by its manifest. A ValueError names the first file that is not as it was written."""
     try:
         manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        facts = {name: [manifest["files"][name][fact] for fact in ("bytes", "modified", "digest")] for name in names}
+        written = {name: [manifest["files"][name][fact] for fact in ("bytes", "modified", "digest")] for name in names}
         made_with = dict(manifest["made_with"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{folder / FILE} cannot be read ({error}); {remedy(folder)}") from None
-    for name, (size, modified, expected) in facts.items():
-        _check_file(folder / name, size, modified, expected, thoroughly)
+    for name, (size, modified, expected) in written.items():
+        path = folder / name
+        if not path.is_file():
+            raise ValueError(f"{path} is missing; {remedy(folder)}")
+        facts = path.stat()
+        is_read = thoroughly or facts.st_mtime_ns != modified
+        if facts.st_size != size or (is_read and digest(path) != expected):
+            raise ValueError(f"{path} is not as it was written; {remedy(folder)}")
     return made_with
-
-
-def _check_file(path: Path, size: int, modified: int, expected: str, thoroughly: bool) -> None:
-    if not path.is_file():
-        raise ValueError(f"{path} is missing; {remedy(path.parent)}")
-    facts = path.stat()
-    is_changed = facts.st_size != size
-    if not is_changed and (thoroughly or facts.st_mtime_ns != modified):
-        is_changed = digest(path) != expected
-    if is_changed:
-        raise ValueError(f"{path} is not as it was written; {remedy(path.parent)}")
 
 
 def remedy(folder: Path) -> str:

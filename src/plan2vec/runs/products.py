@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from scipy.sparse import csr_array
@@ -41,24 +40,25 @@ def readable(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} is damaged ({reason}); {remedy(path.parent)}") from None
 
 
+def read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); {remedy(path.parent)}") from None
+
+
 def require(holds: bool, expected: str) -> None:
     if not holds:
         raise ValueError(f"expected {expected}")
 
 
-def require_finite(name: str, tensors: dict[str, torch.Tensor]) -> None:
-    """A network that has left the numbers is never stored."""
-    for part, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise ValueError(
-                f"{name} did not converge: {part} is not finite; lower its --learning-rate or check the recording"
-            )
-
-
 def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None = None) -> None:
     # cloned, because the format refuses tensors that share memory, as layers that share weights do
     tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in module.state_dict().items()}
-    require_finite("the network", tensors)
+    for part, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise ValueError(f"the network did not converge: {part} is not finite; "
+                             "lower its --learning-rate or check the recording")
     try:
         save_file(tensors, path, metadata)
     except SafetensorError as error:
@@ -139,8 +139,7 @@ def describe_graph(path: Path) -> str:
 
 
 def save_frames(path: Path, *arrays: np.ndarray) -> None:
-    """Arrays end to end as one .npy file, a part in memory at a time. A memory map's writes would kill on a full disk.
-    """
+    """Arrays end to end as one .npy file, a part at a time. A memory map's writes would kill on a full disk."""
     shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
     header = {"descr": np.lib.format.dtype_to_descr(arrays[0].dtype), "fortran_order": False, "shape": shape}
     with open(path, "wb") as file:
@@ -160,6 +159,6 @@ def load_vectors(path: Path, num_frames: int, dim: int) -> np.ndarray:
     with readable(path):
         vectors = np.load(path, allow_pickle=False)
         expected = f"vectors of shape ({num_frames}, {dim}), float32 and finite"
-        require(vectors.shape == (num_frames, dim) and vectors.dtype == np.float32, expected)
-        require(bool(np.isfinite(vectors).all()), expected)
+        is_map = vectors.shape == (num_frames, dim) and vectors.dtype == np.float32
+        require(is_map and bool(np.isfinite(vectors).all()), expected)
     return vectors

@@ -17,10 +17,8 @@ from pathlib import Path
 from plan2vec.files import own_folder
 
 UNFINISHED, FINISHED, DISCARDED = ".plan2vec-replacing-", ".plan2vec-replacement", ".plan2vec-discarded-"
-REPLACED = (
-    "data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy", "metrics.jsonl",
-    "manifest.json"
-)
+REPLACED = ("data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy",
+            "metrics.jsonl", "manifest.json")
 OUTDATED = ("scorecard.json", "report.html")  # they describe the old files
 
 
@@ -29,7 +27,12 @@ def replacing_together(folder: Path) -> Iterator[Path]:
     """An empty folder to write new files to; they take their places in `folder` when the block ends well."""
     own_folder(folder, FINISHED)  # refuses a link there
     finish_replacement(folder)
-    _discard_unfinished(folder)
+    for leftover in folder.glob(f"{UNFINISHED}*"):  # of killed processes; one that still lives fails at its rename
+        with suppress(FileNotFoundError):
+            os.rename(leftover, folder / f"{DISCARDED}{leftover.name.removeprefix(UNFINISHED)}")
+    for discarded in folder.glob(f"{DISCARDED}*"):
+        if not discarded.is_symlink():
+            shutil.rmtree(discarded, ignore_errors=True)
     staged = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
         yield staged
@@ -51,13 +54,3 @@ def finish_replacement(folder: Path) -> None:
             os.replace(finished / name, folder / name)
     with suppress(OSError):  # another process removed it, or a person put a file there
         finished.rmdir()
-
-
-def _discard_unfinished(folder: Path) -> None:
-    """Remove what killed processes left. Renamed first: one that still lives fails at its rename."""
-    for leftover in folder.glob(f"{UNFINISHED}*"):
-        with suppress(FileNotFoundError):
-            os.rename(leftover, folder / f"{DISCARDED}{leftover.name.removeprefix(UNFINISHED)}")
-    for discarded in folder.glob(f"{DISCARDED}*"):
-        if not discarded.is_symlink():
-            shutil.rmtree(discarded, ignore_errors=True)

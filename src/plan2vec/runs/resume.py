@@ -12,18 +12,9 @@ from plan2vec.files import is_leftover, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.training import Journal
 from plan2vec.runs import lock, manifest
-from plan2vec.runs.folder import (
-    MARKER,
-    Run,
-    fingerprint,
-    is_marker,
-    is_run,
-    read_config,
-    read_data,
-    read_json,
-    write_data,
-)
+from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_config, read_data, write_data
 from plan2vec.runs.manifest import COVERED, check_files
+from plan2vec.runs.products import read_json
 from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import read_judged
 
@@ -40,9 +31,8 @@ def writing(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def open_run(
-    folder: Path | None, sequences: Sequences, config: Config, journal: Journal, given: Mapping[str, Any]
-) -> Run:
+def open_run(folder: Path | None, sequences: Sequences, config: Config, journal: Journal,
+             given: Mapping[str, Any]) -> Run:
     """Make or continue a run folder; refuses one made from other data or with another configuration.
 
     The sequences that come back read their frames from the folder's memory map.
@@ -81,23 +71,18 @@ def _is_first_file(path: Path) -> bool:
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
     now = {"format_version": FORMAT_VERSION} | to_json(config)
     there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
-    differing = differences(there, now)
-    if differing:
-        other = f"{folder} holds a run with another configuration: {', '.join(differing)}"
-        raise ValueError(f"{other}; choose another --out or delete that folder")
+    if differing := differences(there, now):
+        raise ValueError(f"{folder} holds a run with another configuration: {', '.join(differing)}; "
+                         "choose another --out or delete that folder")
     data = read_json(folder / "data.json")
     if added := data.get("added"):
         sources = ", ".join(part["source"] for part in added)
-        raise ValueError(
-            f"{folder} is a map of {data['source']} that has grown by {sources} since, and is not fitted again; "
-            f"use it as it is, `plan2vec add` more to it, or choose another --out"
-        )
+        raise ValueError(f"{folder} is a map of {data['source']} that has grown by {sources} since, "
+                         "and is not fitted again; use it as it is, `plan2vec add` more to it, or choose another --out")
     if data["fingerprint"] != fingerprint(sequences):
-        raise ValueError(
-            f"{folder} holds a run on other data ({data['source']}); choose another --out or delete that folder"
-        )
+        raise ValueError(f"{folder} holds a run on other data ({data['source']}); "
+                         "choose another --out or delete that folder")
 
 
 def decided_config(folder: Path) -> Config | None:
-    """The settled configuration of a run folder that has one."""
     return read_config(folder) if is_run(folder) and (folder / "config.json").exists() else None

@@ -43,9 +43,8 @@ def read_judged(folder: Path | None) -> Judged:
         return Judged(*(tuple(_pair(*pair) for pair in values.get(name, [])) for name in ("struck", "kept")))
     except (OSError, ValueError, TypeError, AttributeError) as error:
         expected = '{"struck": [[first, second], ...], "kept": [...]}'
-        raise ValueError(
-            f"{path} must hold {expected} with frame numbers, but does not ({error}); repair or delete it"
-        ) from None
+        raise ValueError(f"{path} must hold {expected} with frame numbers, but does not ({error}); "
+                         "repair or delete it") from None
 
 
 def strike(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
@@ -58,19 +57,15 @@ def keep(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, secon
     return judge(folder, graph, sequence, kept=((first, second),))
 
 
-def judge(
-    folder: Path, graph: csr_array, sequence: np.ndarray, struck: Iterable[Pair] = (), kept: Iterable[Pair] = ()
-) -> Judged:
+def judge(folder: Path, graph: csr_array, sequence: np.ndarray, struck: Iterable[Pair] = (),
+          kept: Iterable[Pair] = ()) -> Judged:
     """Remember closures of the graph as false and true; if one of them is no closure, none is remembered."""
     false, true = ([_closure(graph, sequence, *pair) for pair in pairs] for pairs in (struck, kept))
     with changing_run(Path(folder), WAIT):
         judged = read_judged(folder)
-        for pair in false:
+        for name, pair in (*(("struck", pair) for pair in false), *(("kept", pair) for pair in true)):
             judged = _without(judged, pair)
-            judged = replace(judged, struck=(*judged.struck, pair))
-        for pair in true:
-            judged = _without(judged, pair)
-            judged = replace(judged, kept=(*judged.kept, pair))
+            judged = replace(judged, **{name: (*getattr(judged, name), pair)})
         return _write(folder, judged)
 
 
@@ -80,9 +75,8 @@ def unstrike(folder: Path, first: int, second: int) -> Judged:
     with changing_run(Path(folder), WAIT):
         judged = read_judged(folder)
         if pair not in judged.all:
-            raise ValueError(
-                f"frames {pair[0]} and {pair[1]} were neither struck nor kept, so there is nothing to undo"
-            )
+            raise ValueError(f"frames {pair[0]} and {pair[1]} were neither struck nor kept, "
+                             "so there is nothing to undo")
         return _write(folder, _without(judged, pair))
 
 
@@ -100,7 +94,6 @@ def drop_struck(graph: csr_array, sequence: np.ndarray, struck: tuple[Pair, ...]
 
 
 def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Pair:
-    """The pair, if it is a loop closure of the graph."""
     low, high = _pair(first, second)
     if high >= graph.shape[0]:
         raise ValueError(f"frame numbers must lie in 0..{graph.shape[0] - 1}, but {high} came")
@@ -113,13 +106,11 @@ def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) ->
 
 def _refuse_transition(sequence: np.ndarray, first: int, second: int) -> None:
     if second - first == 1 and second < len(sequence) and sequence[first] == sequence[second]:
-        raise ValueError(
-            f"frames {first} and {second} are a recorded transition; only loop closures can be struck or kept"
-        )
+        raise ValueError(f"frames {first} and {second} are a recorded transition; "
+                         "only loop closures can be struck or kept")
 
 
 def _pair(first: int, second: int) -> Pair:
-    """Two different frame numbers, the smaller one first."""
     for number in (first, second):
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
             raise ValueError(f"a closure joins two frame numbers, 0 or more, but {number!r} came")

@@ -10,22 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from plan2vec import local_metric
 from plan2vec.config import DEFAULTS, QUICK, Config, EmbeddingConfig, setting, with_settings
 from plan2vec.data import Sequences
+from plan2vec.embedding.network import build_embedding, taught_part
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.graph.neighbors import TILE, numbers_at_once
-from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.training import duration
-from plan2vec.local_metric import (
-    NUM_JUDGED,
-    PAIRS_AT_ONCE,
-    LocalMetric,
-    build_local_metric,
-    last_updates,
-    pair_distances,
-)
+from plan2vec.local_metric import build_local_metric, last_updates, pair_distances
 from plan2vec.readers.messages import available_memory
 from plan2vec.search.shortest_paths import SECONDS_PER_EDGE
 
@@ -69,7 +63,7 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     """Updates x the time of one, and the search between them, for n frames like these."""
     images = FrameTensors(frames, device)
     metric = build_local_metric(frames[:64], config.encoder, config.local_metric).to(device)
-    embedding = make_encoder(config.encoder, frames[:64], config.dim).to(device)
+    embedding, seen = taught_part(build_embedding(frames[:64], config).to(device), FrameTensors(frames[:64], device))
     local, block = config.local_metric, config.embedding
     num_local = local.num_updates + last_updates(local).num_updates
     at_once = images.at_once_in_training(metric)
@@ -78,26 +72,20 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
         num_pairs = round((2 + local.far_weight) * local.batch_size)
         updates += num_local * _time_update(lambda x: metric(x, x), images, num_pairs, None)
     if config.variant == "value-iteration":
-        updates += _time_walks(config.value_iteration.num_updates, Walks(), embedding, images)
+        updates += _time_walks(config.value_iteration.num_updates, Walks(), embedding, seen, n)
     else:
         num_rows = min(n, block.goals_per_update + block.nodes_per_update)
-        at_once = images.at_once_in_training(embedding)
-        updates += block.num_updates * _time_update(embedding, images, num_rows, at_once)
+        at_once = seen.at_once_in_training(embedding)
+        updates += block.num_updates * _time_update(embedding, seen, num_rows, at_once)
         search = search_seconds(block, num_edges(n, config), device)
-    judge_some(metric, images)
+    # the largest batch that is not learned from, so that its memory is measured too
+    num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
+    numbers = np.arange(num) % len(images)
+    pair_distances(metric, images, numbers, numbers)
     return Seconds(updates, _time_tiles(n, local.dim, device), search)
 
 
-def judge_some(metric: LocalMetric, images: FrameTensors) -> None:
-    """The largest batch of a fit that is not learned from, so that its memory, beside that of updates, is measured too.
-    """
-    num = NUM_JUDGED // max(1, NUM_JUDGED // min(PAIRS_AT_ONCE, images.at_once))
-    numbers = np.arange(num) % len(images)
-    pair_distances(metric, images, numbers, numbers)
-
-
 def num_edges(n: int, config: Config) -> int:
-    """At most."""
     return n * min(config.closures.max_neighbors, n)
 
 
@@ -116,26 +104,20 @@ def faster_ways(sequences: Sequences, config: Config, device: torch.device, now:
     if config.view == "fixed" and all(setting(config, name) == DEFAULTS[name] for name in QUICK):
         ways["--quick"] = measure(frames, n, with_settings(config, QUICK), device).total
     if frames.ndim == 4 and (side := min(frames.shape[1:3]) // 2) >= 32:
-        small = np.ascontiguousarray(frames[:, ::2, ::2])
-        ways[f"--size {side}"] = measure(small, n, config, device).total
+        ways[f"--size {side}"] = measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device).total
     saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * now.total)
     return tuple(f"{way}: about {duration(seconds)}" for seconds, way in saving[:3])
-
-
-# ---------------------------------------------------------------------------------------------------- memory
 
 
 def needed_bytes(sequences: Sequences, config: Config, device: torch.device) -> float:
     """The most a fit will hold, after its updates were timed: theirs, or the graph's; and the run's memory map."""
     n = sequences.num_frames
-    graph = 3 * 4 * min(
-        TILE * n, numbers_at_once(device)
-    ) + 4 * n * config.embedding.goals_per_round + EDGE_BYTES * num_edges(n, config)
+    graph = 3 * 4 * min(TILE * n, numbers_at_once(device)) + 4 * n * config.embedding.goals_per_round
+    graph += EDGE_BYTES * num_edges(n, config)
     return max(peak_bytes(), resident_bytes() + graph) + sequences.frames.nbytes
 
 
 def refuse_too_much(estimate: Estimate) -> None:
-    """A fit that this machine has no memory for."""
     there = available_memory() + resident_bytes()
     if estimate.bytes > there:
         raise ValueError(f"the fit needs about {estimate.bytes / 1e9:.1f} GB of memory, but {there / 1e9:.1f} GB are "
@@ -143,7 +125,6 @@ def refuse_too_much(estimate: Estimate) -> None:
 
 
 def peak_bytes() -> float:
-    """The most memory that this process has held."""
     found = _kilobytes("VmHWM")
     if found is not None:
         return 1024 * found
@@ -167,19 +148,15 @@ def _kilobytes(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-# ---------------------------------------------------------------------------------------------------- timing
-
-
-def _time_walks(num_updates: int, walks: Walks, embedding: nn.Module, images: FrameTensors) -> float:
-    """Seconds of value iteration: its updates, and the encoding of all frames per round."""
+def _time_walks(num_updates: int, walks: Walks, embedding: nn.Module, images: FrameTensors, n: int) -> float:
+    """Seconds of value iteration: its updates, and the encoding of all n frames per round."""
     size = walks.rollouts_per_update * (walks.hops + 2)
     update = _time_update(embedding, images, size, images.at_once_in_training(embedding))
-    return num_updates * update * 4 / 3 + walks.num_rounds * len(images) / size * update / 3
+    return num_updates * update * 4 / 3 + walks.num_rounds * n / size * update / 3
 
 
-def _time_update(
-    network: Callable[[Tensor], Tensor], images: FrameTensors, size: int, at_once: int | None, repeats: int = 3
-) -> float:
+def _time_update(network: Callable[[Tensor], Tensor], images: FrameTensors, size: int, at_once: int | None,
+                 repeats: int = 3) -> float:
     """Seconds of one forward and backward pass, the best of a few; memory stays bounded as in training."""
     numbers = np.arange(size) % len(images)
     times: list[float] = []

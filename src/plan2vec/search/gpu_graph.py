@@ -32,7 +32,6 @@ class DeviceGraph:
 
     @cached_property
     def mean_weight(self) -> float:
-        """0 where there are no edges."""
         return float(self.weights.sum(dtype=torch.float64)) / max(1, len(self.weights))
 
     @cached_property

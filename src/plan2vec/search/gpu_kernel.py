@@ -30,8 +30,6 @@ NODES_AT_ONCE = 1024  # that a program of `_select` looks at
 
 @dataclass(frozen=True)
 class Tuning:
-    """What changes the time and not the result."""
-
     tile: int = 8  # sources side by side, a power of two: 8 float32 are a sector of memory
     edges_at_once: int = 64  # neighbours that a program offers its row to at once, a power of two
     reach: float = 4.0  # nodes wait that lie this many mean edges above their tile's least pending distance
@@ -99,7 +97,6 @@ def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning(
 
 
 def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
-    """Selects and relaxes until nothing is pending."""
     num_tiles, num_nodes = pending.shape
     numbers = partial(torch.empty, dtype=torch.int32, device=graph.device)
     queue, count = numbers(pending.numel()), numbers(tuning.sweeps_at_once)  # nodes; how many of them in each sweep

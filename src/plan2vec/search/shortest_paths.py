@@ -50,7 +50,6 @@ class Path:
 
 
 def shortest_path(graph: csr_array, start: int, goal: int) -> Path:
-    """The exact shortest path, by Dijkstra."""
     return best_first(graph, start, goal)
 
 

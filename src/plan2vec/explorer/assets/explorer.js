@@ -1,13 +1,17 @@
 // Over the points, which take long to draw, lies a canvas: plans, touched frames and markers change without touching them.
-// Also here: the frame under the pointer, clicks, the address.
+// Also here: the frame under the pointer, clicks, the address, what a screen reader is told, a server that is gone.
 (function () {
   "use strict";
   const PLOTS = ["room", "map"]; // the map in 3-d takes longest
   const shown = { plan: null, others: [], touched: new Int32Array(0), show: [] };
   const LARGEST_FILE = 8e6; // bytes of an uploaded image, as images.py has it
-  const [BLACK, ORANGE] = ["#000", "#D55E00"];
+  const ORANGE = "#D55E00";
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const inks = () => (dark.matches ? ["#fff", "#161616", "rgba(22,22,22,0.62)"] : ["#000", "#fff", "rgba(255,255,255,0.62)"]);
   let next = "start"; // what a click sets
   let painted = false;
+  let pointer = { clientX: 0, clientY: 0 }; // Plotly's events in 3-d do not say where
+  let judging = null; // the button that was pressed in the list of closures: its verdict and its place
 
   const plotOf = (name) => document.querySelector(`#${name} .js-plotly-plot`);
   const set = (id, props) => window.dash_clientside.set_props(id, props);
@@ -26,9 +30,7 @@
   }
 
   function drawFlat(plot, canvas) {
-    const { start, goal } = shown.plan || {};
-    const isEmpty = (start ?? null) === null && (goal ?? null) === null;
-    if (isEmpty && !canvas.dataset.nodes) return; // nothing to draw, and nothing to wipe out
+    if (!ends().length && !canvas.dataset.nodes) return; // nothing to draw, and nothing to wipe out
     const { xaxis, yaxis } = plot._fullLayout;
     const { x, y } = plot._fullData[0];
     const ratio = window.devicePixelRatio || 1;
@@ -45,7 +47,7 @@
     const at = (k) => [xaxis._offset + xaxis.d2p(x[k]), yaxis._offset + yaxis.d2p(y[k])];
     drawTouched(pen, at, xaxis, yaxis);
     if (shown.show.includes("others")) for (const one of shown.others) drawLine(pen, at, one.nodes, one.color, 2, [6, 4]);
-    if (shown.plan && shown.plan.nodes) drawLine(pen, at, shown.plan.nodes, BLACK, 3, []);
+    if (shown.plan && shown.plan.nodes) drawLine(pen, at, shown.plan.nodes, inks()[0], 3, []);
     drawEnds(pen, at);
     canvas.dataset.nodes = shown.plan && shown.plan.nodes ? shown.plan.nodes.length : 0;
     canvas.dataset.touched = shown.show.includes("touched") ? shown.touched.length : 0;
@@ -53,7 +55,7 @@
 
   function drawTouched(pen, at, xaxis, yaxis) {
     if (!shown.show.includes("touched") || !shown.touched.length) return;
-    pen.fillStyle = "rgba(255,255,255,0.62)"; // the other frames step back
+    pen.fillStyle = inks()[2]; // the other frames step back
     pen.fillRect(xaxis._offset, yaxis._offset, xaxis._length, yaxis._length);
     pen.fillStyle = ORANGE;
     const size = shown.touched.length > 20000 ? 2 : 3;
@@ -71,7 +73,7 @@
     };
     pen.lineJoin = "round";
     pen.setLineDash(dashes);
-    pen.strokeStyle = "#fff";
+    pen.strokeStyle = inks()[1];
     pen.lineWidth = width + 3;
     trace();
     pen.strokeStyle = color;
@@ -80,19 +82,23 @@
     pen.setLineDash([]);
   }
 
+  function ends() {
+    const { start, goal } = shown.plan || {};
+    return [[start, "S"], [goal, "G"]].filter(([number]) => (number ?? null) !== null);
+  }
+
   function drawEnds(pen, at) {
-    const plan = shown.plan || {};
-    for (const [number, letter] of [[plan.start, "S"], [plan.goal, "G"]]) {
-      if (number === null || number === undefined) continue;
+    for (const [number, letter] of ends()) {
       const [left, top] = at(number);
+      const [ink, paper] = letter === "S" ? inks() : inks().slice(0, 2).reverse();
       pen.beginPath();
       pen.arc(left, top, 10, 0, 2 * Math.PI);
-      pen.fillStyle = letter === "S" ? "#fff" : "#000";
+      pen.fillStyle = paper;
       pen.fill();
       pen.lineWidth = 2;
-      pen.strokeStyle = letter === "S" ? "#000" : "#fff";
+      pen.strokeStyle = ink;
       pen.stroke();
-      pen.fillStyle = letter === "S" ? "#000" : "#fff";
+      pen.fillStyle = ink;
       pen.font = "bold 13px system-ui, sans-serif";
       pen.textAlign = "center";
       pen.textBaseline = "middle";
@@ -101,19 +107,21 @@
   }
 
   function drawSpatial(plot, canvas) {
-    // in 3-d the plan and the touched frames are traces 1 and 2; their key tells whether they are up to date
+    // in 3-d plan, touched frames and ends are traces 1 to 3; their key tells whether they are up to date
     canvas.width = 0;
-    if (plot.data.length < 3) return;
-    const plan = shown.plan || {};
-    const nodes = plan.nodes || [plan.start, plan.goal].filter((k) => k !== null && k !== undefined);
+    if (plot.data.length < 4) return;
+    const nodes = (shown.plan && shown.plan.nodes) || [];
     const touched = shown.show.includes("touched") ? shown.touched : new Int32Array(0);
-    const key = `${nodes.join(" ")}|${touched.length}`;
-    canvas.dataset.nodes = plan.nodes ? plan.nodes.length : 0;
+    const [numbers, letters] = [0, 1].map((k) => ends().map((end) => end[k]));
+    const key = `${nodes.join(" ")}|${touched.length}|${numbers}|${dark.matches}`;
+    canvas.dataset.nodes = nodes.length;
     if (plot.data[1].meta === key) return;
     const points = plot._fullData[0];
     const pick = (axis, numbers) => Array.from(numbers, (k) => points[axis][k]);
-    const along = (axis) => [pick(axis, nodes), pick(axis, touched)];
-    window.Plotly.restyle(plot, { x: along("x"), y: along("y"), z: along("z"), meta: [key, key] }, [1, 2]);
+    const along = (axis) => [nodes, touched, numbers].map((some) => pick(axis, some));
+    const colors = [inks()[0], ORANGE, inks()[0]];
+    const looks = { "line.color": colors, "marker.color": colors, "textfont.color": colors, text: [null, null, letters], meta: key };
+    window.Plotly.restyle(plot, { x: along("x"), y: along("y"), z: along("z"), ...looks }, [1, 2, 3]);
   }
 
   // for `plan2vec bench explorer`: the moment when the picture that shows it has been made
@@ -142,11 +150,10 @@
   function choose(event) {
     const point = event.points[0];
     if (point.curveNumber !== 0) return;
-    performance.mark("explorer-click", { startTime: event.event.timeStamp });
+    performance.mark("explorer-click", { startTime: event.event ? event.event.timeStamp : performance.now() });
     const now = next;
     next = now === "start" ? "goal" : "start"; // at once, for a quick second click
     set(now, { value: String(point.pointNumber) });
-    set("next", { value: next });
   }
 
   function showTip(event) {
@@ -155,7 +162,7 @@
     const tip = document.getElementById("tip");
     document.getElementById("tip-image").src = `/frame/${point.pointNumber}.png`;
     document.getElementById("tip-text").textContent = `frame ${point.pointNumber}`;
-    const { clientX, clientY } = event.event;
+    const { clientX, clientY } = event.event || pointer;
     tip.style.display = "block";
     tip.style.left = `${clientX + 140 > window.innerWidth ? clientX - 132 : clientX + 16}px`;
     tip.style.top = `${Math.min(clientY + 12, window.innerHeight - 150)}px`;
@@ -200,25 +207,146 @@
       next = value || "start";
       return window.dash_clientside.no_update;
     },
+    follow(start, goal) {
+      // whoever sets one end, by click, key, image or link, sets the other one next
+      const changed = window.dash_clientside.callback_context.triggered.map((one) => one.prop_id);
+      if (changed.length > 1) return start && !goal ? "goal" : "start";
+      return changed[0] === "start.value" ? (start ? "goal" : "start") : goal ? "start" : "goal";
+    },
+    focus() {
+      if (judging) requestAnimationFrame(() => setTimeout(focusNext));
+      return window.dash_clientside.no_update;
+    },
     panel(chosen) {
       return ["methods", "neighbours", "closures"].map((name) => ({ display: name === chosen ? "block" : "none" }));
     },
   };
 
-  function refuseLarge(event, files) {
+  function focusNext() {
+    // the list was made anew: go on where the pressed button was, else the keyboard would be lost
+    const alike = document.querySelectorAll(`#closures button.${judging.verdict}`);
+    const target = alike[Math.min(judging.place, alike.length - 1)] || document.querySelector("#closures button, #panel input:checked");
+    judging = null;
+    if (target) target.focus();
+  }
+
+  function rememberButton(button) {
+    const verdict = button.classList[0];
+    judging = { verdict, place: [...document.querySelectorAll(`#closures button.${verdict}`)].indexOf(button) };
+  }
+
+  // ------------------------------------------------------------------------------------------------ messages, pictures
+
+  const tell = (words) =>
+    set("message", { children: { type: "Span", namespace: "dash_html_components", props: { children: words, className: "wrong" } } });
+
+  function forgetMessage(event) {
+    if (!event.target.closest("#message") && document.getElementById("message")?.textContent) set("message", { children: "" });
+  }
+
+  function banner(words) {
+    let lost = document.getElementById("lost");
+    if (!lost) {
+      lost = Object.assign(document.createElement("div"), { id: "lost", role: "alert" });
+      document.body.append(lost);
+    }
+    lost.hidden = !words;
+    lost.textContent = words;
+  }
+
+  const ask = window.fetch;
+  window.fetch = (...question) => ask(...question).then(
+    (answer) => {
+      if (answer.status === 403 || answer.status >= 500)
+        banner(answer.status === 403 ? "This is another explorer now; open the address that its terminal shows." : "The explorer could not answer; its terminal says why.");
+      else banner("");
+      return answer;
+    },
+    (error) => {
+      if (error.name !== "AbortError") banner("Lost the explorer; is it still running?");
+      throw error;
+    },
+  );
+
+  let lastRevision = null;
+  async function followOthers() {
+    // somebody else may have struck closures of this run; asked twice, because an answer of our own may be on its way
+    if (document.hidden) return;
+    const answer = await window.fetch("/revision").catch(() => null);
+    const revision = answer && answer.ok ? Number(await answer.text()) : null;
+    if (revision !== null && revision === lastRevision && shown.plan && shown.plan.revision !== revision) {
+      set("judged", { data: { revision } });
+      tell("Somebody else judged closures of this run; the plan was made anew.");
+    }
+    lastRevision = revision;
+  }
+  setInterval(followOthers, 3000);
+
+  async function savePicture(name) {
+    const [plot, overlay, ratio] = [plotOf(name), document.getElementById(`${name}-overlay`), 2];
+    const [width, height] = [plot.clientWidth, plot.clientHeight];
+    const image = new Image();
+    image.src = await window.Plotly.toImage(plot, { format: "png", width, height, scale: ratio });
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), { width: width * ratio, height: height * ratio });
+    const pen = canvas.getContext("2d");
+    pen.fillStyle = inks()[1];
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+    if (overlay.width) pen.drawImage(overlay, 0, 0, canvas.width, canvas.height);
+    Object.assign(document.createElement("a"), { href: canvas.toDataURL("image/png"), download: `plan2vec-${name}.png` }).click();
+  }
+
+  function refuseFile(event, files) {
     const [file] = files || [];
-    if (!file || file.size <= LARGEST_FILE || !event.target.closest("#upload-start, #upload-goal")) return;
+    if (!file || !event.target.closest("#upload-start, #upload-goal")) return;
+    if (file.size <= LARGEST_FILE && file.type.startsWith("image/")) return;
     event.preventDefault(); // else the browser would show a dropped file
     event.stopImmediatePropagation();
-    set("message", { children: `${file.name} has ${(file.size / 1e6).toFixed(1)} MB; an image may have 8 MB. Make it smaller.` });
+    const large = `${file.name} has ${(file.size / 1e6).toFixed(1)} MB; an image may have 8 MB. Make it smaller.`;
+    tell(file.size > LARGEST_FILE ? large : `${file.name} is no image; give a PNG or JPEG, for example.`);
     if (event.target.type === "file") event.target.value = ""; // else the same file could not be chosen again
   }
-  document.addEventListener("change", (event) => event.target.type === "file" && refuseLarge(event, event.target.files), true);
-  document.addEventListener("drop", (event) => refuseLarge(event, event.dataTransfer && event.dataTransfer.files), true);
+  function onClick(event) {
+    forgetMessage(event);
+    const button = event.target.closest("button");
+    if (button && button.closest("#closures")) rememberButton(button);
+    if (button && button.classList.contains("save")) savePicture(button.value);
+  }
+
+  function onChange(event) {
+    forgetMessage(event);
+    if (event.target.type === "file") refuseFile(event, event.target.files);
+  }
+
+  document.addEventListener("click", onClick, true);
+  document.addEventListener("change", onChange, true);
+  document.addEventListener("drop", (event) => refuseFile(event, event.dataTransfer && event.dataTransfer.files), true);
+  document.addEventListener("mousemove", (event) => (pointer = event), true);
+  dark.addEventListener("change", redraw);
+
+  function nameGroups() {
+    // Dash calls its radio buttons options of a list box without a name
+    for (const list of document.querySelectorAll(".dash-options-list")) {
+      const name = list.closest("fieldset")?.querySelector("legend")?.textContent || "neighbours of";
+      for (const [key, value] of [["role", list.querySelector("[type=radio]") ? "radiogroup" : "group"], ["aria-label", name]])
+        if (list.getAttribute(key) !== value) list.setAttribute(key, value);
+      for (const label of list.querySelectorAll("label"))
+        for (const key of ["role", "aria-selected"]) if (label.hasAttribute(key)) label.removeAttribute(key);
+    }
+    for (const input of document.querySelectorAll("input[type=file]")) {
+      input.setAttribute("aria-label", `image of the ${input.closest("[id]").id.slice(7)}`);
+      input.tabIndex = -1; // the button beside it is reached by keyboard
+    }
+  }
 
   const waiting = setInterval(() => {
     const plots = PLOTS.map(plotOf).filter((plot) => plot && plot._fullLayout && plot.on);
     plots.forEach(prepare);
-    if (plots.length === document.querySelectorAll(".plot").length && plots.length) clearInterval(waiting);
+    if (plots.length !== document.querySelectorAll(".plot").length || !plots.length) return;
+    clearInterval(waiting);
+    nameGroups();
+    for (const list of document.querySelectorAll(".dash-options-list"))
+      new MutationObserver(nameGroups).observe(list, { subtree: true, attributeFilter: ["role", "aria-selected"] });
   }, 20);
 })();

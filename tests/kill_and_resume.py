@@ -1,13 +1,9 @@
-"""Claim: a fit killed at any moment and started again ends with the same bytes as one that was never killed.
-
-Command: plan2vec bench resume        Cost: about 15 minutes on two CPU cores        Expected: num_equal 20 of 20
-"""
+"""A fit killed at any moment and started again ends with the same bytes as one that was never killed."""
 
 import hashlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,12 +15,8 @@ from plan2vec.domains.maze import simulate
 from plan2vec.readers.npz import write_npz
 from plan2vec.runs.folder import PRODUCTS
 
-COMMAND = (sys.executable, "-m", "plan2vec", "fit", "--local-metric.num-updates", "300", "--local-metric.batch-size",
-           "64", "--embedding.num-updates", "300", "--embedding.goals-per-update", "32", "--embedding.nodes-per-update",
-           "64", "--checkpoint-seconds", "0.3", "--device", "cpu")
 
-
-def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, command: tuple[str, ...] = COMMAND) -> dict:
+def run(seed: int, num_kills: int = 20, num_rollouts: int = 60, *, command: tuple[str, ...]) -> dict:
     """Kill `num_kills` fits, each at a random moment of its life, start each again, and compare the products.
 
     `command` is called with the recordings' path, --out and the run folder, --seed and the seed.
