@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
@@ -394,8 +395,19 @@ def test_strangers_and_large_requests_are_refused_while_waiting_too(folder, tmp_
 def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_path):
     copy_products(folder, tmp_path, ("plan2vec-run.txt", "data.json", "frames.npy", "index.npz", "config.json"))
     browser = build_opener(HTTPCookieProcessor())  # the address brings the token, which is kept
-    with serving(tmp_path) as address, browser.open(address) as answer:
-        assert answer.status == 200 and b"fit is under way" in answer.read()
+    with serving(tmp_path) as address:
+        for _ in range(600):
+            with browser.open(address) as answer:
+                text = answer.read()
+            if b"Reading the run" not in text:
+                break
+            time.sleep(0.1)
+    assert answer.status == 200 and b"fit is under way" in text
+
+
+def test_the_address_is_printed_before_anything_slow_is_imported():
+    code = "import sys, plan2vec.explorer.server; print({'torch', 'dash', 'matplotlib'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
 
 
 # ---------------------------------------------------------------------------------------------------- the benchmark's

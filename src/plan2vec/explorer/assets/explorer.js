@@ -11,6 +11,8 @@
   let next = "start"; // what a click sets
   let painted = false;
   let pointer = { clientX: 0, clientY: 0 }; // Plotly's events in 3-d do not say where
+  let hovered = null; // the frame under the pointer
+  let pressed = {}; // where the pointer went down, and on which frame
   let judging = null; // the button that was pressed in the list of closures: its verdict and its place
 
   const plotOf = (name) => document.querySelector(`#${name} .js-plotly-plot`);
@@ -142,23 +144,33 @@
     plot.on("plotly_relayouting", redraw);
     plot.on("plotly_relayout", redraw);
     plot.on("plotly_hover", showTip);
-    plot.on("plotly_unhover", () => (document.getElementById("tip").style.display = "none"));
-    plot.on("plotly_click", choose);
+    plot.on("plotly_unhover", hideTip);
+    plot.on("plotly_click", (event) => event.event && choose(event.points[0].pointNumber, event.event.timeStamp));
     redraw();
   }
 
-  function choose(event) {
-    const point = event.points[0];
-    if (point.curveNumber !== 0) return;
-    performance.mark("explorer-click", { startTime: event.event ? event.event.timeStamp : performance.now() });
+  function chooseSpatial(event) {
+    // in 3-d Plotly passes clicks on only within 5 pixels of a point, but shows the tip much farther off
+    if (!event.target.closest("#map .gl-container") || (pressed.frame ?? null) === null) return;
+    if (Math.hypot(event.clientX - pressed.clientX, event.clientY - pressed.clientY) < 4) choose(pressed.frame, event.timeStamp);
+  }
+
+  function choose(number, startTime) {
+    performance.mark("explorer-click", { startTime });
     const now = next;
     next = now === "start" ? "goal" : "start"; // at once, for a quick second click
-    set(now, { value: String(point.pointNumber) });
+    set(now, { value: String(number) });
+  }
+
+  function hideTip() {
+    hovered = null;
+    document.getElementById("tip").style.display = "none";
   }
 
   function showTip(event) {
     const point = event.points[0];
     if (point.curveNumber !== 0) return;
+    hovered = point.pointNumber;
     const tip = document.getElementById("tip");
     document.getElementById("tip-image").src = `/frame/${point.pointNumber}.png`;
     document.getElementById("tip-text").textContent = `frame ${point.pointNumber}`;
@@ -309,6 +321,7 @@
   }
   function onClick(event) {
     forgetMessage(event);
+    chooseSpatial(event);
     const button = event.target.closest("button");
     if (button && button.closest("#closures")) rememberButton(button);
     if (button && button.classList.contains("save")) savePicture(button.value);
@@ -320,6 +333,7 @@
   }
 
   document.addEventListener("click", onClick, true);
+  document.addEventListener("mousedown", ({ clientX, clientY }) => (pressed = { clientX, clientY, frame: hovered }), true);
   document.addEventListener("change", onChange, true);
   document.addEventListener("drop", (event) => refuseFile(event, event.dataTransfer && event.dataTransfer.files), true);
   document.addEventListener("mousemove", (event) => (pointer = event), true);
