@@ -336,7 +336,7 @@ def test_a_second_person_is_told_what_the_first_has_struck_and_gets_a_new_plan(p
     other.wait_for_selector("button.strike")
     page.click("button.strike >> nth=0")
     page.wait_for_selector("button.undo")
-    other.eval_on_selector(f"button.strike[aria-label='{label}']", "button => button.click()")  # before it sees the news
+    other.eval_on_selector(f"button.strike[aria-label='{label}']", "button => button.click()")
     wait_for_message(other, "already struck", "wrong")
     other.wait_for_function("!document.getElementById('summary').textContent.includes(' in 1 hops')")
     page.click("button.undo")
