@@ -159,7 +159,7 @@ def summary(session: Session, plan: Plan, hops: list[Hop]) -> list:
     rests = f"{kinds.count('recorded')} recorded, {num_closures} closures"
     doubt = [", ", html.B(f"{num_doubtful} doubtful", className="doubt")] if num_doubtful else []
     facts = f": {plan.length:.2f} steps in {plan.hops} {'hop' if plan.hops == 1 else 'hops'}: {rests}"
-    note = "Below each frame: steps to the next, \u21e2 by a closure and how sure it is."
+    note = "Below each frame: steps to the next; \u21e2 closure."
     return [html.B(plan.method), ends, facts, *doubt, f"; {cost}", html.Span(note, className="quiet")]
 
 

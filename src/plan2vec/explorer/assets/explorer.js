@@ -52,7 +52,7 @@
     pen.clip();
     const at = (k) => [xaxis._offset + xaxis.d2p(x[k]), yaxis._offset + yaxis.d2p(y[k])];
     drawTouched(pen, at, xaxis, yaxis);
-    for (const number of pictures) drawPicture(pen, at(number), number);
+    for (const number of pictures) drawPicture(pen, at(number), number, xaxis._offset + xaxis._length);
     if (shown.show.includes("others")) for (const one of shown.others) drawLine(pen, at, one.nodes, one.color, 2, [6, 4]);
     for (const [kind, pairs] of hopsByKind().entries())
       for (const pair of pairs) drawLine(pen, at, pair, kind === 2 ? RED : inks()[0], kind === 2 ? 4 : 3, kind ? [7, 5] : []);
@@ -62,7 +62,7 @@
     canvas.dataset.touched = shown.show.includes("touched") ? shown.touched.length : 0;
   }
 
-  function drawPicture(pen, [left, top], number) {
+  function drawPicture(pen, [left, top], number, end) {
     if (!images.has(number)) images.set(number, Object.assign(new Image(), { onload: redraw, src: `/frame/${number}.png` }));
     const image = images.get(number);
     if (!image.complete || !image.naturalWidth) return;
@@ -70,8 +70,9 @@
     const [width, height] = [image.naturalWidth * scale, image.naturalHeight * scale];
     pen.fillStyle = inks()[0];
     pen.fillRect(left - 2, top - 2, 4, 4); // where it lies; the picture stands beside it
-    pen.fillRect(left + 3, top - height - 5, width + 2, height + 2);
-    pen.drawImage(image, left + 4, top - height - 4, width, height);
+    const x = left + width + 5 > end ? left - width - 4 : left + 4;
+    pen.fillRect(x - 1, top - height - 5, width + 2, height + 2);
+    pen.drawImage(image, x, top - height - 4, width, height);
   }
 
   function drawTouched(pen, at, xaxis, yaxis) {
