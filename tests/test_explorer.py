@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from copy import copy
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -221,9 +222,9 @@ def test_all_methods_stand_side_by_side_and_touched_frames_are_counted_rightly(s
 
 def test_the_film_shows_every_frame_of_a_plan_and_a_choice_of_a_long_one(session):
     plan = session.plan(0, 150, "dijkstra")
-    assert len(page.film(session, plan)) == len(plan.nodes)
+    assert len(page.film(session, plan, session.hops(plan.nodes))) == len(plan.nodes)
     back_and_forth = [0, 1] * 100
-    strip = page.film(session, replace(plan, nodes=back_and_forth))
+    strip = page.film(session, replace(plan, nodes=back_and_forth), session.hops(back_and_forth))
     assert len(strip) == page.MAX_STRIP
     assert sum(float(cell.children[1].children[2].split()[0]) for cell in strip[:-1]) == pytest.approx(199, abs=5)
 
@@ -268,6 +269,35 @@ def test_points_travel_as_bytes_in_one_trace(session):
     assert len(figure["data"]) == 1 and figure["data"][0]["type"] == "scattergl"
     assert len(json.dumps(figure)) < 200 * 3 * 4 * 4 / 3 + 3000
     assert decoded(figure["data"][0]["x"]) == pytest.approx(map_scene(session.model.vectors, 2).points[:, 0])
+
+
+def test_a_picture_of_less_than_six_tenths_of_the_variance_says_that_it_misleads(session):
+    known = session.model.vectors
+    session.model.vectors = np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
+    assert "% of variance only: what looks near here may be far" in charts.map_words(session, "2-d")
+    session.model.vectors = known * [1, 1, 0.1]
+    assert charts.map_words(session, "2-d").endswith("% of variance")
+    session.model.vectors = known
+
+
+def test_without_true_positions_colours_are_sequences_or_the_time_of_the_only_one(islands):
+    assert Session(islands).default.color == "sequence" and "position" not in Session(islands).colors
+    assert Session(replace_sequence(islands)).default.color == "time"
+
+
+def replace_sequence(model: Model) -> Model:
+    """The same frames as one sequence."""
+    one = copy(model)
+    one.sequences = replace(model.sequences, sequence=np.zeros_like(model.sequences.sequence))
+    return one
+
+
+def test_pictures_on_the_map_stand_far_from_each_other():
+    points = np.random.default_rng(0).random((1000, 2))
+    chosen = points[charts.spread_points(points, 12)]
+    apart = np.linalg.norm(chosen[:, None] - chosen[None], axis=2)[~np.eye(12, dtype=bool)]
+    assert len(np.unique(chosen, axis=0)) == 12 and apart.min() > 0.2
+    assert charts.spread_points(points[:3], 12) and len(charts.spread_points(points[:3], 12)) == 3
 
 
 # ---------------------------------------------------------------------------------------------------- closures

@@ -4,12 +4,14 @@ import io
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.sparse import coo_array, csr_array, triu
 
 from plan2vec.bench.explorer_speed import PAINTED, PLACE_OF, browsing, serving
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
@@ -150,7 +152,7 @@ def test_every_colour_and_the_three_dimensional_view_can_be_chosen(page, address
         page.wait_for_function(f"location.search.includes('color={color}')")
     page.check("input[value='3-d']")
     page.wait_for_function("document.querySelector('#map .js-plotly-plot')._fullLayout.scene")
-    page.wait_for_function("document.querySelector('#map .js-plotly-plot').data[1].x.length > 0")
+    page.wait_for_function("document.querySelector('#map .js-plotly-plot').data.slice(2, 5).some(one => one.x.length)")
     assert "3 principal components" in page.inner_text("#map-words")
 
 
@@ -305,9 +307,9 @@ def test_in_three_dimensions_frames_can_be_hovered_clicked_recoloured_and_turned
 def test_in_three_dimensions_no_line_joins_ends_without_a_path(page, address):
     visit(page, f"{address}&axes=3-d&start=3&goal=400&method=dijkstra")
     drawn = "document.querySelector('#map .js-plotly-plot').data.slice(1).map(trace => trace.x.length)"
-    page.wait_for_function(f"{drawn}[0] > 1")
+    page.wait_for_function(f"Math.max(...{drawn}.slice(1, 4)) > 1")
     page.evaluate("dash_clientside.explorer.plan({ start: 3, goal: 400, method: 'dijkstra', nodes: null })")
-    page.wait_for_function(f"{drawn}[0] == 0")
+    page.wait_for_function(f"Math.max(...{drawn}.slice(1, 4)) == 0")
     assert page.evaluate(drawn)[-1] == 2  # start and goal are marked
     assert page.evaluate("document.querySelector('#map .js-plotly-plot').data.at(-1).text.join('')") == "SG"
 
@@ -331,19 +333,26 @@ def test_a_second_person_is_told_what_the_first_has_struck_and_gets_a_new_plan(p
     first, second = (word for word in label.split() if word.isdigit())
     other = browser.new_page()
     visit(other, f"{address}&start={first}&goal={second}&method=dijkstra")
-    assert " in 1 hops" in other.inner_text("#summary")
+    assert " in 1 hop:" in other.inner_text("#summary")
     other.check("input[value=closures]")
     other.wait_for_selector("button.strike")
     page.click("button.strike >> nth=0")
     page.wait_for_selector("button.undo")
-    other.eval_on_selector(f"button.strike[aria-label='{label}']", "button => button.click()")
+    other.eval_on_selector(f"button.strike[aria-label='{label}']", "button => button.click()")  # not yet told
     wait_for_message(other, "already struck", "wrong")
-    other.wait_for_function("!document.getElementById('summary').textContent.includes(' in 1 hops')")
+    other.wait_for_function("!document.getElementById('summary').textContent.includes(' in 1 hop:')")
     page.click("button.undo")
     page.wait_for_selector("button.undo", state="detached")
     wait_for_message(other, "Somebody else judged closures", "wrong")  # without anything being touched there
-    other.wait_for_function("document.getElementById('summary').textContent.includes(' in 1 hops')")
+    other.wait_for_function("document.getElementById('summary').textContent.includes(' in 1 hop:')")
     other.close()
+
+
+def test_a_dozen_frames_are_seen_on_the_map_and_can_be_hidden(page, address):
+    visit(page, address)
+    page.wait_for_function("document.getElementById('map-overlay').dataset.pictures == 12")
+    page.uncheck("input[value=pictures]")
+    page.wait_for_function("document.getElementById('map-overlay').dataset.pictures == 0")
 
 
 def test_the_page_opens_with_a_plan_between_two_far_frames(page, address):
@@ -383,6 +392,31 @@ def test_choices_that_wait_for_something_say_so(page, address, browser, folder, 
         ]
         wait_for_message(other, "unknown color", "wrong")
         other.close()
+
+
+def test_a_plan_shows_which_hops_were_recorded_which_are_closures_and_doubtful(browser, folder, tmp_path):
+    model = load(folder, "cpu")
+    entries = coo_array(triu(model.graph, 1))
+    sure = np.where((entries.row + entries.col) % 2, 0.95, 0.5)  # above 0.9 for about one in two
+    confidence = csr_array((sure, (entries.row, entries.col)), shape=model.graph.shape)
+    model.built = replace(model.built, confidence=confidence)
+    model.save(tmp_path / "run")
+    with serving(tmp_path / "run") as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        visit(page, f"{address}&start=0&goal=599&method=dijkstra")
+        nodes = [int(text) for text in page.locator("#strip figcaption b").all_inner_texts()]
+        recorded = [abs(a - b) == 1 and a // 10 == b // 10 for a, b in pairwise(nodes)]
+        doubtful = [not is_step and (a + b) % 2 == 0 for (a, b), is_step in zip(pairwise(nodes), recorded, strict=True)]
+        counts = f"{len(recorded)} hops: {sum(recorded)} recorded, {recorded.count(False)} closures"
+        assert sum(doubtful) > 0 and f"{counts}, {sum(doubtful)} doubtful;" in page.inner_text("#summary")
+        assert page.locator("#strip .doubtful").count() == sum(doubtful)
+        assert "50%" in page.inner_text("#strip .doubtful >> nth=0")
+        red = """() => { const canvas = document.getElementById('map-overlay');
+            const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            const isRed = (k) => data[k] > 190 && data[k + 1] < 30 && data[k + 3] > 200;
+            return data.reduce((sum, _, k) => sum + (k % 4 == 0 && isRed(k)), 0); }"""
+        assert page.evaluate(red) > 100
+        page.close()
 
 
 # ---------------------------------------------------------------------------------------------------- for everybody

@@ -149,11 +149,14 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     last, goal_complaint = _read_frame(session, goal, "goal")
     images = [page.frame_address(number) if number is not None else "" for number in (first, last)]
     said = page.said(start_complaint or goal_complaint) or no_update  # what was said before stays until a person acts
-    drawn = {"start": first, "goal": last, "method": method, "nodes": None, "revision": session.revision}
+    drawn: dict[str, Any] = {"start": first, "goal": last, "method": method, "nodes": None}
+    drawn["revision"] = session.revision
     if first is None or last is None or method not in METHODS:
         return drawn, [], page.HELP, said, *images
     made = session.plan(first, last, method)
-    return drawn | {"nodes": made.nodes}, page.film(session, made), page.summary(session, made), said, *images
+    hops = session.hops(made.nodes or [])
+    drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops]}
+    return drawn, page.film(session, made, hops), page.summary(session, made, hops), said, *images
 
 
 def compare(session: Session, plan: dict) -> tuple:

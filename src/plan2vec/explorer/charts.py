@@ -7,10 +7,12 @@ import numpy as np
 from plan2vec.data import index_within
 from plan2vec.explorer.session import Session
 from plan2vec.explorer.view import NUM_AXES
+from plan2vec.pictures.figures import is_image
 from plan2vec.pictures.palette import ORANGE, PALETTE, place_colors
 from plan2vec.pictures.scene import Scene, map_scene, principal_components
 
 LEAST_SHARE = 0.6  # of the variance; below, a picture of the map misleads
+NUM_PICTURES = 12  # frames shown on the map
 NUM_CELLS = 12  # colours along each axis of the room
 TITLES = {
     "time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
@@ -23,20 +25,22 @@ Scale = list[list[float | str]]
 
 
 def map_figure(session: Session, axes: str, marker: dict) -> dict:
-    """The metric map: trace 0 holds every frame; in 3-d traces 1 to 3 are the plan, frames it touched, its ends."""
+    """The metric map: trace 0 holds every frame; in 3-d the next are frames touched, three kinds of hops, ends."""
     scene = map_scene(session.model.vectors, NUM_AXES[axes])
     points = _points(scene.points, marker)
     layout = _layout(f"map-{axes}")
     if axes == "2-d":
-        return {"data": [points], "layout": layout | _flat_axes(scene.labels)}
+        pictures = spread_points(scene.points, NUM_PICTURES) if is_image(session.sequences) else []
+        return {"data": [points], "layout": layout | _flat_axes(scene.labels) | {"meta": {"pictures": pictures}}}
     names = zip(("xaxis", "yaxis", "zaxis"), scene.labels, strict=True)
     layout["scene"] = {name: {"title": {"text": _one_line(label)}} for name, label in names} | {"aspectmode": "data"}
     layout["dragmode"] = "turntable"
     empty = {"type": "scatter3d", "hoverinfo": "skip", "x": [], "y": [], "z": []}
-    plan = empty | {"mode": "lines+markers", "line": {"width": 6}, "marker": {"size": 4}}
+    hop = empty | {"mode": "lines+markers", "marker": {"size": 4}}
+    hops = [hop | {"line": {"width": 6, "dash": dash}} for dash in ("solid", "dash", "dash")]
     touched = empty | {"mode": "markers", "marker": {"size": 3, "color": ORANGE}}
     ends = empty | {"mode": "markers+text", "text": [], "textfont": {"size": 18}, "marker": {"size": 8}}
-    return {"data": [points, plan, touched, ends], "layout": layout}
+    return {"data": [points, touched, *hops, ends], "layout": layout}
 
 
 def map_words(session: Session, axes: str, no_goal: bool = False) -> str:
@@ -48,6 +52,16 @@ def map_words(session: Session, axes: str, no_goal: bool = False) -> str:
     share = float(principal_components(vectors, num_axes)[1].sum())
     doubt = "" if share >= LEAST_SHARE else " only: what looks near here may be far on the map"
     return f"{wait} - {num_axes} principal components of {dim}-d, {share:.0%} of variance{doubt}"
+
+
+def spread_points(points: np.ndarray, num: int) -> list[int]:
+    """The numbers of some points that lie far from each other: each is the farthest from those before it."""
+    chosen = [int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))]
+    far = np.full(len(points), np.inf)
+    while len(chosen) < min(num, len(points)):
+        far = np.minimum(far, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(np.argmax(far)))
+    return chosen
 
 
 def room_figure(scene: Scene, marker: dict) -> dict:

@@ -1,14 +1,16 @@
 """What stands where on the page, and the pieces that the callbacks fill in."""
 
+from itertools import pairwise
 from typing import Any
 
 from dash import dcc, html
 
 from plan2vec.explorer.charts import DARK_GRAY, map_figure, map_words, marker_of
-from plan2vec.explorer.session import Neighbor, Session
+from plan2vec.explorer.session import Hop, Neighbor, Session
 from plan2vec.explorer.view import NUM_AXES
 from plan2vec.pictures.frame_grids import strip_frames
 from plan2vec.pictures.palette import BLUE, GREEN, ORANGE
+from plan2vec.pictures.scene import even_choice
 from plan2vec.planner import METHODS, Plan
 from plan2vec.runs.struck import Judged
 
@@ -17,7 +19,8 @@ COMPARED = "Once start and goal are set, all methods stand here side by side."
 MAX_STRIP = 80  # frames of a film strip
 METHOD_COLORS = dict(zip(METHODS, (ORANGE, BLUE, GREEN, DARK_GRAY), strict=True))
 COLOR_WORDS = {"distance": "distance to goal", "component": "part of graph", "position": "true position"}
-DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"}]
+DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"},
+              {"label": "pictures", "value": "pictures"}]
 PANELS = ("methods", "neighbours", "closures")
 STORES = ("plan", "plan-drawn", "touched", "touched-drawn", "judged", "addressed", "painted", "valued", "near",
           "focused")
@@ -74,7 +77,7 @@ def _choices(session: Session) -> list[html.Fieldset]:
         _radio("method", "method", METHODS, usual.method),
         _radio("color", "colour by", session.colors, usual.color),
         _radio("axes", "axes", tuple(NUM_AXES), usual.axes),
-        html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, ["touched"], id="show", inline=True)]),
+        html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, ["touched", "pictures"], id="show", inline=True)]),
     ]
 
 
@@ -119,28 +122,45 @@ def frame_address(number: int) -> str:
     return f"/frame/{number}.png"
 
 
-def _picture(session: Session, number: int, words: str) -> html.Figure:
+def _picture(session: Session, number: int, words: str, kind: str = "") -> html.Figure:
     image = html.Img(src=frame_address(number), alt=f"frame {number}", title=f"frame {number}, {session.name(number)}")
-    return html.Figure([image, html.Figcaption([html.B(str(number)), html.Br(), words])])
+    return html.Figure([image, html.Figcaption([html.B(str(number)), html.Br(), words])], className=kind)
 
 
-def film(session: Session, plan: Plan) -> list[html.Figure]:
-    """The frames of a plan, an even choice of a long one; below each the steps to the next."""
+def film(session: Session, plan: Plan, hops: list[Hop]) -> list[html.Figure]:
+    """The frames of a plan, an even choice of a long one; below each the steps to the next, and the worst hop there."""
     if plan.nodes is None:
         return [_picture(session, plan.start, "start"), _picture(session, plan.goal, "goal")]
     strip = strip_frames(session.model.graph, plan.nodes, MAX_STRIP)
-    arrows = [" \u2192"] * (len(strip) - 1) + [""]
-    return [_picture(session, number, words + arrow) for (number, words), arrow in zip(strip, arrows, strict=True)]
+    shown = even_choice(len(plan.nodes), MAX_STRIP)
+    worst = [max(hops[first:last], key=_doubt) for first, last in pairwise(shown)]
+    pictures = [_picture(session, number, f"{words}{_hop_words(hop)}", hop.kind)
+                for (number, words), hop in zip(strip, worst, strict=False)]
+    return [*pictures, _picture(session, *strip[-1])]
 
 
-def summary(session: Session, plan: Plan) -> list:
+def _doubt(hop: Hop) -> float:
+    return 0 if hop.kind == "recorded" else 2 - (1 if hop.confidence is None else hop.confidence)
+
+
+def _hop_words(hop: Hop) -> str:
+    words = "" if hop.confidence is None else f" {hop.confidence:.0%}"
+    return " \u2192" if hop.kind == "recorded" else f" \u21e2{words}"
+
+
+def summary(session: Session, plan: Plan, hops: list[Hop]) -> list:
     """A plan in one line."""
     ends = f" from {plan.start} ({session.name(plan.start)}) to {plan.goal} ({session.name(plan.goal)})"
     if plan.length is None:
         return [html.B(f"{plan.method}: no path"), ends, f": {plan.reason}"]
     cost = f"{plan.num_touched:,} frames touched, expanded {plan.num_expanded:,} times. "
-    facts = f": {plan.length:.2f} steps in {plan.hops} hops; {cost}"
-    return [html.B(plan.method), ends, facts, html.Span("Below each frame: steps to the next.", className="quiet")]
+    kinds = [hop.kind for hop in hops]
+    num_closures, num_doubtful = len(kinds) - kinds.count("recorded"), kinds.count("doubtful")
+    rests = f"{kinds.count('recorded')} recorded, {num_closures} closures"
+    doubt = [", ", html.B(f"{num_doubtful} doubtful", className="doubt")] if num_doubtful else []
+    facts = f": {plan.length:.2f} steps in {plan.hops} {'hop' if plan.hops == 1 else 'hops'}: {rests}"
+    note = "Below each frame: steps to the next; \u21e2 closure."
+    return [html.B(plan.method), ends, facts, *doubt, f"; {cost}", html.Span(note, className="quiet")]
 
 
 def method_bars(plans: list[Plan], chosen: str) -> list:

@@ -157,7 +157,7 @@ def make_app(session: "Session", any_host: bool = False, token: str | None = Non
     add_callbacks(app, session)
     guard(app.server, any_host, token)
     app.server.before_request(session.follow_strikes)
-    app.server.route("/revision")(lambda: str(session.revision))  # open pages ask whether somebody struck closures
+    app.server.add_url_rule("/revision", "revision", lambda: str(session.revision))  # did others strike closures?
     serve_frames(app.server, lambda: session.sequences)
     return app
 

@@ -4,6 +4,7 @@ import math
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -22,8 +23,18 @@ from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, s
 from plan2vec.search.shortest_paths import Path, connected_parts
 
 NUM_SUSPICIOUS = 24  # closures listed
+BELIEVED = 0.9  # confidence below which a closure is called doubtful
 NUM_NEIGHBORS = 24  # neighbours listed
+SEARCH_AFTER = 5.0  # seconds in which the first page is drawn; then the closures to look at are searched for
 MANY_EDGES = 5_000_000  # graphs with more get fewer searches for suspicious closures
+
+
+@dataclass(frozen=True)
+class Hop:
+    """From one frame of a plan to the next."""
+
+    kind: str  # recorded, closure, or doubtful: a closure that is hardly believed
+    confidence: float | None  # of a closure, where the graph knows it
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class Session:
         self.colors = COLORS if self.room else COLORS[:-1]  # the last are the true positions
         one = model.sequences.sequence[0] == model.sequences.sequence[-1]
         self.default = View(color="position" if self.room else "time" if one else "sequence", axes=axes)
-        self._lock = threading.Lock()
+        self._lock, self._search = threading.Lock(), threading.Lock()
         self._suspicious: list[dict] | None = None
         self._struck = read_judged(model.folder).struck
         self.revision = -1  # changes of the graph in this session
@@ -77,6 +88,9 @@ class Session:
         """What every plan needs, before the first is asked for."""
         _ = self.model.places
         self._exact_graph()
+        search = threading.Timer(SEARCH_AFTER, self.suspicious)  # takes seconds, so not when somebody opens the list
+        search.daemon = True
+        search.start()
 
     def far_frames(self) -> tuple[str, str]:
         """Two frames of the largest part that are far apart on the map: the farthest from some frame, and from it."""
@@ -110,6 +124,17 @@ class Session:
     def compare(self, start: int, goal: int) -> list[Plan]:
         return [self.plan(start, goal, method) for method in METHODS]
 
+    def hops(self, nodes: list[int]) -> list[Hop]:
+        """What each hop of a plan rests on: a recorded transition, or a closure and how far it is believed."""
+        sequence, known, hops = self.sequences.sequence, self.model.built.confidence, []
+        for low, high in (sorted(pair) for pair in pairwise(nodes)):
+            if high - low == 1 and sequence[low] == sequence[high]:
+                hops.append(Hop("recorded", None))
+                continue
+            confidence = None if known is None else float(known[low, high])
+            hops.append(Hop("closure" if confidence is None or confidence >= BELIEVED else "doubtful", confidence))
+        return hops
+
     def neighbors(self, number: int, goal: int | None) -> list[Neighbor]:
         """The neighbours of a frame on the graph: recorded steps, then the nearest closures."""
         graph, sequence = self.model.graph, self.sequences.sequence
@@ -126,7 +151,7 @@ class Session:
 
     def suspicious(self) -> list[dict]:
         """The most doubtful closures, not yet judged; searched for once, and again when all are judged."""
-        with self._lock:
+        with self._search:
             judged = self.judged().all
             if self._suspicious is None or all(_ends(closure) in judged for closure in self._suspicious):
                 graph, num = self.model.graph, NUM_SUSPICIOUS + len(judged)

@@ -5,9 +5,12 @@
   const PLOTS = ["room", "map"]; // the map in 3-d takes longest
   const shown = { plan: null, others: [], touched: new Int32Array(0), show: [] };
   const LARGEST_FILE = 8e6; // bytes of an uploaded image, as images.py has it
-  const ORANGE = "#D55E00";
+  const [ORANGE, RED] = ["#D55E00", "#d0021b"];
+  const KINDS = ["recorded", "closure", "doubtful"]; // hops of a plan: solid, dashed, dashed and red
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const inks = () => (dark.matches ? ["#fff", "#161616", "rgba(22,22,22,0.62)"] : ["#000", "#fff", "rgba(255,255,255,0.62)"]);
+  const PICTURE = 34; // pixels of a frame on the map
+  const images = new Map(); // frame number to picture
   let next = "start"; // what a click sets
   let painted = false;
   let pointer = { clientX: 0, clientY: 0 }; // Plotly's events in 3-d do not say where
@@ -32,7 +35,8 @@
   }
 
   function drawFlat(plot, canvas) {
-    if (!ends().length && !canvas.dataset.nodes) return; // nothing to draw, and nothing to wipe out
+    const pictures = (shown.show.includes("pictures") && plot._fullLayout.meta?.pictures) || [];
+    if (!ends().length && !pictures.length && !canvas.dataset.nodes) return; // nothing to draw, and nothing to wipe out
     const { xaxis, yaxis } = plot._fullLayout;
     const { x, y } = plot._fullData[0];
     const ratio = window.devicePixelRatio || 1;
@@ -48,11 +52,27 @@
     pen.clip();
     const at = (k) => [xaxis._offset + xaxis.d2p(x[k]), yaxis._offset + yaxis.d2p(y[k])];
     drawTouched(pen, at, xaxis, yaxis);
+    for (const number of pictures) drawPicture(pen, at(number), number, xaxis._offset + xaxis._length);
     if (shown.show.includes("others")) for (const one of shown.others) drawLine(pen, at, one.nodes, one.color, 2, [6, 4]);
-    if (shown.plan && shown.plan.nodes) drawLine(pen, at, shown.plan.nodes, inks()[0], 3, []);
+    for (const [kind, pairs] of hopsByKind().entries())
+      for (const pair of pairs) drawLine(pen, at, pair, kind === 2 ? RED : inks()[0], kind === 2 ? 4 : 3, kind ? [7, 5] : []);
     drawEnds(pen, at);
     canvas.dataset.nodes = shown.plan && shown.plan.nodes ? shown.plan.nodes.length : 0;
+    canvas.dataset.pictures = pictures.filter((number) => images.get(number)?.naturalWidth).length;
     canvas.dataset.touched = shown.show.includes("touched") ? shown.touched.length : 0;
+  }
+
+  function drawPicture(pen, [left, top], number, end) {
+    if (!images.has(number)) images.set(number, Object.assign(new Image(), { onload: redraw, src: `/frame/${number}.png` }));
+    const image = images.get(number);
+    if (!image.complete || !image.naturalWidth) return;
+    const scale = PICTURE / Math.max(image.naturalWidth, image.naturalHeight);
+    const [width, height] = [image.naturalWidth * scale, image.naturalHeight * scale];
+    pen.fillStyle = inks()[0];
+    pen.fillRect(left - 2, top - 2, 4, 4); // where it lies; the picture stands beside it
+    const x = left + width + 5 > end ? left - width - 4 : left + 4;
+    pen.fillRect(x - 1, top - height - 5, width + 2, height + 2);
+    pen.drawImage(image, x, top - height - 4, width, height);
   }
 
   function drawTouched(pen, at, xaxis, yaxis) {
@@ -84,6 +104,12 @@
     pen.setLineDash([]);
   }
 
+  function hopsByKind() {
+    const { nodes, hops } = shown.plan || {};
+    const pairs = (nodes || []).slice(1).map((end, k) => [nodes[k], end]);
+    return KINDS.map((kind) => pairs.filter((_, k) => ((hops || [])[k] || KINDS[0]) === kind));
+  }
+
   function ends() {
     const { start, goal } = shown.plan || {};
     return [[start, "S"], [goal, "G"]].filter(([number]) => (number ?? null) !== null);
@@ -109,21 +135,23 @@
   }
 
   function drawSpatial(plot, canvas) {
-    // in 3-d plan, touched frames and ends are traces 1 to 3; their key tells whether they are up to date
+    // in 3-d touched frames, three kinds of hops and the ends are traces 1 to 5; their key tells whether they are up to date
     canvas.width = 0;
-    if (plot.data.length < 4) return;
+    if (plot.data.length < 6) return;
     const nodes = (shown.plan && shown.plan.nodes) || [];
+    const hops = hopsByKind().map((pairs) => pairs.flatMap((pair) => [...pair, null])); // a gap after each
     const touched = shown.show.includes("touched") ? shown.touched : new Int32Array(0);
     const [numbers, letters] = [0, 1].map((k) => ends().map((end) => end[k]));
     const key = `${nodes.join(" ")}|${touched.length}|${numbers}|${dark.matches}`;
     canvas.dataset.nodes = nodes.length;
     if (plot.data[1].meta === key) return;
     const points = plot._fullData[0];
-    const pick = (axis, numbers) => Array.from(numbers, (k) => points[axis][k]);
-    const along = (axis) => [nodes, touched, numbers].map((some) => pick(axis, some));
-    const colors = [inks()[0], ORANGE, inks()[0]];
-    const looks = { "line.color": colors, "marker.color": colors, "textfont.color": colors, text: [null, null, letters], meta: key };
-    window.Plotly.restyle(plot, { x: along("x"), y: along("y"), z: along("z"), ...looks }, [1, 2, 3]);
+    const pick = (axis, numbers) => Array.from(numbers, (k) => (k === null ? null : points[axis][k]));
+    const along = (axis) => [touched, ...hops, numbers].map((some) => pick(axis, some));
+    const colors = [ORANGE, inks()[0], inks()[0], RED, inks()[0]];
+    const looks = { "line.color": colors, "marker.color": colors, "textfont.color": inks()[0], meta: key };
+    const all = { x: along("x"), y: along("y"), z: along("z"), text: [null, null, null, null, letters], ...looks };
+    window.Plotly.restyle(plot, all, [1, 2, 3, 4, 5]);
   }
 
   // for `plan2vec bench explorer`: the moment when the picture that shows it has been made
