@@ -169,7 +169,7 @@ def judged(plain, both):
     means = np.full((4, num), 9, np.float32)
     means[PLAIN, : len(plain)], means[BOTH, len(plain) :] = plain, both
     number = 100 * np.arange(num)
-    return Scored(number, number + 50, np.full(num, 0.5, np.float32), means), 100 * num
+    return Scored(number, number + 50, np.full(num, 0.5, np.float32), means, np.ones(num, bool)), 100 * num
 
 
 @pytest.mark.parametrize(("max_false", "threshold"), [(0.0, 0.4), (0.01, 0.4), (0.02, 1.0), (1.0, 1.0)])
@@ -180,6 +180,13 @@ def test_decoys_above_the_share_that_may_be_false_lower_the_threshold(max_false,
     assert believed.threshold == pytest.approx(threshold) and len(believed.pairs) == round(100 * threshold)
     without, n = judged(plain, [])
     assert len(believe(without, STEPS, GAP, max_false, n).pairs) == 100
+
+
+def test_views_that_look_like_their_mirror_image_are_no_decoys():
+    scored, n = judged(np.arange(1, 101) / 100, np.full(20, 0.05))
+    assert not len(believe(scored, STEPS, GAP, 0.01, n).pairs) > 10
+    symmetric = replace(scored, telling=np.arange(120) < 100)
+    assert len(believe(symmetric, STEPS, GAP, 0.01, n).pairs) == 100
 
 
 def test_no_run_counts_beyond_the_limit():

@@ -7,6 +7,7 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
                backwards, with one run mirrored, and both. Chance resemblance scores as well one way as another. So
                where the backward mirrored run scores best, it was chance, and there are as many chance closures among
                those whose plain run scores best. (Target-decoy competition; proteomics counts false matches so.)
+               Views that look like their own mirror image tell nothing: they are left out of both counts.
     threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours; and the threshold
                falls until decoys are at most the share `max_false` of the closures.
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
@@ -25,6 +26,7 @@ from plan2vec.graph.neighbors import NearPairs, near_pairs
 
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
 REACH = 1.7  # `max_gap`s: candidates lie within; and in the mean of a run, larger distances count as this
+SYMMETRIC = 4 / 3  # `max_gap`s between frames and their mirror images below which a run looks symmetric
 MIN_TIME = 20  # frames of one recording nearer in time than this need no closure
 BESIDE = 3  # frames to either side within which the best aligned closures stay
 SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
@@ -42,6 +44,7 @@ class Scored:
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32 local distance
     means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
+    telling: np.ndarray  # (m,) bool: neither frame, with its run, looks like its own mirror image
     recall: float | None = None  # of an approximate search for them
 
     def best(self, which: int, num_frames: int, slack: float) -> np.ndarray:
@@ -80,8 +83,10 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
         part = slice(begin, begin + PAIRS_AT_ONCE)
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
-    distance = np.linalg.norm(vectors[first] - vectors[second], axis=1)
-    return Scored(first, second, distance.astype(np.float32), means, found.recall)
+    distance, every = np.linalg.norm(vectors[first] - vectors[second], axis=1), np.arange(n)
+    is_telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
+    telling = is_telling[first] & is_telling[second]
+    return Scored(first, second, distance.astype(np.float32), means, telling, found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -122,11 +127,11 @@ def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, n
     real, decoy = (scored.best(which, num_frames, slack) for which in (PLAIN, BOTH))
     order = np.flatnonzero(real & (scored.means[PLAIN] <= limit))
     order = order[np.argsort(scored.means[PLAIN][order], kind="stable")]
-    mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy])
-    num_chance = np.searchsorted(chance, mean, side="right")
-    allowed = np.flatnonzero(num_chance <= max_false * np.arange(1, len(order) + 1))
+    mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy & scored.telling])
+    num_chance, num_real = np.searchsorted(chance, mean, side="right"), np.cumsum(scored.telling[order])
+    allowed = np.flatnonzero(num_chance <= max_false * num_real)
     kept = order[: allowed[-1] + 1] if len(allowed) else order[:0]
-    share = (num_chance[len(kept) - 1] + 1) / (len(kept) + 1) if len(kept) else 0.0
+    share = (num_chance[len(kept) - 1] + 1) / (num_real[len(kept) - 1] + 1) if len(kept) else 0.0
     pairs = NearPairs(scored.first[kept], scored.second[kept], in_steps(scored.distance[kept], steps))
     threshold = float(mean[len(kept) - 1]) if len(kept) else 0.0
     return Believed(pairs, confidences(num_chance[: len(kept)]), float(share), threshold)
