@@ -26,13 +26,13 @@ from plan2vec.graph.evidence import (
     believe,
     confidences,
     in_steps,
+    recorded_hops,
     run_means,
     score_runs,
-    widen,
 )
-from plan2vec.graph.join import median_distances, steps_before
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.graph.suspicious import lone_share
+from plan2vec.graph.views import median_distances, steps_before
 from plan2vec.growing import add
 from plan2vec.learning import training
 from plan2vec.learning.encoders import make_network
@@ -187,6 +187,8 @@ def test_views_that_look_like_their_mirror_image_are_no_decoys():
     assert not len(believe(scored, STEPS, GAP, 0.01, n).pairs) > 10
     symmetric = replace(scored, telling=np.arange(120) < 100)
     assert len(believe(symmetric, STEPS, GAP, 0.01, n).pairs) == 100
+    mostly = replace(scored, telling=np.arange(120) < 40)  # the rest is too little to count
+    assert len(believe(mostly, STEPS, GAP, 0.01, n).pairs) == len(believe(scored, STEPS, GAP, 0.01, n).pairs)
 
 
 def test_no_run_counts_beyond_the_limit():
@@ -252,27 +254,13 @@ def test_medians_are_those_of_frames_recorded_without_a_gap():
     assert median_distances(vectors[:3], run[:3], 6) == pytest.approx([0, 1, 2])  # as far as runs are long
 
 
-NOTHING = believe(judged([], [])[0], STEPS, GAP, 1.0, 1)
-
-
 def test_recorded_hops_reach_up_to_the_gap_weigh_their_way_and_never_lead_to_another_sequence():
     run, clock = np.repeat([0, 1], (5, 4)), np.array([0, 1, 2, 4, 7, 7, 8, 9, 10.0])
-    wide = widen(NOTHING, run, clock, GAP)
+    hops = recorded_hops(run, clock, GAP)
     far = [(i, j) for i in range(9) for j in range(i + 2, min(i + GAP, 8) + 1) if run[i] == run[j]]
     naive = {(i, j): clock[j] - clock[i] for i, j in far}
-    assert dict(zip(sorted(as_pairs(wide.pairs)), wide.pairs.distance.tolist(), strict=True)) == naive
-    assert (wide.confidence == 1).all() and len(widen(NOTHING, run, clock, 1).pairs) == 0
-
-
-def test_frames_beside_a_closure_are_joined_where_the_way_through_it_is_short():
-    run, clock = np.repeat([0, 1], 10), np.tile(np.arange(10.0), 2)
-    pairs = NearPairs(np.array([0, 5]), np.array([14, 19]), np.array([0.5, 1.5], np.float32))
-    wide = widen(replace(NOTHING, pairs=pairs, confidence=np.array([0.9, 0.8])), run, clock, GAP)
-    across = run[wide.pairs.first] != run[wide.pairs.second]
-    columns = (wide.pairs.first, wide.pairs.second, wide.pairs.distance, wide.confidence)
-    found = set(zip(*(column[across].tolist() for column in columns), strict=True))
-    beside = {(0, 13, 1.5, 0.9), (0, 15, 1.5, 0.9), (1, 14, 1.5, 0.9)}
-    assert found == {(0, 14, 0.5, 0.9), (5, 19, 1.5, 0.8)} | beside
+    found = zip(hops.first.tolist(), hops.second.tolist(), hops.distance.tolist(), strict=True)
+    assert {(i, j): steps for i, j, steps in found} == naive and len(recorded_hops(run, clock, 1)) == 0
 
 
 def test_standing_still_takes_no_step_and_long_steps_count_as_long_as_they_are():
@@ -336,12 +324,12 @@ def test_views_close_where_the_camera_came_back_and_nowhere_else(whole):
     row, column = edge_rows(whole.graph), whole.graph.indices
     again = sequence[row] != sequence[column]
     assert again.sum() > 100 and np.abs(place[row] - place[column])[again].max() <= GAP
-    assert whole.built.confidence.nnz == (closure_entries(whole.graph, sequence) & (row < column)).sum()
-    assert 0 < whole.built.estimated_false < 0.02 and 0 < whole.built.confidence.data.min() <= 1
+    assert whole.built.confidence.nnz == (again & (row < column)).sum()
+    assert 0 < whole.built.estimated_false < 0.05 and 0 < whole.built.confidence.data.min() <= 1
 
 
-@pytest.mark.parametrize(("share", "closes"), [(0.49, False), (0.5, True), (None, True)])
-def test_a_metric_that_recognizes_less_than_half_of_the_unseen_steps_gives_no_closure_and_fit_says_so(
+@pytest.mark.parametrize(("share", "closes"), [(0.39, False), (0.4, True), (None, True)])
+def test_a_metric_that_recognizes_too_few_of_the_unseen_steps_gives_no_closure_and_fit_says_so(
     monkeypatch, caplog, share, closes
 ):
     monkeypatch.setattr("plan2vec.local_metric.recognized", lambda *arguments: share)
@@ -349,7 +337,7 @@ def test_a_metric_that_recognizes_less_than_half_of_the_unseen_steps_gives_no_cl
         model = fit(corridor(*WALKS), BRIEF, device="cpu")
     row, column = edge_rows(model.graph), model.graph.indices
     assert (model.sequences.sequence[row] != model.sequences.sequence[column]).any() == closes
-    refusal = "no closures: the local metric takes only 49% of recorded steps"
+    refusal = "no closures: the local metric takes only 39% of recorded steps"
     assert (refusal in caplog.text) == model.closure_report.startswith("no closures") == (not closes)
     assert (model.built.estimated_false is None) == (not closes)
 

@@ -27,6 +27,7 @@ from plan2vec.graph.neighbors import NearPairs, near_pairs
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
 REACH = 1.7  # `max_gap`s: candidates lie within; and in the mean of a run, larger distances count as this
 SYMMETRIC = 4 / 3  # `max_gap`s between frames and their mirror images below which a run looks symmetric
+MIN_TELLING = 0.5  # share of the closures: where fewer tell, all are counted, and the estimate is too high
 MIN_TIME = 20  # frames of one recording nearer in time than this need no closure
 BESIDE = 3  # frames to either side within which the best aligned closures stay
 SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
@@ -127,8 +128,9 @@ def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, n
     real, decoy = (scored.best(which, num_frames, slack) for which in (PLAIN, BOTH))
     order = np.flatnonzero(real & (scored.means[PLAIN] <= limit))
     order = order[np.argsort(scored.means[PLAIN][order], kind="stable")]
-    mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy & scored.telling])
-    num_chance, num_real = np.searchsorted(chance, mean, side="right"), np.cumsum(scored.telling[order])
+    telling = scored.telling | (np.mean(scored.telling[order]) < MIN_TELLING if len(order) else True)
+    mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy & telling])
+    num_chance, num_real = np.searchsorted(chance, mean, side="right"), np.cumsum(telling[order])
     allowed = np.flatnonzero(num_chance <= max_false * num_real)
     kept = order[: allowed[-1] + 1] if len(allowed) else order[:0]
     share = (num_chance[len(kept) - 1] + 1) / (num_real[len(kept) - 1] + 1) if len(kept) else 0.0
