@@ -105,7 +105,7 @@ def test_the_papers_settings_stay_as_they_are_whatever_is_recorded():
         settled = settle(config, recordings)
         given = [name for name in DEFAULTS if setting(config, name) is not None]
         assert values_of(settled, given) == values_of(config, given) and settled.view == "fixed" and len(given) >= 5
-        assert settled.local_metric == replace(config.local_metric, jitter=0.0, brightness=0.0)
+        assert settled.local_metric == replace(config.local_metric, far_weight=2.0, jitter=0.0, brightness=0.0)
 
 
 def test_quick_does_not_cut_the_updates_that_a_moving_camera_needs():

@@ -66,13 +66,13 @@ def relative_error(embedding, frames, graph):
 
 
 def fitted(frames, graph, settings=QUICK, teaching=Teaching(), journal=Journal(), **config):
-    config = Config(encoder="mlp", embedding=settings, **({"dim": 8} | config))
+    config = Config(encoder="mlp", embedding=settings, **({"dim": 8, "norm_order": 2.0} | config))
     return train_map(FrameTensors(frames, CPU), graph, config, None, teaching, journal)
 
 
 def untaught(frames, dim=8):
     torch.manual_seed(0)
-    return build_embedding(frames, Config(encoder="mlp", dim=dim))
+    return build_embedding(frames, Config(encoder="mlp", dim=dim, norm_order=2.0))
 
 
 def untrained(frames, graph, dim=8):

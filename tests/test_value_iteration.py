@@ -53,7 +53,7 @@ QUICK = ValueIterationConfig(num_updates=240)
 
 
 def fitted(frames, graph, settings=QUICK, walks=WALKS, journal=Journal(), **config):
-    config = Config(encoder="mlp", **({"dim": 8} | config))
+    config = Config(encoder="mlp", **({"dim": 8, "norm_order": 2.0} | config))
     torch.manual_seed(config.seed)
     embedding = build_embedding(frames, config)
     embedding.set_unit(mean_length(graph, config.seed, CPU))
