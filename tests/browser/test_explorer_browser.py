@@ -397,7 +397,7 @@ def test_choices_that_wait_for_something_say_so(page, address, browser, folder, 
 def test_a_plan_shows_which_hops_were_recorded_which_are_closures_and_doubtful(browser, folder, tmp_path):
     model = load(folder, "cpu")
     entries = coo_array(triu(model.graph, 1))
-    sure = np.where((entries.row + entries.col) % 2, 0.95, 0.5)  # above 0.9 for about one in two
+    sure = np.where((entries.row + entries.col) % 2, 0.95, 0.5).astype(np.float32)  # above 0.9 for about one in two
     confidence = csr_array((sure, (entries.row, entries.col)), shape=model.graph.shape)
     model.built = replace(model.built, confidence=confidence)
     model.save(tmp_path / "run")

@@ -131,7 +131,7 @@ class Session:
             if high - low == 1 and sequence[low] == sequence[high]:
                 hops.append(Hop("recorded", None))
                 continue
-            confidence = None if known is None else float(known[low, high])
+            confidence = None if known is None else round(float(known[low, high]), 4) or None  # 0: not stored
             hops.append(Hop("closure" if confidence is None or confidence >= BELIEVED else "doubtful", confidence))
         return hops
 
