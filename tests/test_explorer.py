@@ -435,7 +435,7 @@ def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_pat
     assert answer.status == 200 and b"fit is under way" in text
 
 
-def test_the_address_is_printed_before_anything_slow_is_imported():
+def test_the_part_that_listens_and_prints_the_address_imports_nothing_slow():
     code = "import sys, plan2vec.explorer.server; print({'torch', 'dash', 'matplotlib'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
 

@@ -1,6 +1,6 @@
 """The page as a web server: limits, headers, addresses. Nothing from outside is loaded, no path leads to a file.
 
-What takes seconds to import, and the run, are read after the address is printed."""
+The run, and what this package needs that takes seconds to import, are read after the address is printed."""
 
 import hmac
 import ipaddress
