@@ -12,7 +12,6 @@ from plan2vec import bench
 from plan2vec.bench import (
     ANSWERS,
     SPEED,
-    demo,
     dynamics,
     fit_speed,
     measuring,
@@ -32,16 +31,6 @@ from plan2vec.domains.maze import simulate
 from plan2vec.results.rows import FIELDS, read_rows, select, values
 
 QUICK = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=EmbeddingConfig(num_updates=5))
-
-
-def test_the_demo_benchmark_gives_a_row_for_every_case_seed_and_metric(monkeypatch):
-    monkeypatch.setattr(demo, "CASES", (("open", 8), ("c-maze", 2)))
-    answer = demo.run(3, seeds=2, num_rollouts=6, config=QUICK, device="cpu")
-    assert len(answer["rows"]) == 2 * 2 * len(demo.METRICS)
-    assert {
-        row["setting"]["dim"] for row in answer["rows"]
-    } == {2, 8} and {row["seed"] for row in answer["rows"]} == {3, 4}
-    assert len(answer["table"]) == 2 + 2 and all(line.count("|") == len(demo.METRICS) + 3 for line in answer["table"])
 
 
 def test_the_ranks_benchmark_gives_the_largest_difference_and_the_time_ratio():

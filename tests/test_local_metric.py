@@ -102,7 +102,7 @@ def test_a_siamese_metric_learns_that_steps_are_near_one_and_far_pairs_beyond(lo
 
 @pytest.mark.parametrize(("loss", "batch_size"), [("regression", 8), ("hinge", 8), ("nce", 4)])
 def test_the_papers_stacked_metric_learns_that_steps_are_near_one_and_far_pairs_beyond(monkeypatch, loss, batch_size):
-    monkeypatch.setattr(plan2vec.local_metric, "NUM_NCE_NEGATIVES", 8)  # quicker
+    monkeypatch.setattr("plan2vec.stacked_metric.NUM_NCE_NEGATIVES", 8)  # quicker
     monkeypatch.setattr(plan2vec.local_metric, "accuracy", partial(accuracy, num=400))
     frames = draw_blobs(POSITION)
     config = LocalMetricConfig("stacked", loss, dim=8, num_updates=60, batch_size=batch_size, learning_rate=2e-3)

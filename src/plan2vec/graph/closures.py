@@ -52,10 +52,8 @@ class Closures:
     reason: str  # one line for the user
 
 
-def choose_closures(
-    candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, first_duplicate: np.ndarray, config: Config,
-    device: torch.device = CPU,
-) -> Closures:
+def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, first_duplicate: np.ndarray,
+                    config: Config, device: torch.device = CPU) -> Closures:
     """Believed closures among the candidates.
 
     `steps` are the local distances of recorded steps that moved. `first_duplicate` (n,) is the first frame that a frame
@@ -126,10 +124,8 @@ def alike_reach(distance: np.ndarray, num_frames: int, look_alikes: float) -> fl
     return float(np.clip(_distance_of_degree(distance, num_frames, look_alikes), SAME, FARTHEST_ALIKE))
 
 
-def _believe(
-    candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...], reaches: tuple[float, float],
-    device: torch.device,
-) -> tuple[NearPairs, float]:
+def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...],
+             reaches: tuple[float, float], device: torch.device) -> tuple[NearPairs, float]:
     """Candidates within the radius that pass the tests by neighbours, and the share that fails.
 
     `reaches`: how near common neighbours must be, and how near look-alikes.
