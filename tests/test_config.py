@@ -116,9 +116,8 @@ def test_quick_does_not_cut_the_updates_that_a_moving_camera_needs():
 
 @pytest.mark.parametrize(("device", "num_updates"), [("cpu", (400, 1200, 1500)), ("cuda", (400, 1600, 2000))])
 def test_the_more_views_there_are_the_longer_their_metric_is_trained_and_longer_on_a_gpu(device, num_updates):
-    pictures = [replace(NOISE, frames=np.broadcast_to(NOISE.frames[:1], (num, 16, 16, 1)), sequence=np.zeros(num, int))
-                for num in (40, 2000, 9000)]
-    settled = [settle(Config(view="moving"), some, device) for some in pictures]
+    recordings = [make_sequences(np.resize(NOISE.frames, (num, 16, 16, 1))) for num in (40, 2000, 9000)]
+    settled = [settle(Config(view="moving"), some, device) for some in recordings]
     assert tuple(config.local_metric.num_updates for config in settled) == num_updates
     wide = {"encoder": "views-wide", "local_metric.learning_rate": 1e-3} if device == "cuda" else {}
     assert values_of(settled[0], MOVING) == MOVING | wide
