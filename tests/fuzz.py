@@ -8,6 +8,8 @@ ends with exit code 1.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -33,8 +35,14 @@ os.environ.setdefault("SVT_LOG", "0")  # the AV1 encoder is talkative
 import samples
 import torch
 
+from plan2vec.commands.fitting import write_run_report
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, ReadOptions
 from plan2vec.data import make_sequences
+from plan2vec.datasets.audit import as_json, audit
+from plan2vec.datasets.export import graphml_lines
+from plan2vec.datasets.progress_files import choose_goals, progress_of_frames, progress_table
+from plan2vec.explorer.page import page
+from plan2vec.explorer.session import Session
 from plan2vec.model import load
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
@@ -102,7 +110,11 @@ def make_runs(folder: Path) -> dict[str, Path]:
     walks = np.random.default_rng(0).normal(0, 0.2, (40, 2)).cumsum(axis=0)
     for kind, recorded in (("run-images", frames), ("run-vectors", walks)):
         for name, part in ((kind, recorded), (f"{kind}-other", recorded[::-1].copy())):
-            fit(make_sequences(part, np.repeat([0, 1], 20)), config, folder / name, device="cpu")
+            model = fit(make_sequences(part, np.repeat([0, 1], 20)), config, folder / name, device="cpu")
+            write_run_report(model)
+            (folder / name / "audit.json").write_text(json.dumps(as_json(audit(model.sequences, model))))
+            shutil.rmtree(folder / name / "figures")  # pictures that no command reads
+            (folder / name / "report.html").unlink()
     return {kind: folder / kind for kind in ("run-images", "run-vectors")}
 
 
@@ -174,6 +186,9 @@ def damage_run(run: Path, other: Path, rng: np.random.Generator) -> str:
     if how == "swap":
         names = sorted(path.name for path in other.iterdir() if path.is_file())
         name = names[rng.integers(len(names))]
+        if (run / name).is_dir() and not (run / name).is_symlink():
+            shutil.rmtree(run / name)
+        (run / name).unlink(missing_ok=True)  # a link to a folder may lie there
         shutil.copy(other / name, run / name)
         how = f"swap {name}"
     elif how == "edit":
@@ -191,8 +206,8 @@ def damage_run(run: Path, other: Path, rng: np.random.Generator) -> str:
 
 
 def _edit_json(run: Path, rng: np.random.Generator) -> str:
-    """One value of config.json, data.json or struck.json becomes another kind of thing."""
-    name = str(rng.choice(("config.json", "data.json", "struck.json")))
+    """One value of a JSON file becomes another kind of thing."""
+    name = str(rng.choice(("config.json", "data.json", "struck.json", "scorecard.json", "audit.json")))
     try:
         values = json.loads((run / name).read_text()) if (run / name).is_file() else {"struck": [[1, 25]], "kept": []}
     except ValueError:
@@ -279,10 +294,14 @@ def attempt(path: Path, options: ReadOptions) -> tuple[str, str]:
 
 
 def open_run(path: Path) -> tuple[str, str]:
-    """What commands do with a run: open it, plan, look an image up, read everything."""
+    """What commands do with a run: open it, plan, look an image up, export, show its page, read everything."""
     model = load(path, "cpu")
     plans = [model.plan(0, model.sequences.num_frames - 1, method) for method in ("auto", "dijkstra")]
     model.locate(np.asarray(model.sequences.frames[0]))
+    progress_table(model, progress_of_frames(model, choose_goals(model, "0:19")))
+    sum(map(len, graphml_lines(model)))
+    with contextlib.redirect_stderr(io.StringIO()):  # it says there what it leaves out
+        page(Session(model))
     check_files(path, thoroughly=True)
     return "read", f"{plans[0].hops}"
 

@@ -124,7 +124,8 @@ def write_streetlearn(
 
 
 def write_lerobot(
-    folder: Path, version: str = "v2.1", kind: str = "video", lengths: tuple[int, ...] = (12, 9, 10), cameras=("cam",)
+    folder: Path, version: str = "v2.1", kind: str = "video", lengths: tuple[int, ...] = (12, 9, 10), cameras=("cam",),
+    films: list[np.ndarray] | None = None
 ) -> Path:
     """A LeRobot folder of 10 frames a second; `kind` is video, image (in the parquet files) or state (no pictures)."""
     keys = [f"observation.images.{camera}" for camera in cameras] if kind != "state" else []
@@ -137,7 +138,7 @@ def write_lerobot(
     (folder / "meta").mkdir(parents=True)
     (folder / "meta" / "info.json").write_text(json.dumps(info))
     tables = [_episode_table(k, length, keys if kind == "image" else []) for k, length in enumerate(lengths)]
-    films = [moving_block(length, first=5 * k) for k, length in enumerate(lengths)]
+    films = films or [moving_block(length, first=5 * k) for k, length in enumerate(lengths)]
     (_write_v3 if version.startswith("v3") else _write_v2)(folder, tables, films, keys if kind == "video" else [])
     return folder
 

@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 FRAMES = np.random.default_rng(0).integers(256, size=(24, 64, 64, 1), dtype=np.uint8)
 SEQUENCE = np.repeat([0, 1, 2], 8)
 RECORDED = make_sequences(FRAMES, SEQUENCE)
-CHANGES = {"jitter": 0.2, "brightness": 0.2, "noise": 0.1}
+CHANGES = Augmentation(jitter=0.2, brightness=0.2, noise=0.1)
 
 
 def line(parts):
@@ -49,9 +49,9 @@ def config_of(**settings):
     return settle(Config(view="fixed", encoder="small", dim=4, **settings), RECORDED)
 
 
-def metric_of(**settings):
+def metric_of(change=None, **settings):
     config = config_of(max_gap=2, local_metric=LocalMetricConfig(batch_size=16, dim=4, **settings))
-    train_local_metric(RECORDED, config, FrameTensors(FRAMES, CPU))
+    train_local_metric(RECORDED, config, FrameTensors(FRAMES, CPU), change=change)
 
 
 def map_of(parts, teaching=Teaching(), **settings):
@@ -65,15 +65,13 @@ def train_actions(action):
 
 
 STAGES = {
-    "siamese": (plan2vec.local_metric, lambda: metric_of(**CHANGES)),
+    "siamese": (plan2vec.local_metric, lambda: metric_of(CHANGES)),
     "siamese, nce": (plan2vec.local_metric, lambda: metric_of(loss="nce")),
-    "stacked": (plan2vec.local_metric, lambda: metric_of(architecture="stacked", **CHANGES)),
-    "map": (plan2vec.embedding.train, lambda: map_of(1, Teaching(augmentation=Augmentation(**CHANGES)))),
+    "stacked": (plan2vec.local_metric, lambda: metric_of(CHANGES, architecture="stacked")),
+    "map": (plan2vec.embedding.train, lambda: map_of(1, Teaching(augmentation=CHANGES))),
     "map of parts, few goals": (
         plan2vec.embedding.train, lambda: map_of(3, goals_per_round=5, goals_per_update=3, nodes_per_update=4)
     ), "map, guided": (plan2vec.embedding.train, lambda: map_of(1, Teaching(guided=0.5))),
-    "map, bootstrapped": (plan2vec.embedding.train, lambda: map_of(3, Teaching("bootstrapped", depth=2))),
-    "map, heuristic": (plan2vec.embedding.train, lambda: map_of(3, Teaching("heuristic"))),
     "contrastive": (
         plan2vec.baselines.contrastive,
         lambda: train_contrastive(FRAMES, SEQUENCE, "small", 4, ContrastiveConfig(batch_size=8), 0, CPU)

@@ -151,13 +151,13 @@ def test_the_demo_names_its_folder_after_what_was_changed(tmp_path, capsys, monk
     assert len(list((tmp_path / "runs").glob("demo-c-maze-rollouts-12-dim-2-*"))) == 1
 
 
-def test_a_demo_starts_from_quick_settings_a_fit_from_the_default_and_both_from_what_is_typed():
+def test_a_demo_and_a_fit_start_from_the_same_default_and_both_from_what_is_typed():
     fit = ["fit", "here.npz", "--out", "there"]
-    assert parse(["demo"]).config == preset("quick") == Demo().config and parse(fit).config == Config()
-    for name in ("default", "quick", "paper"):
+    assert parse(["demo"]).config == preset("default") == Demo().config == parse(fit).config == Config()
+    for name in ("default", "paper"):
         assert parse(["demo", "--preset", name]).config == parse([*fit, f"--preset={name}"]).config == preset(name)
     assert demo_name(parse(["demo", "--room", "open"])) == "demo-open"
-    assert demo_name(parse(["demo", "--preset", "default"])) == "demo-c-maze-quick-False"
+    assert demo_name(parse(["demo", "--dim", "3"])) == "demo-c-maze-dim-3"
 
 
 def test_pure_noise_warns_and_finishes(undrawn, tmp_path, capsys):
@@ -220,7 +220,7 @@ def test_other_data_and_other_settings_are_refused_by_name(run, recordings, caps
     line = refusal(
         capsys, "fit", str(recordings), "--out", str(run), *QUICK, "--dim", "3", "--local-metric.loss", "nce"
     )
-    assert "dim (8 there, 3 now)" in line and "local_metric.loss (hinge there, nce now)" in line
+    assert "dim (32 there, 3 now)" in line and "local_metric.loss (hinge there, nce now)" in line
     write_npz(tmp_path / "other.npz", simulate("open", 20, seed=5))
     assert "other data" in refusal(capsys, "fit", str(tmp_path / "other.npz"), "--out", str(run), *QUICK)
 
@@ -257,10 +257,10 @@ def test_an_unfinished_or_missing_run_is_refused(capsys, tmp_path):
         ("--norm-order", "0.5"),
         ("--directed", "--head", "lp"),
         ("--encoder", "nope"),
-        ("--embedding.slope", "-1"),
+        ("--embedding.num-rounds", "0"),
         ("--closures.max-neighbors", "0"),
-        ("--closures.look-alikes", "-1"),
-        ("--closures.look-alikes", "inf"),
+        ("--closures.max-false", "-1"),
+        ("--closures.max-false", "2"),
     ],
 )
 def test_impossible_settings_are_refused(recordings, capsys, tmp_path, setting):

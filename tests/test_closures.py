@@ -1,6 +1,7 @@
 """Which closures are believed: support tests against naive loops, injected worm-holes, the radius, the suspicious ones.
 """
 
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 
@@ -153,11 +154,12 @@ def test_the_fewer_frames_there_are_the_farther_apart_look_alikes_may_be():
     assert alike_reach(distance, 100, 30.0) == alike_reach(distance[:10], 100, 16.0) == 1.0
 
 
-def test_farther_look_alikes_support_more_closures_and_no_worm_hole_of_a_dense_world():
-    candidates, false = with_worm_holes(DENSE, DENSE_POSITION, 40)
-    half, far = (
-        as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates, look_alikes=number).pairs) for number in (0.0, 1000.0)
-    )
+def test_farther_look_alikes_support_more_closures_and_no_worm_hole_of_a_dense_world(monkeypatch):
+    (candidates, false), found = with_worm_holes(DENSE, DENSE_POSITION, 40), []
+    for number in (0.0, 1000.0):
+        monkeypatch.setattr(plan2vec.graph.closures, "LOOK_ALIKES", number)
+        found.append(as_set(choose(DENSE_POSITION, DENSE_SEQUENCE, candidates).pairs))
+    half, far = found
     assert half < far and not false & far
 
 
@@ -324,7 +326,8 @@ def test_the_radius_grows_just_until_frames_have_the_wanted_neighbours(monkeypat
     is_closure = np.array([j - i > 1 or SPARSE_SEQUENCE[i] != SPARSE_SEQUENCE[j] for i, j in as_list(SPARSE)])
     distances = np.sort(SPARSE.distance[is_closure])
     for wanted in (3, 4):
-        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, min_degree=wanted, support="none")
+        monkeypatch.setattr(plan2vec.graph.closures, "MIN_DEGREE", wanted)
+        chosen = choose(SPARSE_POSITION, SPARSE_SEQUENCE, SPARSE, support="none")
         assert len(chosen.pairs) == wanted * 100 and chosen.radius == distances[wanted * 100 - 1]
 
 
@@ -355,9 +358,11 @@ def test_growth_stops_where_candidates_fail_their_tests(monkeypatch, look_alikes
             triples[i, j] = float(rng.uniform(1.3, 1.7))  # beyond 1.3 steps the metric lies
     candidates = pairs_of([(*pair, distance) for pair, distance in triples.items()])
     limited_and_free = []
+    monkeypatch.setattr(plan2vec.graph.closures, "MIN_DEGREE", 80)
+    monkeypatch.setattr(plan2vec.graph.closures, "LOOK_ALIKES", look_alikes)
     for share in (max_unsupported, 1.0):
         monkeypatch.setattr(plan2vec.graph.closures, "MAX_UNSUPPORTED", share)
-        limited_and_free.append(choose(position, sequence, candidates, min_degree=80, look_alikes=look_alikes))
+        limited_and_free.append(choose(position, sequence, candidates))
     limited, free = limited_and_free
     assert free.radius == 1.7 and limited.radius < 1.5 and "too many candidates failed" in limited.reason
 
@@ -397,6 +402,20 @@ def test_an_injected_worm_hole_is_the_most_suspicious_closure():
     assert found[0]["paths"] > 0.3 and found[0]["paths"] > found[1]["paths"] >= found[2]["paths"] > 0
     # two frames apart is no short cut worth a look
     assert all(closure["second"] - closure["first"] >= 12 for closure in found)
+
+
+def test_listing_suspicious_closures_takes_less_than_100_bytes_per_edge():
+    """As the explorer asks for them of large graphs: 2 GB for 20 million edges."""
+    rng, num, degree = np.random.default_rng(0), 4000, 50
+    row = np.repeat(np.arange(num), degree)
+    lengths = rng.uniform(0.1, 1, num * degree).astype(np.float32)
+    graph = csr_array((lengths, (row, (row + rng.integers(1, 400, num * degree)) % num)), shape=(num, num))
+    graph = (graph + graph.T).tocsr()
+    tracemalloc.start()
+    found = suspicious_closures(graph, np.arange(num) // 100, 200, rng, num_sources=4)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) == 200 and peak < 100 * graph.nnz
 
 
 def test_the_share_of_paths_over_a_closure_is_counted_over_all_pairs():

@@ -124,7 +124,8 @@ def test_recordings_without_actions_are_refused(sequences):
 
 def test_goals_lie_ahead_in_the_same_sequence():
     sequence = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2])
-    frame, goal = FuturePairs(sequence, max_ahead=3).draw(500, np.random.default_rng(0))
+    pairs = FuturePairs(np.arange(len(sequence))[:, None], sequence, max_ahead=3)
+    frame, goal = pairs.draw(500, np.random.default_rng(0))
     assert (sequence[frame] == sequence[goal]).all() and (goal > frame).all() and (goal - frame).max() == 3
 
 

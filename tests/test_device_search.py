@@ -1,6 +1,4 @@
-"""Relaxation on a device equals Dijkstra: torch's operations on the CPU, the kernels on a GPU, or in Triton's
-interpreter.
-"""
+"""Relaxation on a device equals Dijkstra: by the kernels on a GPU, or in Triton's interpreter."""
 
 import importlib.util
 import os
@@ -14,10 +12,9 @@ import pytest
 import torch
 from scipy.sparse import csr_array, random_array
 
-from plan2vec.bench.sheets import joined, places
 from plan2vec.search import gpu_search as device_search
 from plan2vec.search.gpu_graph import DeviceGraph
-from plan2vec.search.gpu_search import DeviceSearch, can_compile, distances_from_on, near_together, relaxed
+from plan2vec.search.gpu_search import DeviceSearch, can_compile, distances_from_on, near_together
 from plan2vec.search.shortest_paths import distances_from
 
 CPU = torch.device("cpu")
@@ -42,22 +39,17 @@ def one_way_graph(seed: int, num: int = 60, density: float = 0.03) -> csr_array:
     return graph
 
 
-def relaxed_distances(graph, sources):
-    return relaxed(DeviceGraph.of(graph, CPU), sources).numpy()
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_relaxed_distances_equal_dijkstras_also_one_way_and_unreachable(seed, monkeypatch):
-    monkeypatch.setattr(device_search, "NUMBERS_AT_ONCE", 100)  # several blocks of rows
-    graph, sources = one_way_graph(seed), np.random.default_rng(seed).choice(60, 7, replace=False)
-    exact = distances_from(graph, sources)
-    assert np.isinf(exact).any() and (exact[np.isfinite(exact)] > 0).any()
-    np.testing.assert_allclose(relaxed_distances(graph, sources), exact, rtol=1e-5)
-
-
 def test_on_a_cpu_the_exact_search_is_used():
     graph = csr_array(np.array([[0, 1, 10], [1, 0, 1], [10, 1, 0.0]]))
     np.testing.assert_array_equal(distances_from_on(CPU, graph, np.array([0])), [[0, 1, 2]])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_kernels_a_device_search_is_dijkstras(seed):
+    graph, sources = one_way_graph(seed), np.random.default_rng(seed).choice(60, 7, replace=False)
+    exact = distances_from(graph, sources)
+    assert np.isinf(exact).any() and (exact[np.isfinite(exact)] > 0).any()
+    np.testing.assert_array_equal(DeviceSearch(DeviceGraph.of(graph, CPU)).distances_from(sources).numpy(), exact)
 
 
 def test_a_graph_on_the_device_reversed_is_the_transposed_one():
@@ -105,15 +97,13 @@ def test_kernels_find_dijkstras_distances_with_any_tuning_in_the_interpreter(tmp
     assert np.isinf(exact).any() and (np.isfinite(exact).sum(axis=1) > 5).any()
     for found in np.load(tmp_path / "found.npy"):
         np.testing.assert_allclose(found, exact, rtol=1e-5)
-        assert np.array_equal(found, relaxed_distances(graph, sources))  # whatever the order, the same sums
 
 
 @pytest.mark.skipif(not torch.cuda.is_available() or not can_compile(), reason="needs a GPU and Triton")
 def test_on_a_gpu_the_kernels_find_dijkstras_distances(monkeypatch):
     monkeypatch.setattr(device_search, "DISTANCES_AT_ONCE", 2000 * 40)  # several lots of sources
     rng = np.random.default_rng(0)
-    for graph in (joined(places(2000, rng)), one_way_graph(0)):
+    for graph in (one_way_graph(1, 2000, 0.02), one_way_graph(0)):
         sources = rng.choice(graph.shape[0], 51, replace=False)
         found = DeviceSearch(DeviceGraph.of(graph, torch.device("cuda"))).distances_from(sources)
         np.testing.assert_allclose(found.cpu().numpy(), distances_from(graph, sources), rtol=1e-5)
-        assert np.array_equal(found.cpu().numpy(), relaxed_distances(graph, sources))

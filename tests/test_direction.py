@@ -103,7 +103,6 @@ ONE_WAY, BOTH_WAYS = Evidence(0.02, 0.5), Evidence(0.4, 0.5)
     (Config(), ONE_WAY, True, "Only 2 % of the recorded steps are ever undone"),
     (Config(), BOTH_WAYS, False, ""),
     (Config(), Evidence(0.0, 0.05), False, ""),
-    (Config(view="moving"), ONE_WAY, False, "moving camera stay joined both ways"),
     (Config(head="lp"), ONE_WAY, False, "cannot tell there from back"),
     (Config(view="moving", directed=True), BOTH_WAYS, True, ""),
     (Config(directed=False), ONE_WAY, False, ""),

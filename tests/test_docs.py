@@ -37,6 +37,9 @@ def readers_text(page: Path) -> str:
     return re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.S)
 
 
+MAZES = ("branching", "deepmind_large", "open_space_two", "office1", "deepmind_small")
+
+
 def test_the_readme_keeps_its_budget():
     text = readers_text(ROOT / "README.md")
     assert len((ROOT / "README.md").read_bytes()) <= 7000
@@ -60,9 +63,8 @@ def test_the_readmes_results_are_those_of_the_rows():
     medium, large = (streets | {"domain": name} for name in ("street-medium", "street-large"))
     maze = {"experiment": "table1", "domain": "c-maze", "block": "fitted"}
     rope = {"experiment": "rope-table", "domain": "rope", "metric": "valid_plans"}
-    mazes = ("branching", "deepmind_large", "open_space_two", "office1", "deepmind_small")
     hop_by_hop = {"experiment": "recordings", "method": "plan2vec", "metric": "greedy_validity"}
-    doom = min(percent(domain=name, **hop_by_hop) for name in mazes)
+    doom = min(percent(domain=name, **hop_by_hop) for name in MAZES)
     giant = {"experiment": "ogbench", "domain": "ogbench/pointmaze-giant-stitch-v0", "block": "act"}
     paper = {"C-Maze": 80, "medium": 51}
     ours = lambda where: percent(method="plan2vec", **where)  # noqa: E731
@@ -79,6 +81,18 @@ def test_the_readmes_results_are_those_of_the_rows():
     )
     text = (ROOT / "README.md").read_text()
     assert [line for line in lines if line not in text] == []
+
+
+def test_the_mazes_of_the_method_page_are_those_of_the_rows():
+    rows = [json.loads(line) for line in (DOCS / "results" / "recordings.jsonl").read_text().splitlines()]
+    columns = {"plan_validity": "{:.1%}", "greedy_validity": "{:.1%}", "revisit_recall": "{:.1%}",
+               "false_edge_share": "{:.2%}", "estimated_false_closures": "{:.2%}", "spearman_true": "{:.2f}"}
+    text = (DOCS / "method.md").read_text()
+    for maze in MAZES:
+        found = {metric: [row["value"] for row in rows if (row["domain"], row["method"], row["metric"])
+                          == (maze, "plan2vec", metric)] for metric in columns}
+        means = [form.format(np.mean(found[metric])).rstrip("%") for metric, form in columns.items()]
+        assert f"| {maze} | {len(found['plan_validity'])} | {' | '.join(means)} |" in text
 
 
 # ---------------------------------------------------------------------------------------------------- links

@@ -144,7 +144,7 @@ def test_frames_too_small_for_a_network_are_refused_with_a_remedy(name, shape):
 
 
 def test_the_mazes_local_metric_has_the_layers_of_the_papers_listing():
-    network = make_stacked("maze-local", (64, 64, 1))
+    network = make_stacked("stacked", (64, 64, 1))
     assert layers(network) == [
         ("conv", 2, 32, 4, 2), ("norm", 32), ("conv", 32, 64, 4, 2), ("norm", 64), ("conv", 64, 64, 4, 2), ("norm", 64),
         ("conv", 64, 32, 4, 2), ("norm", 32), ("linear", 128, 128), ("linear", 128, 100), ("linear", 100, 1),
@@ -153,7 +153,7 @@ def test_the_mazes_local_metric_has_the_layers_of_the_papers_listing():
 
 
 def test_the_local_metric_of_rope_and_streets_has_the_layers_of_the_papers_listing():
-    network = make_stacked("deep-local", (64, 64, 1))
+    network = make_stacked("stacked-deep", (64, 64, 1))
     convolutions = [(2, 128, 4, 2), (128, 128, 4, 2)] + [(128, 128, 4, 1)] * 4
     expected = [entry for sizes in convolutions for entry in (("conv", *sizes), ("norm", 128))]
     assert layers(network) == [*expected, ("linear", 512, 128), ("linear", 128, 100), ("linear", 100, 1)]
@@ -175,6 +175,15 @@ def test_only_the_widest_network_stays_out_of_bfloat16():
     assert [name for name in names if not make_encoder(name, frames, 2).narrow] == ["maze-global"]
 
 
+@pytest.mark.parametrize(("size", "seen"), [((64, 64), None), ((48, 64), None), ((96, 128), (55, 74)),
+                                            ((30, 1000), (11, 370))])
+def test_a_cpus_network_for_views_looks_at_no_more_than_4096_pixels_and_a_gpus_at_all(size, seen):
+    slim, wide = (make_network(name, (*size, 3), 8) for name in ("views", "views-wide"))
+    pooled = slim[0].output_size if isinstance(slim[0], nn.AdaptiveAvgPool2d) else None
+    assert pooled == seen and isinstance(wide[0], nn.Conv2d)
+    assert slim(torch.rand(2, 3, *size)).shape == (2, 8)
+
+
 def test_resnet18_has_the_sizes_of_he_et_al():
     network = make_network("resnet18", (64, 64, 1), 1000)
     found = layers(network)
@@ -187,18 +196,18 @@ def test_resnet18_has_the_sizes_of_he_et_al():
 
 
 def test_a_stacked_network_refuses_what_it_cannot_take():
-    with pytest.raises(ValueError, match="needs the network maze-local or deep-local, but got 'small'"):
+    with pytest.raises(ValueError, match="is stacked or stacked-deep, but got 'small'"):
         make_stacked("small", (64, 64, 1))
     with pytest.raises(
         ValueError, match=re.escape("needs images, but frames have shape (4,); use the siamese architecture")
     ):
-        make_stacked("maze-local", (4,))
-    with pytest.raises(ValueError, match="'maze-local' is too deep for frames of 40 x 40"):
-        make_stacked("maze-local", (40, 40, 1))
+        make_stacked("stacked", (4,))
+    with pytest.raises(ValueError, match="'stacked' is too deep for frames of 40 x 40"):
+        make_stacked("stacked", (40, 40, 1))
 
 
 def test_networks_start_in_training_mode_with_fresh_statistics():
-    for network in (make_stacked("maze-local", (64, 64, 1)), make_network("maze-global", (64, 64, 1), 2)):
+    for network in (make_stacked("stacked", (64, 64, 1)), make_network("maze-global", (64, 64, 1), 2)):
         assert all(module.training for module in network.modules())
         norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
         assert norms and all(norm.num_batches_tracked == 0 and (norm.running_mean == 0).all() for norm in norms)
@@ -314,7 +323,7 @@ def test_a_network_in_the_working_directory_is_fitted_loaded_and_missed_when_it_
 
 
 def test_an_unknown_network_is_refused():
-    names = "small, medium, views, views-wide, maze-global, resnet18, mlp, fourier or module:factory"
+    names = "small, medium, views, views-wide, maze-global, resnet18, mlp, fourier, frozen or module:factory"
     with pytest.raises(ValueError, match=f"one of {names}, but is 'large'"):
         make_network("large", (64, 64, 1), 8)
 
@@ -384,6 +393,14 @@ def test_many_frames_are_sampled_evenly_for_the_standardization():
     given = np.arange(10_000, dtype=np.float32)[:, None]
     mean, _ = standardization(given)
     assert mean.item() == np.arange(0, 10_000, 5).mean()
+
+
+@pytest.mark.parametrize("side, num, sampled", [(64, 9000, 2250), (256, 600, 300), (1024, 60, 20)])
+def test_the_sample_for_the_standardization_is_bounded_in_bytes(side, num, sampled, monkeypatch):
+    border, seen = plan2vec.learning.encoders.as_images, []
+    monkeypatch.setattr(plan2vec.learning.encoders, "as_images", lambda some: seen.append(some.shape) or border(some))
+    standardization(np.broadcast_to(frames(1, (side, side, 3)), (num, side, side, 3)))
+    assert [shape[0] for shape in seen] == [sampled] and 4 * np.prod(seen[0]) <= plan2vec.learning.encoders.SAMPLE_BYTES
 
 
 def test_the_network_sees_standardized_frames_whatever_the_brightness():

@@ -4,7 +4,6 @@ bytes.
 
 import dataclasses
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from scipy.stats import spearmanr
 from plan2vec import Config, SuccessRule, evaluate, fit, make_sequences
 from plan2vec.config import EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import split_sequences
-from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.evaluation import (
     allowed_hops,
     dijkstra_cost,
@@ -261,10 +259,7 @@ def products(folder):
     return {name: (folder / name).read_bytes() for name in PRODUCTS}
 
 
-@pytest.mark.parametrize("targets", ["full", "heuristic"])
-def test_positions_and_domain_change_no_product(tmp_path, monkeypatch, targets):
-    taught = partial(train_map, teaching=Teaching(targets))
-    monkeypatch.setattr("plan2vec.pipeline.train_map", taught)
+def test_positions_and_domain_change_no_product(tmp_path):
     config = dataclasses.replace(TINY, holdout=0.2)
     for position in ("true", "noise", "none"):
         fit(recordings(position), config, tmp_path / position, device="cpu")

@@ -10,13 +10,14 @@ import sys
 import time
 from copy import copy
 from dataclasses import asdict, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from plan2vec.bench.explorer_speed import nearest_on_map, serving
@@ -31,13 +32,19 @@ pytest.importorskip("dash")
 
 from werkzeug.test import Client
 
-from plan2vec.explorer import charts, page, server, underway, view
-from plan2vec.explorer.callbacks import find_upload, judge_pair, overlay_data
+from plan2vec.explorer import charts, judgement, pieces, server, underway, view
+from plan2vec.explorer.callbacks import changed_plan, find_upload, judge_pair, overlay_data
 from plan2vec.explorer.images import LARGEST_FILE, decode_upload
 from plan2vec.explorer.session import Session, exact_plan
-from plan2vec.pictures.scene import map_scene
+from plan2vec.graph.build import graph_of_edges
+from plan2vec.pictures.figures import far_points
+from plan2vec.pictures.hops import hops_of
+from plan2vec.pictures.palette import BLACK, BLUE, PURPLE, RED
+from plan2vec.pictures.plan_figure import verdict_figure
+from plan2vec.pictures.scene import graph_scene, map_scene
 from plan2vec.planner import hop_lengths
 from plan2vec.runs import manifest
+from plan2vec.verdict import make_verdict
 
 
 @pytest.fixture(scope="module")
@@ -217,15 +224,15 @@ def test_all_methods_stand_side_by_side_and_touched_frames_are_counted_rightly(s
     drawn = overlay_data(plans, "dijkstra")
     touched = np.frombuffer(base64.b64decode(drawn["touched"]), np.int32)
     assert set(touched.tolist()) == plans[3].touched
-    assert "dijkstra" in str(page.method_bars(plans, "dijkstra"))
+    assert "dijkstra" in str(pieces.method_bars(plans, "dijkstra"))
 
 
 def test_the_film_shows_every_frame_of_a_plan_and_a_choice_of_a_long_one(session):
     plan = session.plan(0, 150, "dijkstra")
-    assert len(page.film(session, plan, session.hops(plan.nodes))) == len(plan.nodes)
+    assert len(pieces.film(session, plan)) == len(plan.nodes)
     back_and_forth = [0, 1] * 100
-    strip = page.film(session, replace(plan, nodes=back_and_forth), session.hops(back_and_forth))
-    assert len(strip) == page.MAX_STRIP
+    strip = pieces.film(session, replace(plan, nodes=back_and_forth))
+    assert len(strip) == pieces.MAX_STRIP
     assert sum(float(cell.children[1].children[2].split()[0]) for cell in strip[:-1]) == pytest.approx(199, abs=5)
 
 
@@ -236,8 +243,120 @@ def test_neighbours_are_the_recorded_steps_then_the_nearest_closures_with_their_
     assert near[0].to_goal == pytest.approx(float(session.model.distance_between(near[0].number, 100)[0]))
 
 
+def test_a_hop_that_claims_no_more_than_the_recording_is_no_closure(session):
+    model, sequence = copy(session.model), np.repeat([0, 1], 5)
+    model.sequences = make_sequences(np.random.default_rng(0).random((10, 3)), sequence)
+    edges = {(0, 1): 1.0, (1, 4): 3.0, (0, 3): 0.4, (4, 5): 1.0, (5, 6): 0.0, (6, 7): 0.0, (5, 8): 1.0}
+    row, column = np.array(list(edges)).T
+    lengths = np.array(list(edges.values()))
+    model.graph = graph_of_edges(np.r_[row, column], np.r_[column, row], np.r_[lengths, lengths], 10)
+    kinds = {pair: hops_of(model, list(pair))[0].kind for pair in edges}
+    assert {pair for pair, kind in kinds.items() if kind == "closure"} == {(0, 3), (4, 5)}  # 5 to 7 stand still
+
+
+def test_a_plan_changed_by_a_strike_remembers_the_one_before_and_another_task_forgets_it():
+    before = {"start": 1, "goal": 9, "method": "astar", "nodes": [1, 5, 9], "length": 2.5, "revision": 0}
+    task = {"start": 1, "goal": 9, "method": "astar"}
+    assert changed_plan(task, before, 1) == {"nodes": [1, 5, 9], "length": 2.5}
+    assert changed_plan(task | {"goal": 8}, before, 1) is None and changed_plan(task, {}, 1) is None
+    kept = {"nodes": [1, 9], "length": 1.0}
+    assert changed_plan(task, before | {"before": kept}, 0) == kept  # asked again, nothing struck since
+
+
+# ---------------------------------------------------------------------------------------------------- exports
+
+
+@pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("gif", b"GIF8")])
+def test_a_plan_comes_as_figure_and_as_film(session, ending, begins):
+    client = server.make_app(session).server.test_client()
+    answer = client.get(f"/plan.{ending}?start=0&goal=150&method=dijkstra&axes=graph")
+    assert answer.status_code == 200 and answer.data.startswith(begins)
+    if ending == "svg":
+        assert "dijkstra plan from frame 0 to 150" in answer.text and "laid out by shortest paths" in answer.text
+
+
+@pytest.mark.parametrize("query", ["start=0&goal=900", "start=0", "start=0&goal=150&method=teleport"])
+def test_what_cannot_be_saved_is_one_line_and_no_failure(session, query):
+    answer = server.make_app(session).server.test_client().get(f"/plan.png?{query}")
+    assert answer.status_code == 400 and answer.text.endswith(".") and "\n" not in answer.text
+
+
+def test_no_film_of_vectors_and_no_other_endings(islands):
+    client = server.make_app(Session(islands)).server.test_client()
+    assert "images" in client.get("/plan.gif?start=0&goal=2&method=dijkstra").text
+    assert client.get("/plan.png?start=0&goal=2&method=dijkstra").status_code == 200
+    assert client.get("/plan.exe?start=0&goal=2").status_code == 404
+
+
+def test_the_distances_to_a_goal_travel_as_bytes(session):
+    client = server.make_app(session).server.test_client()
+    found = np.frombuffer(client.get("/distances/8").data, np.float32)
+    assert found == pytest.approx(session.model.distance_between(np.arange(200), 8))
+    assert client.get("/distances/200").status_code == 404
+
+
+# ---------------------------------------------------------------------------------------------------- verdict, episodes
+
+
+def test_the_verdict_is_that_of_the_scorecard_and_without_one_it_says_that_plans_were_not_tried(session, folder):
+    section = str(judgement.verdict_section(session.model, session.card, session.evaluated))
+    assert not session.evaluated and "plan2vec evaluate" in section and "false_edge_share" in session.card
+    card = {"embedding_error": 0.4, "plan_validity": 1.0, "loop_closures": 9}
+    (folder / "scorecard.json").write_text(json.dumps(card))
+    try:
+        known = Session(session.model)
+    finally:
+        (folder / "scorecard.json").unlink()
+    section = str(judgement.verdict_section(known.model, known.card, known.evaluated))
+    assert known.card == card and make_verdict(card).sentence in section and "plan2vec evaluate" not in section
+    assert "Plan with astar, not greedy." in section and "40.0%" in section and "embedding_error" not in section
+
+
+@pytest.mark.parametrize("first_bad", [None, "local_accuracy", "largest_component_share"])
+def test_every_kind_of_verdict_has_a_picture_that_is_not_blank(session, islands, first_bad):
+    for model in (session.model, islands):
+        buffer = io.BytesIO()
+        verdict_figure(model, first_bad).savefig(buffer, format="png")
+        assert np.ptp(np.asarray(Image.open(buffer).convert("L"))) > 60
+
+
+def test_episodes_have_labels_lengths_and_what_an_audit_found(session, folder, capsys):
+    assert session.episodes() == {"labels": list(range(20)), "counts": [10] * 20, "findings": []}
+    finding = {"kind": "jump", "first": 2, "last": 4, "words": "a step is far too long"}  # within its episode
+    audit = folder / "audit.json"
+    audit.write_text(json.dumps({"episodes": [{"episode": 1, "findings": [finding]}, {"episode": 2, "findings": []}]}))
+    try:
+        assert session.episodes()["findings"] == [finding | {"first": 12, "last": 14}]
+        audit.write_text('{"episodes": [{"findings": [{"kind": 3}]}]}')
+        assert session.episodes()["findings"] == [] and "no audit" in capsys.readouterr().err
+    finally:
+        audit.unlink()
+
+
 # ---------------------------------------------------------------------------------------------------- points and
 # colours
+
+
+def test_a_layout_by_shortest_paths_keeps_distances_and_sets_parts_side_by_side(islands):
+    ring = np.arange(60)
+    graph = graph_of_edges(np.r_[ring, (ring + 1) % 60], np.r_[(ring + 1) % 60, ring], np.ones(120), 60)
+    points = graph_scene(graph).points
+    steps = np.linalg.norm(points - np.roll(points, -1, axis=0), axis=1)
+    assert steps.max() < 1.5 * steps.min() and np.linalg.norm(points[0] - points[30]) > 8 * steps.mean()
+    laid = graph_scene(islands.graph)
+    part = islands.parts[1]
+    assert islands.parts[0] == 2 and np.isfinite(laid.points).all()
+    first, second = (laid.points[part == k] for k in (0, 1))
+    apart = (first.max(axis=0) < second.min(axis=0)) | (second.max(axis=0) < first.min(axis=0))
+    assert apart.any()  # a line parts them
+
+
+def test_a_map_that_two_components_hardly_show_opens_laid_out_by_the_graph(session):
+    known = session.model.vectors
+    session.model.vectors = np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
+    assert Session(session.model).default.axes == "graph"
+    session.model.vectors = known
+    assert Session(session.model).default.axes == "3-d"
 
 
 def test_the_map_is_shown_itself_where_it_fits_and_says_when_not(session):
@@ -281,6 +400,7 @@ def test_a_picture_of_less_than_six_tenths_of_the_variance_says_that_it_misleads
 
 
 def test_without_true_positions_colours_are_sequences_or_the_time_of_the_only_one(islands):
+    assert Session(islands).default.axes == "graph"  # its two parts stand side by side
     assert Session(islands).default.color == "sequence" and "position" not in Session(islands).colors
     assert Session(replace_sequence(islands)).default.color == "time"
 
@@ -294,10 +414,10 @@ def replace_sequence(model: Model) -> Model:
 
 def test_pictures_on_the_map_stand_far_from_each_other():
     points = np.random.default_rng(0).random((1000, 2))
-    chosen = points[charts.spread_points(points, 12)]
+    chosen = points[far_points(points, 12)]
     apart = np.linalg.norm(chosen[:, None] - chosen[None], axis=2)[~np.eye(12, dtype=bool)]
     assert len(np.unique(chosen, axis=0)) == 12 and apart.min() > 0.2
-    assert charts.spread_points(points[:3], 12) and len(charts.spread_points(points[:3], 12)) == 3
+    assert far_points(points[:3], 12) and len(far_points(points[:3], 12)) == 3
 
 
 # ---------------------------------------------------------------------------------------------------- closures
@@ -435,9 +555,42 @@ def test_the_command_stays_up_and_answers_while_fit_is_under_way(folder, tmp_pat
     assert answer.status == 200 and b"fit is under way" in text
 
 
-def test_the_part_that_listens_and_prints_the_address_imports_nothing_slow():
-    code = "import sys, plan2vec.explorer.server; print({'torch', 'dash', 'matplotlib'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
+def test_the_address_is_printed_before_anything_slow_is_imported(folder):
+    command = [sys.executable, "-X", "importtime", "-m", "plan2vec", "explore", str(folder), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        lines = []
+        for line in process.stdout:  # what was imported, and then the address
+            lines.append(line.rpartition("|")[2].strip())
+            if "?token=" in line:
+                break
+        process.terminate()
+    assert lines[-1].startswith("http://127.0.0.1:") and "plan2vec.explorer.server" in lines
+    assert not {"torch", "dash", "plotly", "matplotlib", "scipy", "numpy"} & set(lines)
+
+
+# what is left of red, green and blue for people who lack one kind of cone (Machado and others, 2009)
+SEEN_WITHOUT = {
+    "long": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "middle": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "short": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def seen_color(name: str, cone: str) -> np.ndarray:
+    """(3,) in CIE Lab, where 2 is just seen as a difference."""
+    value = np.array(to_rgb(name))
+    light = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    to_xyz = ((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0177, 0.1095, 0.8728))  # of white: 1, 1, 1
+    xyz = np.array(to_xyz) @ np.clip(np.array(SEEN_WITHOUT[cone]) @ light, 0, 1)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array((116 * y - 16, 500 * (x - y), 200 * (y - z)))
+
+
+@pytest.mark.parametrize("cone", SEEN_WITHOUT)
+@pytest.mark.parametrize("colors", [charts.COLORS, tuple(pieces.METHOD_COLORS.values()), (BLACK, RED, BLUE, PURPLE)])
+def test_colours_that_stand_side_by_side_differ_for_the_colour_blind(cone, colors):
+    apart = [np.linalg.norm(seen_color(a, cone) - seen_color(b, cone)) for a, b in combinations(colors, 2)]
+    assert min(apart) > 10
 
 
 # ---------------------------------------------------------------------------------------------------- the benchmark's

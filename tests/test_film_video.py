@@ -12,7 +12,18 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze
 from plan2vec.model import Model
-from plan2vec.pictures.plan_video import CAPTION, SMALLEST, captioned, enlarged, frame_picture, save_video, writer_of
+from plan2vec.pictures.plan_video import (
+    CAPTION,
+    SMALLEST,
+    beside,
+    captioned,
+    enlarged,
+    frame_picture,
+    plan_ground,
+    save_video,
+    writer_of,
+)
+from plan2vec.pictures.scene import room_scene
 from plan2vec.pipeline import fit
 from plan2vec.planner import Plan
 
@@ -41,7 +52,8 @@ def test_a_gif_shows_every_frame_of_the_plan_in_order(model, tmp_path):
         assert film.n_frames == 4 and min(film.width, film.height - CAPTION) >= 256
         for place, number in enumerate(PLAN.nodes):
             film.seek(place)
-            shown = np.asarray(film.convert("L"))[: film.height - CAPTION][2::4, 2::4].astype(int)
+            side = film.height - CAPTION  # the map stands to the right
+            shown = np.asarray(film.convert("L"))[:side, :side][2::4, 2::4].astype(int)
             assert np.abs(shown - model.sequences.frames[number, :, :, 0]).max() <= 8
 
 
@@ -51,8 +63,21 @@ def test_an_mp4_shows_every_frame_of_the_plan_and_stays_at_the_goal(model, tmp_p
     with av.open(str(tmp_path / "plan.mp4")) as film:
         shown = [frame.to_ndarray(format="gray") for frame in film.decode(video=0)]
     assert len(shown) == 4 + 5
-    first = shown[0][: 64 * 4][2::4, 2::4].astype(int)
+    first = shown[0][: 64 * 4, : 64 * 4][2::4, 2::4].astype(int)
     assert np.abs(first - model.sequences.frames[0, :, :, 0]).mean() < 8
+
+
+def test_beside_the_frames_a_dot_moves_along_the_plan_on_the_map(model):
+    points = model.sequences.position
+    ground, places = plan_ground(room_scene(model.sequences), PLAN.nodes, 292)
+    assert ground.height == 292 and len(places) == 4
+    order = np.argsort(points[PLAN.nodes, 0], kind="stable")
+    assert (np.diff(places[order, 0]) >= -1e-6).all()  # farther right in the room, farther right in the picture
+    frame = Image.new("RGB", (256, 292))
+    for place in places:
+        both = np.asarray(beside(frame, ground, place)).astype(int)
+        orange = np.argwhere((abs(both - (0xD5, 0x5E, 0)) < 20).all(axis=2))
+        assert orange.mean(axis=0) == pytest.approx((place[1], place[0] + 256), abs=1.5)
 
 
 def test_the_caption_changes_with_the_frame(model):

@@ -124,7 +124,7 @@ def test_a_grown_map_is_about_as_good_as_a_map_of_everything(tmp_path):
     seen = make_sequences(waves, rooms.sequence, position=rooms.position, domain=rooms.domain)
     config = replace(
         QUICK, local_metric=LocalMetricConfig(num_updates=150, batch_size=128),
-        embedding=EmbeddingConfig(num_updates=150)
+        embedding=EmbeddingConfig(num_updates=300)
     )
     rule = replace(default_rule(rooms), episodes=500)
     whole = plan2vec.evaluate(plan2vec.fit(seen, config, device="cpu"), rule)

@@ -2,12 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plan2vec.embedding.heads
+from plan2vec.config import Config, head_of, settle
+from plan2vec.data import make_sequences
 from plan2vec.embedding.heads import LpHead, MaxReluHead, MRNHead, make_head
 
 ORDERS = [1.0, 1.2, 2.0, 3.0, 20.0, math.inf]
@@ -44,6 +47,24 @@ def test_distances_are_not_negative_zero_to_oneself_and_keep_the_inequality_they
     assert head(a, c) ** root <= head(a, b) ** root + head(b, c) ** root + 1e-9
     assert (root == 1) == (head.guarantee != "semimetric")
     assert torch.isclose(head(3 * a, 3 * b), 3**head.degree * head(a, b))
+
+
+@settings(max_examples=60, deadline=None)
+@given(points=vectors(3), seed=st.integers(0, 2**32))
+def test_every_head_that_calls_itself_a_metric_keeps_the_triangle_inequality_and_the_default_is_one(points, seed):
+    default = settle(Config(), make_sequences(np.arange(8, dtype=np.float32)[:, None]))
+    metrics = [make_head(name, norm_order, points.shape[1]) for name, norm_order in CASES]
+    metrics = [head for head in metrics if head.guarantee == "metric"]
+    metrics.append(make_head(head_of(default), default.norm_order, default.dim))
+    assert len(metrics) == len(ORDERS) + 1 and metrics[-1].guarantee == "metric" and metrics[-1].norm_order == 1
+    for head in metrics:
+        a, b, c = points if head.dim == points.shape[1] else random_vectors(seed, 3, head.dim).double()
+        assert head(a, c) <= head(a, b) + head(b, c) + 1e-9 and head(a, c) == head(c, a)
+
+
+def test_the_squared_head_breaks_the_triangle_inequality_and_so_calls_itself_no_metric():
+    head, (a, b, c) = make_head("squared", 2.0, 2), torch.tensor([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
+    assert head(a, c) == 4 > head(a, b) + head(b, c) == 2 and head.guarantee == "semimetric"
 
 
 @all_heads

@@ -113,10 +113,10 @@ def test_the_papers_stacked_metric_learns_that_steps_are_near_one_and_far_pairs_
     assert local_vectors(metric, FrameTensors(frames, CPU)).shape == (len(frames), 8)
 
 
-@pytest.mark.parametrize(("candidates", "expected"), [(None, "medium"), ("small", "small")])
-def test_a_stacked_metrics_candidates_have_the_maps_network_or_one_of_their_own(candidates, expected):
+@pytest.mark.parametrize(("encoder", "expected"), [("medium", "small"), ("maze-global", "small"), ("views", "views")])
+def test_a_stacked_metrics_candidates_are_found_by_a_small_network_and_those_of_views_by_theirs(encoder, expected):
     frames = draw_blobs(POSITION[:4])
-    metric = build_local_metric(frames, "medium", LocalMetricConfig("stacked", candidates=candidates))
+    metric = build_local_metric(frames, encoder, LocalMetricConfig("stacked"))
     wanted = make_encoder(expected, frames, LocalMetricConfig.dim)
     assert [p.shape for p in metric.candidates.parameters()] == [p.shape for p in wanted.parameters()]
 

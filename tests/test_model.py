@@ -1,5 +1,6 @@
 """What a model keeps and what it sends to a device: a question about twenty frames touches twenty frames."""
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +10,7 @@ from conftest import FEW
 
 from plan2vec import fit
 from plan2vec.data import make_sequences
-from plan2vec.graph.build import select_edges
+from plan2vec.graph.build import joined_nodes, select_edges
 from plan2vec.learning.frame_tensors import FrameTensors, copy_to
 from plan2vec.local_metric import pair_distances
 from plan2vec.model import NUM_LOOKED_AT, Model
@@ -54,6 +55,15 @@ def test_locating_an_image_uploads_it_and_those_it_is_compared_with(model, uploa
         place = model.locate(model.sequences.frames[number])
         assert place.number == number and place.distance < 1e-3 and place.on_map
     assert uploads and max(uploads) <= NUM_LOOKED_AT + 1 < model.sequences.num_frames
+
+
+def test_an_image_is_never_placed_at_a_frame_that_was_held_out():
+    walk = np.random.default_rng(0).normal(size=(200, 2)).cumsum(axis=0)
+    model = fit(make_sequences(walk, np.repeat(np.arange(5), 40)), replace(FEW, holdout=0.2), device="cpu")
+    held_out = np.setdiff1d(np.arange(200), joined_nodes(model.graph))
+    assert len(held_out) == 40
+    for number in held_out[::8]:
+        assert model.locate(model.sequences.frames[number]).number not in held_out
 
 
 def test_a_plan_between_images_uploads_few_frames(model, uploads):

@@ -112,6 +112,17 @@ def test_what_was_given_is_saved_and_loaded(recordings, tmp_path):
     assert loaded.plan(0, 100, "dijkstra").nodes == model.plan(0, 100, "dijkstra").nodes
 
 
+def test_a_folder_with_another_graph_refuses_the_given_one_and_continues_with_its_own(recordings, whole, tmp_path):
+    out = tmp_path / "run"
+    first = fit(recordings, FEW, out, device="cpu", graph=whole.graph)
+    other = whole.graph.copy()
+    other.data = other.data * 2
+    with pytest.raises(ValueError, match="holds another graph than the one that was given"):
+        fit(recordings, FEW, out, device="cpu", graph=other)
+    again = fit(recordings, FEW, out, device="cpu", graph=whole.graph)
+    assert again.vectors.tobytes() == first.vectors.tobytes()
+
+
 def test_a_given_local_metric_is_the_one_that_joins_frames(recordings, whole):
     given = fit(recordings, replace(FEW, seed=1), device="cpu", local_metric=whole.local_metric)
     other = fit(recordings, replace(FEW, seed=1), device="cpu")

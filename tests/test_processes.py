@@ -10,12 +10,10 @@ import subprocess
 import sys
 import time
 import traceback
-import warnings
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 import plan2vec
@@ -26,7 +24,6 @@ from plan2vec.domains.maze import simulate
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning import processes
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
-from plan2vec.learning.batch_norm import share_statistics
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.readers.npz import write_npz
@@ -36,13 +33,14 @@ from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import distances_from
 
 QUICK = Config(
-    dim=4, radius=0.5,
+    dim=4, norm_order=2.0, radius=0.5,
     local_metric=LocalMetricConfig(num_updates=40, batch_size=64),
     embedding=EmbeddingConfig(num_updates=40, goals_per_update=32, nodes_per_update=65, goals_per_round=64),
 )
 OPTIONS = (
-    "--device", "cpu", "--json", "--dim", "4", "--radius", "0.5", "--local-metric.num-updates", "40",
-    "--local-metric.batch-size", "64", "--embedding.num-updates", "40", "--embedding.goals-per-update", "32",
+    "--device", "cpu", "--json", "--dim", "4", "--norm-order", "2", "--radius", "0.5",
+    "--local-metric.num-updates", "40", "--local-metric.batch-size", "64",
+    "--embedding.num-updates", "40", "--embedding.goals-per-update", "32",
     "--embedding.nodes-per-update", "65", "--embedding.goals-per-round", "64"
 )
 
@@ -214,7 +212,7 @@ def test_a_process_encodes_its_share_of_a_batch_and_gets_the_gradients_of_all(tm
     def gradients(rank=0):
         network.zero_grad()
         network.num_frames = 0
-        vectors = processes.in_shares(7, lambda part: network(points[part]))
+        vectors = processes.in_shares(7, lambda part: network(points[part]), 100)
         # one term on vectors, one not
         (torch.cdist(vectors, vectors).square().mean() + network.linear.weight.square().sum()).backward()
         processes.average_gradients(network)
@@ -233,8 +231,9 @@ def test_batch_normalization_is_that_of_the_whole_batch(tmp_path):
     images = torch.randn(9, 1, 8, 8) * torch.arange(1, 10)[:, None, None, None]  # the halves of the batch differ
 
     def one_update(rank=0):
-        share_statistics(network)
-        vectors = processes.in_shares(9, lambda part: network(images[part]))
+        frames = FrameTensors(np.zeros((9, 8, 8, 1), np.uint8), torch.device("cpu"))
+        at_once = frames.at_once_in_training(network)
+        vectors = processes.in_shares(9, lambda part: network(images[part]), at_once)
         torch.cdist(vectors, vectors).square().mean().backward()
         processes.average_gradients(network)
         layer = network[1]
@@ -290,35 +289,6 @@ def test_encodings_neighbours_and_distances_are_the_same_bytes_in_three_processe
     for rank, found in enumerate(answers_of(3, compute, tmp_path)):
         assert (expected[0], found[0]) == (3, 1), rank
         assert all(np.array_equal(ours, theirs) for ours, theirs in zip(found[1:], expected[1:], strict=True))
-
-
-def test_pictures_are_decoded_by_all_processes_and_stored_by_the_first(tmp_path):
-    frames = np.random.default_rng(0).integers(256, size=(40, 16, 16), dtype=np.uint8)
-    for number, frame in enumerate(frames):
-        Image.fromarray(frame).save(tmp_path / f"{number}.png")
-    (tmp_path / "7.png").write_bytes(b"no picture")
-    opened = []
-
-    def read(rank):
-        from plan2vec.readers import image_folders as images
-
-        first_open = images._open
-        images._open = lambda file, at_least: (opened.append(file.name), first_open(file, at_least))[1]
-        with warnings.catch_warnings(action="ignore"):
-            stored = processes.first_does(lambda: np.array(plan2vec.read(tmp_path).frames))
-        return len(opened), stored
-
-    with pytest.warns(UserWarning, match="1 of 40 files skipped"):
-        expected = plan2vec.read(tmp_path)
-    (first, stored), (second, _) = answers_of(2, read, tmp_path_of(tmp_path))
-    assert np.array_equal(stored, expected.frames) and len(stored) == 39
-    assert second == 20 and first == 20 + 32  # the first looked at 32 to choose the size
-
-
-def tmp_path_of(path):
-    other = path.with_name(f"{path.name}-answers")
-    other.mkdir()
-    return other
 
 
 def run_cli(arguments, folder, num=2):

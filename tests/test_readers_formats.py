@@ -12,6 +12,7 @@ import samples
 from PIL import Image
 
 from plan2vec import ReadOptions, read
+from plan2vec.readers import ReadWarning
 from plan2vec.readers.folders import natural_key
 
 BLOCK = samples.moving_block(12)
@@ -341,3 +342,32 @@ def test_every_format_has_its_place(tmp_path):
         "processed StreetLearn folder", "video", "folder of images"
     ]
     assert not any(known.recognizes(Path(tmp_path / "nothing")) for known in FORMATS)
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+@pytest.mark.parametrize("kind", ["video", "image"])
+def test_all_cameras_of_a_lerobot_folder_lie_side_by_side(tmp_path, version, kind):
+    folder = samples.write_lerobot(tmp_path / "robot", version, kind, cameras=("left", "right"))
+    one = read(folder, ReadOptions(camera="observation.images.left"))
+    both = read(folder, ReadOptions(camera="all"))
+    assert both.frame_shape == (one.frame_shape[0], 2 * one.frame_shape[1], 3)
+    assert np.array_equal(both.frames[:, :, : one.frame_shape[1]], one.frames)
+    assert np.array_equal(both.frames[:, :, one.frame_shape[1] :], one.frames)  # the sample's cameras see the same
+    assert np.array_equal(both.sequence, one.sequence) and np.array_equal(both.action, one.action)
+    assert np.array_equal(both.time, one.time) and both.options.camera == "all"
+
+
+def test_a_frame_that_one_camera_lacks_is_left_out_of_all(tmp_path):
+    folder = samples.write_lerobot(tmp_path / "robot", "v2.1", "video", cameras=("left", "right"))
+    short = folder / "videos" / "chunk-000" / "observation.images.right" / "episode_000001.mp4"
+    samples.write_video(short, samples.moving_block(6, first=5))
+    with pytest.warns(ReadWarning, match="3 frames are missing"):
+        both = read(folder, ReadOptions(camera="all"))
+    assert np.unique(both.sequence, return_counts=True)[1].tolist() == [12, 6, 10]
+
+
+def test_all_cameras_of_a_folder_with_one_or_none(tmp_path):
+    one = samples.write_lerobot(tmp_path / "one", "v2.1", "video")
+    assert np.array_equal(read(one, ReadOptions(camera="all")).frames, read(one).frames)
+    state = samples.write_lerobot(tmp_path / "state", "v2.1", "state")
+    assert read(state, ReadOptions(camera="all")).frame_shape == (3,)

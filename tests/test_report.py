@@ -12,14 +12,15 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnnotationBbox
 from PIL import Image
+from scipy.sparse import csr_array
 
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
-from plan2vec.graph.build import BuiltGraph
+from plan2vec.graph.build import BuiltGraph, edge_rows
 from plan2vec.local_metric import TrainedMetric
 from plan2vec.model import Learned, Model
 from plan2vec.pictures import figures, frame_grids, report
-from plan2vec.pictures.palette import PALETTE
+from plan2vec.pictures.palette import PALETTE, RED
 from plan2vec.pictures.report import page, write_report
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import connected_parts
@@ -54,7 +55,7 @@ def leaves(card: dict) -> list[tuple[str, object]]:
 def test_the_report_needs_no_network_and_no_script(room_report):
     text = room_report[1].read_text(encoding="utf-8")
     sources = re.findall(r'\b(?:src|href)="([^"]{0,30})', text)
-    assert len(sources) == 9 and all(source.startswith("data:image/png;base64,") for source in sources)
+    assert len(sources) == 10 and all(source.startswith("data:image/png;base64,") for source in sources)
     assert (
         "://" not in text and "<script" not in text and "<link" not in text and "url(" not in text
         and "@import" not in text
@@ -69,7 +70,8 @@ def test_the_report_holds_every_number_of_the_scorecard(report, request):
     numbers = [(name, value) for name, value in leaves(card) if isinstance(value, int | float)]
     assert len(numbers) >= 18
     assert [name for name, value in numbers if json.dumps(value) not in text] == []
-    assert [name for name in card if name not in ("seconds", "holdout") and f'<th scope="row">{name}' not in text] == []
+    named = set(card) - {"seconds", "holdout"}
+    assert [name for name in named if f'<td class="name">{name}' not in text] == []
 
 
 @pytest.mark.parametrize("report", ["room_report", "islands_report"])
@@ -84,8 +86,19 @@ def test_a_hostile_source_name_stays_text(islands):
     learned = Learned(TrainedMetric(islands.local_metric), graph, islands.embedding, islands.vectors)
     named = Model(replace(islands.sequences, source=hostile), islands.config, learned)
     text = page(named, {hostile: hostile}, [])
-    assert "<script" not in text and "<img" not in text
+    assert "<script" not in text and text.count("<img") == 1 and "<img src=x" not in text  # the verdict's own
     assert text.count(escape(hostile)) >= 4  # title, heading, source, scorecard
+
+
+def test_the_verdict_stands_first_with_its_picture_and_the_numbers_are_folded_below_in_words(islands):
+    text = page(islands, {"embedding_error": 0.3, "loop_closures": 5}, [])
+    body = text[text.index("<body>") :]
+    verdict, folded = body.index('<section class="verdict look">'), body.index("<summary>The numbers, in words")
+    assert 0 < verdict < body.index("<img alt=\"the reason") < folded < body.index("Source")
+    assert "<b>Plan with astar, not greedy.</b> The map does not follow its own graph" in body
+    assert "Without true positions nobody can know which closures are false." in body[:folded]
+    assert '<th scope="row">Mean error of the learned distance' in body[folded:]
+    assert "color-scheme:light dark" in text and "#fff,#161616" in text  # follows the system
 
 
 def test_a_bad_number_is_named_with_its_remedy_and_a_good_one_is_not(islands):
@@ -201,7 +214,7 @@ def texts(figure: Figure) -> list[str]:
 
 def test_a_short_plan_shows_every_frame_and_the_steps_of_every_hop(room):
     strip = frame_grids.film_strip(room, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
-    hops = [f"{room.graph[0, 1]:.2f}", f"{room.graph[1, 2]:.2f}"]
+    hops = [f"{room.graph[0, 1]:.2f} \u2192", f"{room.graph[1, 2]:.2f} \u2192"]
     assert texts(strip)[:6] == ["0:0", hops[0], "0:1", hops[1], "0:2", "goal"]
     assert len(strip.axes[0].images) == 3
 
@@ -225,7 +238,7 @@ def test_the_strip_of_vectors_is_their_path(islands):
     strip = frame_grids.film_strip(islands, Plan(0, 2, "greedy", [0, 1, 2], 2.0, 2, 3))
     line = strip.axes[0].lines[0]
     assert np.array_equal(np.stack(line.get_data(), axis=1), figures.scene_of(islands).points[[0, 1, 2]])
-    assert line.get_label() == "greedy: 2.0 steps, 2 hops"
+    assert line.get_label() == "greedy: 2.0 steps, 2 hops: 2 recorded, 0 closures"
 
 
 def test_color_frames_are_shown_in_color_and_others_by_their_first_channel():
@@ -240,3 +253,19 @@ def test_a_resumed_training_counts_the_last_value_of_an_update():
     ]
     (ax,) = figures.training_figure([*records, {"stage": "graph", "finished": True, "seconds": 1.0}]).axes
     assert ax.lines[0].get_ydata().tolist() == [3.0, 1.0, 0.5] and ax.get_yscale() == "log"
+
+
+def test_a_plan_shows_its_closures_in_the_strip_and_doubtful_ones_red_in_the_picture(room):
+    row, column = edge_rows(room.graph), room.graph.indices
+    first, second = next((int(a), int(b)) for a, b in zip(row, column, strict=True) if abs(a - b) > 20)
+    sure = csr_array(([0.4], ([min(first, second)], [max(first, second)])), shape=room.graph.shape)
+    doubted = copy(room)
+    doubted.built = replace(room.built, confidence=sure)
+    plan = Plan(first, second, "greedy", [first, second], 1.0, 1, 2)
+    length = f"{room.graph[first, second]:.2f}"
+    assert f"{length} \u21e2" in texts(frame_grids.film_strip(room, plan))
+    assert f"{length} \u21e2 40%" in texts(frame_grids.film_strip(doubted, plan))
+    red = [sum(line.get_color() == RED for line in figures.path_figure(model, [plan]).axes[0].lines)
+           for model in (room, doubted)]
+    assert red == [0, 1]
+    assert figures.plan_words(doubted, plan) == "greedy: 1.0 steps, 1 hop: 0 recorded, 1 closure, 1 doubtful"

@@ -11,9 +11,20 @@ import torch
 import plan2vec
 from plan2vec.baselines.vae import VAEConfig
 from plan2vec.results.comparisons import bars, panels
-from plan2vec.results.rows import KEY, Case, Stamp, make_rows, read_arrays, save_arrays, select, values
+from plan2vec.results.rows import (
+    KEY,
+    Case,
+    Stamp,
+    commit,
+    machine_name,
+    make_rows,
+    read_arrays,
+    save_arrays,
+    select,
+    stamp_of,
+    values,
+)
 from plan2vec.results.settings import SMOKE, Size
-from plan2vec.results.stamp import commit, machine_name, stamp_of
 
 PACKAGE = Path(plan2vec.__file__).parent
 

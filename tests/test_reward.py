@@ -15,7 +15,7 @@ from samples import write_minari
 
 import plan2vec
 from plan2vec.acting.relabel import choose_goals
-from plan2vec.acting.shaping import Shaping, as_frame
+from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
@@ -153,7 +153,7 @@ def test_an_environment_without_goals_is_given_one(plane):
 
 def test_larger_coloured_pictures_are_prepared_as_recordings_are(rooms):
     frame = rooms.sequences.frames[5]
-    assert np.array_equal(as_frame(rooms, np.repeat(np.repeat(np.repeat(frame, 2, 0), 2, 1), 3, 2)), frame)
+    assert np.array_equal(rooms.prepare(np.repeat(np.repeat(np.repeat(frame, 2, 0), 2, 1), 3, 2))[0], frame)
 
 
 def test_hindsight_goals_get_the_distance_and_a_potential_refuses_them(rooms):

@@ -5,14 +5,14 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.commands.main import main
 from plan2vec.domains import rope
 from plan2vec.domains.rope_physics import NUM_LINKS
-from plan2vec.experiments import robot_frames, rope_figures, rope_scene
-from plan2vec.experiments.reproduce import Request, reproduce
+from plan2vec.experiments import rope_figures, rope_scene
+from plan2vec.experiments.reproduce import reproduce
 from plan2vec.graph.build import graph_of_edges
+from plan2vec.results.requests import ReproduceRequest
 from plan2vec.results.rows import read_rows, select, values
-from plan2vec.results.settings import SMOKE, Settings
+from plan2vec.results.settings import SMOKE
 
 CPU = torch.device("cpu")
 
@@ -103,7 +103,7 @@ def test_the_closest_pairs_are_those_of_a_full_search():
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
     out = tmp_path_factory.mktemp("rope")
-    reproduce(Request("rope-table", smoke=True, out=out, device="cpu", commit="abc"))
+    reproduce(ReproduceRequest("rope-table", smoke=True, out=out, device="cpu", commit="abc"))
     return read_rows(out / "rope-table.jsonl")
 
 
@@ -120,41 +120,10 @@ def test_search_expands_more_than_walks(smoke):
 
 def test_figures_show_what_is_near_below_the_cut_off():
     scene = rope_scene.rope_scene(0, SMOKE, CPU)
-    metrics, rows, scores = rope_figures.pairs(scene)
-    assert metrics["near_score"] < metrics["far_score"] and len(rows) == len(scores) == 4
-    assert np.array(scores[1]) == pytest.approx(rope_figures.pair_scores(scene, np.array(rows[0]), np.array(rows[1])))
-    _, rows, scores = rope_figures.neighbours(scene)
-    assert all(np.all(np.diff(row[1:]) >= 0) for row in scores)
+    found = rope_figures.pairs(scene)
+    assert found["near_score"] < found["far_score"] and len(found["index"]) == len(found["score"]) == 4
+    shown = 61 * found["sequence"] + found["index"]  # numbers of frames: a sequence has 60 drags
+    assert found["score"][1] == pytest.approx(rope_figures.pair_scores(scene, shown[0], shown[1]))
+    assert all(np.all(np.diff(row[1:]) >= 0) for row in rope_figures.neighbours(scene)["score"])
     arrays = rope_figures.sheet(scene, [[3, 70], [5]], [[np.nan, 1.0], [np.nan]])
     assert arrays["index"].tolist() == [[3, 9], [5, -1]] and arrays["sequence"][0].tolist() == [0, 1]
-
-
-def test_the_robots_plans_are_scored_by_the_bottle():
-    scene = robot_frames.RobotScene("made-up", robot_frames.stand_in(0), 0, SMOKE, CPU)
-    starts, goals = scene.tasks
-    assert (
-        scene.everything.sequence[starts] == scene.everything.sequence[goals]
-    ).all() and scene.held_out[starts].all()
-    assert not (scene.recordings.frames[:, None] == scene.everything.frames[starts][None, :1]).all(axis=(2, 3, 4)).any()
-    still = np.zeros((1, len(starts)), int)
-    found = robot_frames.scores(scene, still[0], still[0], still)
-    away = np.linalg.norm(scene.everything.position[scene.kept][0] - scene.everything.position[goals], axis=1).mean()
-    assert found["final_distance"] == found["start_distance"] == pytest.approx(away) and found[
-        "small_step_share"
-    ] is None
-
-
-def test_the_robots_frames_must_be_given(capsys, tmp_path):
-    assert main(["reproduce", "g1-bottle", "--out", str(tmp_path)]) == 2
-    assert "--recordings PATH" in capsys.readouterr().err
-    assert list(robot_frames.run(Settings())) == [] and "left out" in capsys.readouterr().err
-
-
-def test_the_robots_frames_come_from_the_file_that_is_given(tmp_path):
-    made = robot_frames.stand_in(3)
-    np.savez(tmp_path / "some.npz", frames=made.frames, sequence=made.sequence, position=made.position)
-    found = robot_frames.load(Settings(recordings=tmp_path / "some.npz"))
-    assert (found.frames == made.frames).all()
-    np.savez(tmp_path / "blind.npz", frames=made.frames, sequence=made.sequence)
-    with pytest.raises(ValueError, match="scored by the bottle's `position`"):
-        robot_frames.load(Settings(recordings=tmp_path / "blind.npz"))

@@ -15,7 +15,6 @@ import plan2vec.search.shortest_paths
 from plan2vec.search.balls import balls
 from plan2vec.search.shortest_paths import (
     best_first,
-    best_first_many,
     connected_parts,
     distances_from,
     hop_counts,
@@ -232,22 +231,6 @@ def test_the_heuristic_is_asked_once_for_each_node_touched():
     assert sorted(asked) == [1, 2, 3] and path.num_touched == 3
 
 
-def test_searches_side_by_side_equal_searches_one_at_a_time(monkeypatch):
-    num_found = 0
-    for at_once in (1, 100, 10**6):
-        monkeypatch.setattr("plan2vec.search.shortest_paths.NODES_AT_ONCE", at_once)
-        for _edges, graph, _start, _goal in random_tasks(60, seed=16, continuous=True):
-            rng = np.random.default_rng(graph.nnz)
-            starts, goals = rng.integers(graph.shape[0], size=(2, 9))
-            table = rng.uniform(0, 3, (graph.shape[0],) * 2)
-            many = best_first_many(graph, starts, goals, lambda a, b, table=table: table[a, b])
-            for path, start, goal in zip(many, starts.tolist(), goals.tolist(), strict=True):
-                alone = best_first(graph, start, goal, lambda nodes, table=table, goal=goal: table[nodes, goal])
-                assert path == alone and path.touched == alone.touched
-                num_found += path.nodes is not None and len(path.nodes) > 2
-    assert num_found > 200
-
-
 def test_a_start_that_is_the_goal_is_a_path_of_one_node_for_free():
     graph = graph_of(2, {(0, 1): 1})
     for start in (0, 1):
@@ -264,13 +247,13 @@ def test_path_length_of_a_missing_edge_is_infinite():
 
 def test_refusals_say_what_was_expected_and_what_came():
     graph = graph_of(3, {(0, 1): 1})
-    with pytest.raises(ValueError, match=r"0\.\.2 .* but 3 came"):
+    with pytest.raises(ValueError, match="from 0 to 2, but 3 came"):
         shortest_path(graph, 0, 3)
-    with pytest.raises(ValueError, match=r"0\.\.2 .* but -1 came"):
+    with pytest.raises(ValueError, match="from 0 to 2, but -1 came"):
         shortest_path(graph, -1, 0)
-    with pytest.raises(ValueError, match=r"0\.\.2 .* but 7 came"):
+    with pytest.raises(ValueError, match="from 0 to 2, but 7 came"):
         distances_from(graph, [0, 7])
-    with pytest.raises(ValueError, match="integers .* float64"):
+    with pytest.raises(ValueError, match="frame numbers .* float64"):
         shortest_path(graph, 0.5, 1)
     with pytest.raises(ValueError, match=r"return 1 numbers.*shape \(1,\) with 1 NaN"):
         best_first(graph, 0, 1, lambda nodes: np.full(len(nodes), np.nan))

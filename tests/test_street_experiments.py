@@ -126,8 +126,6 @@ def test_the_l1_heuristic_is_exact_on_a_turned_grid_of_straight_streets():
 def test_every_size_has_settings_and_the_paper_has_them_too():
     for domain in table2.DOMAINS:
         assert street_config(domain, 3).seed == 3 and domain in table2.PAPER_SETTINGS
-    text = "\n".join(table2.settings_table(list(table2.DOMAINS)))
-    assert "l^1.2, 2" in text and "10,000" in text
 
 
 def test_one_step_of_the_papers_scaling_is_what_its_degrees_make_of_it(scene):

@@ -133,7 +133,7 @@ REFUSED = {
     "a cut chunk": (lambda p: cut(p / "view_512/chunk_0001.npy"), "chunk_0001.npy cannot be read as .npy"),
     "chunks without pictures": (
         lambda p: [chunk(p, k, np.array([b"x"] * (3, 3, 1)[k])) for k in range(3)],
-        "none of 6 views can be read: view 0 ("
+        "none of 6 views that were tried can be read: view 0 ("
     ),
     "a walk to a view that is not there": (
         lambda p: objects(p / "trajs.npy", [[0, 1], [6, 7]]), "names view 7, but there are views 0 to 6"

@@ -20,9 +20,9 @@ TIERS = (
     ("version", "files", "config", "data", "learning"),
     ("search", "planner", "domains", "readers", "graph", "local_metric", "stacked_metric", "embedding"),
     ("runs",),
-    ("model", "validity", "evaluation", "verdict"),
+    ("model", "progress", "validity", "evaluation", "verdict"),
     ("pipeline", "growing", "estimator"),
-    ("acting", "pictures", "explorer"),
+    ("acting", "datasets", "pictures", "explorer"),
     ("baselines",),
     ("results",),
     ("experiments", "bench"),
@@ -30,7 +30,7 @@ TIERS = (
 )
 TIER_OF = {unit: number for number, tier in enumerate(TIERS, 1) for unit in tier}
 TRAINING = ("local_metric", "graph", "search", "embedding", "learning")
-MOST_LINES = 23_150
+MOST_LINES = 24_220
 EXTRAS = (
     "gymnasium", "pymunk", "sklearn", "dash", "plotly", "av", "h5py", "minari", "pyarrow", "playwright", "hypothesis",
     "networkx", "usearch", "stable_baselines3", "ogbench", "mujoco", "triton", "vizdoom"

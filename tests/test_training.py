@@ -175,7 +175,7 @@ def clear_logger(monkeypatch):
 
 def test_progress_shows_the_log_plainly_unless_it_goes_elsewhere(monkeypatch, capsys):
     clear_logger(monkeypatch)
-    text = "warning: [two] parts, " + 100 * "long "
+    text = "warning: [two] parts," + 100 * " long"
     for _ in range(2):
         Journal(show_progress=True).say(text)
     assert capsys.readouterr().err == f"{text}\n{text}\n" and len(LOGGER.handlers) == 1

@@ -25,10 +25,9 @@ from test_embedding import (
 
 import plan2vec
 from plan2vec.commands.main import main
-from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, ValueIterationConfig, from_json, to_json
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, from_json, to_json
 from plan2vec.data import Sequences
-from plan2vec.embedding.network import build_embedding
-from plan2vec.embedding.targets import mean_length
+from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import (
     Tasks,
     Walker,
@@ -37,7 +36,6 @@ from plan2vec.embedding.value_iteration import (
     hop_targets,
     lookahead_graph,
     staying,
-    train_value_iteration,
 )
 from plan2vec.explorer import underway
 from plan2vec.graph.build import closure_entries, edge_rows
@@ -49,16 +47,13 @@ from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 WALKS = Walks(num_rounds=24, rollouts=12, hops=10, target_hops=1, replay_rounds=4, rollouts_per_update=12, polyak=0.3,
               learning_rate=3e-3)
-QUICK = ValueIterationConfig(num_updates=240)
+QUICK = EmbeddingConfig(num_updates=240)
 
 
 def fitted(frames, graph, settings=QUICK, walks=WALKS, journal=Journal(), **config):
-    config = Config(encoder="mlp", **({"dim": 8, "norm_order": 2.0} | config))
-    torch.manual_seed(config.seed)
-    embedding = build_embedding(frames, config)
-    embedding.set_unit(mean_length(graph, config.seed, CPU))
-    images = FrameTensors(frames, CPU)
-    return train_value_iteration(embedding, images, graph, settings, config.seed, walks=walks, journal=journal)
+    given = {"encoder": "mlp", "dim": 8, "norm_order": 2.0, "variant": "value-iteration", "embedding": settings}
+    teaching = Teaching(walks=walks)
+    return train_map(FrameTensors(frames, CPU), graph, Config(**given | config), teaching=teaching, journal=journal)
 
 
 def walker_of(frames, graph, **walks):
@@ -76,10 +71,8 @@ def test_walks_teach_the_shortest_distances_on_a_line():
 
 @pytest.mark.parametrize(("lookahead", "target_hops"), [(1, 1), (3, 1), (1, 4)])
 def test_walks_teach_the_shortest_distances_around_a_ring(lookahead, target_hops):
-    settings, walks = dataclasses.replace(QUICK, lookahead=lookahead), dataclasses.replace(
-        WALKS, target_hops=target_hops
-    )
-    assert relative_error(fitted(RING_FRAMES, RING, settings, walks, norm_order=np.inf), RING_FRAMES, RING) < 0.08
+    walks = dataclasses.replace(WALKS, lookahead=lookahead, target_hops=target_hops)
+    assert relative_error(fitted(RING_FRAMES, RING, QUICK, walks, norm_order=np.inf), RING_FRAMES, RING) < 0.08
 
 
 def test_an_asymmetric_head_learns_a_one_way_ring():
@@ -88,14 +81,14 @@ def test_an_asymmetric_head_learns_a_one_way_ring():
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
-    few, walks = ValueIterationConfig(num_updates=8), dataclasses.replace(WALKS, num_rounds=4)
+    few, walks = EmbeddingConfig(num_updates=8), dataclasses.replace(WALKS, num_rounds=4)
     states = [state_of(fitted(LINE_FRAMES, LINE, few, walks, seed=seed)) for seed in (1, 1, 2)]
     assert states[0] == states[1] != states[2]
 
 
 @pytest.mark.parametrize("stop", [6, 8])  # in the middle of a round, and before its first update
 def test_an_interrupted_training_ends_in_the_same_bytes_as_one_that_never_was(tmp_path, monkeypatch, stop):
-    few, walks = ValueIterationConfig(num_updates=16), dataclasses.replace(WALKS, num_rounds=4, replay_rounds=2)
+    few, walks = EmbeddingConfig(num_updates=16), dataclasses.replace(WALKS, num_rounds=4, replay_rounds=2)
     whole = fitted(LINE_FRAMES, LINE, few, walks)
     loss_at = Walker.loss_at
 
@@ -203,7 +196,7 @@ def test_a_walk_that_ended_early_stays_where_it_ended():
 
 
 SMALL = Config(variant="value-iteration", dim=2, local_metric=LocalMetricConfig(num_updates=20, batch_size=16),
-               embedding=EmbeddingConfig(num_updates=1), value_iteration=ValueIterationConfig(num_updates=20))
+               embedding=EmbeddingConfig(num_updates=20))
 
 
 def line_recording(position):
@@ -233,8 +226,6 @@ def test_a_run_of_one_variant_is_no_run_of_the_other(tmp_path):
 
 def test_the_configuration_survives_json():
     assert from_json(json.loads(json.dumps(to_json(SMALL)))) == SMALL
-    with pytest.raises(ValueError, match="--value-iteration.lookahead must be at least 1, but is 0"):
-        Config(value_iteration=ValueIterationConfig(lookahead=0))
 
 
 def second_pass():
@@ -259,7 +250,7 @@ def fine_tuned_by(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("a map of value iteration is fine-tuned by amortized search")
 
-    monkeypatch.setattr("plan2vec.embedding.value_iteration.Walker", Counted)
+    monkeypatch.setattr("plan2vec.embedding.train.Walker", Counted)
     monkeypatch.setattr("plan2vec.embedding.train.Teacher", refuse)
     return trained
 
@@ -267,7 +258,7 @@ def fine_tuned_by(monkeypatch):
 def test_a_map_of_value_iteration_grows_by_value_iteration(run, monkeypatch):
     trained = fine_tuned_by(monkeypatch)
     grown = plan2vec.add(run, second_pass(), device="cpu")
-    assert trained == [7] and grown.report["updates"] == 7  # a third of the fit's 20, not of the other variant's 1
+    assert trained == [7] and grown.report["updates"] == 7  # a third of the fit's 20
     assert plan2vec.load(run, "cpu").config == dataclasses.replace(grown.model.config, variant="value-iteration")
 
 
@@ -287,6 +278,6 @@ def test_the_page_of_a_fit_under_way_counts_to_the_end_of_value_iteration(run):
         (run / name).unlink()
     progress = underway.read_progress(run)
     updates = [line["update"] for line in Journal(run).records() if line["stage"] == "embedding" and "update" in line]
-    assert progress.stage == "embedding" and SMALL.embedding.num_updates == 1 and max(updates) <= 20
+    assert progress.stage == "embedding" and max(updates) <= 20
     for text in (progress.count, underway.page_of(run)):
         assert f"update {max(updates)} of 20" in text

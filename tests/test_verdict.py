@@ -23,7 +23,7 @@ GOOD = {
     "local_accuracy": 0.93, "recognized": 0.9, "estimated_false_closures": 0.004, "loop_closures": 900,
     "num_components": 1, "largest_component_share": 1.0, "reversibility": 0.4, "spearman_graph": 0.99,
     "embedding_error": 0.05, "success_graph": 0.95, "path_ratio": 1.1, "num_frames": 600, "directed": False,
-    "view": "fixed",
+    "view": "fixed", "repeated": 0.6,
 }
 BRIEF = Config(
     local_metric=LocalMetricConfig(num_updates=150, batch_size=64),
@@ -76,10 +76,46 @@ def test_a_bad_number_gives_the_reason_a_remedy_and_two_commands(changed, number
     assert all(command in str(verdict) and command.startswith("plan2vec ") for command in verdict.next)
 
 
+@pytest.mark.parametrize(
+    ("changed", "headline"),
+    [
+        ({}, "Plan on this map."), ({"estimated_false_closures": 0.5}, "Do not plan on this map."),
+        ({"recognized": 0.3, "loop_closures": 0}, "Plans only follow the recordings."),
+        ({"largest_component_share": 0.5}, "Plan inside each part only."), ({"reversibility": 0.01}, "Plan with care."),
+        ({"spearman_graph": 0.5}, "Plan with astar, not greedy."),
+    ],
+)
+def test_the_headline_says_what_to_do_with_the_map_and_the_advice_what_to_do_first(changed, headline):
+    verdict = make_verdict(GOOD | changed)
+    assert verdict.headline == headline and verdict.advice
+    assert verdict.good or verdict.advice == LINES[next(iter(verdict.look_at))].remedy
+
+
+def test_where_plans_are_truly_possible_only_the_walks_are_blamed():
+    walks = GOOD | {"spearman_true": 0.8, "success_graph": 0.7}
+    assert make_verdict(walks).headline == "Plan with care." and "spearman_true" in make_verdict(walks).look_at
+    verdict = make_verdict(walks | {"plan_validity": 0.99})
+    assert verdict.headline == "Plan with astar, not greedy." and list(verdict.look_at) == ["success_graph"]
+    assert verdict.sentence.startswith("The graph is good: 99.0% of its shortest paths are truly possible. Greedy")
+
+
+def test_without_true_positions_the_verdict_says_what_nobody_can_know():
+    assert make_verdict(GOOD).unknown.startswith("Without true positions nobody can know which closures are false.")
+    assert "labels" in make_verdict(GOOD | {"cross_label_share": 0.0}).unknown
+    for changed in ({"plan_validity": 1.0}, {"loop_closures": 0}):
+        assert make_verdict(GOOD | changed).unknown == ""
+
+
 def test_walks_that_all_arrive_prove_nothing_and_a_directed_or_moving_view_may_be_irreversible():
     assert "success_graph" not in judged({"success_graph": 1.0}) and judged({"success_graph": 0.5})
     for changed in ({"directed": True}, {"view": "moving"}):
         assert make_verdict(GOOD | changed | {"reversibility": 0.01}).good
+
+
+def test_where_few_steps_are_even_repeated_nothing_is_said_about_undone_ones():
+    assert make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.08}).good  # too sparse to tell
+    assert make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.1}).good  # as often undone as repeated
+    assert not make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.5}).good
 
 
 def test_every_judged_number_has_a_remedy_and_every_flag_in_it_exists():

@@ -29,10 +29,11 @@ else:
     Head = Literal[tuple(HEADS)] | None
 NOT_GIVEN: Any = None  # `settle` decides
 
-FORMAT_VERSION = 2  # of the run folder
-APPROXIMATE_ABOVE = 30_000  # frames; `plan2vec bench neighbors` shows where it begins to pay on two CPU cores
+FORMAT_VERSION = 3  # of the run folder
+APPROXIMATE_ABOVE = 30_000  # frames; where it begins to pay on two CPU cores
 DIRECTED_HEADS = tuple(name for name, (_, is_directed) in HEADS.items() if is_directed)
-Loss = Literal["relative", "sammon", "huber", "absolute"]
+Loss = Literal["relative", "sammon", "huber", "slope", "absolute"]
+WALKED_UPDATES = 3000  # of a map by value iteration, where no number was given
 DIRECTED_HEAD = "mrn"  # of a directed graph where no head was given
 Neighbors = Literal["exact", "approximate", "hubs"]
 Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
@@ -49,7 +50,7 @@ class ReadOptions:
     every: int = 1  # of each sequence keep every n-th frame
     rate: float | None = None  # keep this many frames per second; needs recordings with time (video, LeRobot)
     crop: str | None = None  # LEFT,TOP,RIGHT,BOTTOM in pixels of the source: the part of a picture that is kept
-    camera: str | None = None  # which camera (or observation) where a recording has several
+    camera: str | None = None  # which camera (or observation) of several; of LeRobot also all: side by side
     trust_pickle: bool = False  # open pickles too; arrays and plain values are admitted, nothing else
 
     def __post_init__(self) -> None:
@@ -88,23 +89,18 @@ def parse_crop(text: str | None) -> Box | None:
 class LocalMetricConfig:
     """How the local metric is learned."""
 
-    architecture: Literal["siamese", "stacked"] = "siamese"  # siamese: |z(a) - z(b)|, searchable; stacked: the paper's
+    # siamese: |z(a) - z(b)|, searchable; the paper's: stacked (its mazes), stacked-deep (its rope and streets)
+    architecture: Literal["siamese", "stacked", "stacked-deep"] = "siamese"
     loss: Literal["regression", "hinge", "nce"] = "hinge"  # far pairs: exactly 2 (paper) | at least 2 | paper's eq. 4
-    network: Literal["maze-local", "deep-local"] = "maze-local"  # the stacked architecture's network
-    # encoder of the siamese metric that finds a stacked one's candidates; default: the map's
-    candidates: str | None = None
     dim: int = 32  # numbers in a siamese vector
     num_updates: Int = NOT_GIVEN  # gradient updates; default 400; moving camera by its frames, 400 to 1,500 (GPU 2,000)
-    # neighbour pairs per update; default 256, moving 128 (siamese: all other pairs of a batch are far pairs)
-    batch_size: Int = NOT_GIVEN
+    batch_size: Int = NOT_GIVEN  # neighbour pairs per update; default 128 (siamese: all its other pairs are far pairs)
     learning_rate: Float = NOT_GIVEN  # Adam, at its highest; default 0.001, moving 0.003 (GPU 0.001)
     # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2); default 2, moving 10
     far_weight: Float = NOT_GIVEN
-    # augmentation: zoom by up to this share, and shift by up to half of it; default 0, moving 0.08
+    # frames change at random: zoom by up to this share, shift by half of it, brightness and contrast by 1.25 times it;
+    # default 0, moving or moved camera 0.08; never of a frozen encoder
     jitter: Float = NOT_GIVEN
-    # augmentation: change brightness and contrast by up to this share; default 0, moving 0.1
-    brightness: Float = NOT_GIVEN
-    noise: float = 0.0  # augmentation: standard deviation of noise in every pixel, as a share of white
 
 
 @dataclass(frozen=True)
@@ -112,21 +108,19 @@ class ClosureConfig:
     """Which loop closures are looked for and believed."""
 
     max_false: float = 0.01  # share of the closures that may be false, as estimated (moving camera)
-    # on sparse recordings of a fixed camera the radius grows until frames have so many neighbours
-    min_degree: float = 12.0
     max_neighbors: int = 200  # candidates per frame
     # exact | approximate (usearch) | hubs: a random subset of the near frames, so that hops are long; default exact,
     # but approximate above 30,000 frames on a CPU where usearch is installed
     neighbors: Neighbors | None = None
     support: Support = "auto"  # tests a closure must pass; auto: by local density
-    look_alikes: float = 16.0  # wanted look-alikes per frame: frames look alike within 0.5 to 1 step
 
 
 @dataclass(frozen=True)
 class EmbeddingConfig:
     """How the embedding is learned."""
 
-    num_updates: Int = NOT_GIVEN  # gradient updates; default 600, with a moving camera 4,000 (of a small network)
+    # gradient updates; default 600, with a moving camera 4,000 (of a small network), by value iteration 3,000
+    num_updates: Int = NOT_GIVEN
     goals_per_update: int = 128  # rows of the block of distances that an update learns from
     nodes_per_update: int = 256  # its columns
     # how often the goals that were searched from are replaced by new ones; default 2, moving 8
@@ -134,16 +128,6 @@ class EmbeddingConfig:
     goals_per_round: Int = NOT_GIVEN  # goals searched from per round; default 256, moving 512
     learning_rate: float = 1e-3  # Adam, at its highest
     loss: Loss = "relative"  # of D and the path's length, see losses.py
-    # weight, beside the loss, of how D changes over an edge: greedy walks depend on it (squared head)
-    slope: float = 0.0
-
-
-@dataclass(frozen=True)
-class ValueIterationConfig:
-    """How the second variant learns; its other numbers are constants of `value_iteration.Walks`."""
-
-    num_updates: int = 3000  # gradient updates
-    lookahead: int = 1  # hops within which a walk chooses its next frame
 
 
 @dataclass(frozen=True)
@@ -154,14 +138,14 @@ class Config:
     `--embedding.num-updates 300`. Every setting has its unit, meaning and default beside it.
     """
 
-    # numbers in a vector of the metric map (2 or 3 to look at it); default 8, with a moving camera 32
-    dim: Int = NOT_GIVEN
+    dim: Int = NOT_GIVEN  # numbers in a vector of the metric map (2 or 3 to look at it); default 32
     # distance between vectors; max-relu and mrn tell there from back; default lp, of a directed graph mrn
     head: Head = NOT_GIVEN
-    norm_order: Float = NOT_GIVEN  # p of the l^p head; inf is allowed; default 2, with a moving camera and dim > 3 1
+    norm_order: Float = NOT_GIVEN  # p of the l^p head; inf is allowed; default 1, of 2 or 3 dimensions 2
     view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much a step changes
-    # small | medium | views | views-wide | maze-global | resnet18 | mlp | fourier | module:factory; default small, with
-    # a moving camera views (GPU views-wide), where the map is a small network on the local metric's vectors
+    # small | medium | views | views-wide | maze-global | resnet18 | mlp | fourier | frozen | module:factory; default
+    # small, with a moving camera views (GPU views-wide). frozen: features by ImageNet's weights, computed once. With
+    # views or frozen the map is a small network on the local metric's vectors
     encoder: Text = NOT_GIVEN
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
     # steps within which two frames are joined, of a moving camera two runs of frames; default: found from the recording
@@ -169,14 +153,12 @@ class Config:
     # hops follow time (--no-directed: they lead both ways); default: if recorded steps are repeated but rarely undone
     directed: bool | None = None
     holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
-    quick: bool = False  # with a fixed camera about half the updates: enough for simple frames
     seed: int = 0
     # learn from searched paths (embedding.*), or from own walks
     variant: Literal["amortized", "value-iteration"] = "amortized"
     local_metric: LocalMetricConfig = field(default_factory=LocalMetricConfig)
     closures: ClosureConfig = field(default_factory=ClosureConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
-    value_iteration: ValueIterationConfig = field(default_factory=ValueIterationConfig)
 
     def __repr__(self) -> str:
         given = ", ".join(_given(self))
@@ -184,10 +166,9 @@ class Config:
 
     def __post_init__(self) -> None:
         at_least_1 = (
-            "dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "local_metric.dim",
-            "closures.max_neighbors", "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round",
-            "embedding.goals_per_update", "embedding.nodes_per_update", "value_iteration.num_updates",
-            "value_iteration.lookahead"
+            "dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "closures.max_neighbors",
+            "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round", "embedding.goals_per_update",
+            "embedding.nodes_per_update"
         )
         for name in at_least_1:
             value = setting(self, name)
@@ -199,13 +180,14 @@ class Config:
         _require(self.norm_order is None or self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
         _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
-        _require(self.seed >= 0, "seed", "0 or more", self.seed)
+        _require(0 <= self.seed < 2**63, "seed", "from 0 to 2^63 - 1", self.seed)
         one_way = not self.directed or self.head in (None, *DIRECTED_HEADS)
         _require(one_way, "head", f"{' or '.join(DIRECTED_HEADS)} for a directed graph", self.head)
-        alike, wrong = self.closures.look_alikes, self.closures.max_false
-        _require(0 <= alike < math.inf, "closures.look_alikes", "0 or more frames", alike)
+        once = self.encoder != "frozen" or not self.local_metric.jitter
+        _require(once, "local_metric.jitter", "0 for a frozen encoder, which sees every frame once",
+                 self.local_metric.jitter)
+        wrong = self.closures.max_false
         _require(0 <= wrong <= 1, "closures.max_false", "a share from 0 to 1", wrong)
-        _require(self.embedding.slope >= 0, "embedding.slope", "0 or more", self.embedding.slope)
 
 
 def _given(config: Any, prefix: str = "") -> list[str]:
@@ -228,17 +210,17 @@ def _require(holds: bool, name: str, expected: str, came: object) -> None:
 # ------------------------------------------------------------------------------------------------ what was not given
 
 DEFAULTS = {
-    "dim": 8, "encoder": "small", "max_gap": 1, "norm_order": 2.0, "local_metric.num_updates": 400,
-    "local_metric.batch_size": 256, "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0,
-    "local_metric.jitter": 0.0, "local_metric.brightness": 0.0, "embedding.num_updates": 600, "embedding.num_rounds": 2,
+    "dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.num_updates": 400,
+    "local_metric.batch_size": 128, "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0,
+    "local_metric.jitter": 0.0, "embedding.num_updates": 600, "embedding.num_rounds": 2,
     "embedding.goals_per_round": 256
 }
-QUICK = {"local_metric.num_updates": 300, "local_metric.batch_size": 128, "embedding.num_updates": 400}
+# Where a fixed camera was moved between takes, the metric must not know a take by its background.
+SHIFTING = {"local_metric.jitter": 0.08}
 # With a moving camera every view is new, so the metric must be kept from learning views by heart.
 MOVING = {
-    "dim": 32, "encoder": "views", "max_gap": 3, "norm_order": 1.0, "local_metric.batch_size": 128,
-    "local_metric.learning_rate": 3e-3, "local_metric.far_weight": 10.0, "local_metric.jitter": 0.08,
-    "local_metric.brightness": 0.1, "embedding.num_updates": 4000, "embedding.num_rounds": 8,
+    "encoder": "views", "max_gap": 3, "local_metric.learning_rate": 3e-3, "local_metric.far_weight": 10.0,
+    "local_metric.jitter": 0.08, "embedding.num_updates": 4000, "embedding.num_rounds": 8,
     "embedding.goals_per_round": 512
 }
 ON_GPU = {"encoder": "views-wide", "local_metric.learning_rate": 1e-3}  # a moving camera's where there is one
@@ -249,21 +231,28 @@ FEWEST_UPDATES, MOST_UPDATES, FRAMES_FOR_MOST = 400, {"cuda": 2000}, 2500
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
     """Decide everything that was not given. What was given stays, also where it equals a default."""
     view = config.view or ("moving" if recordings.camera_moves else "fixed")
-    followed = _moving(config, recordings.num_frames, device) if view == "moving" else QUICK if config.quick else {}
+    followed = _moving(recordings.num_frames, device) if view == "moving" else {}
+    if view == "fixed" and recordings.background_shifts and not recordings.camera_moves:
+        followed = SHIFTING
     many = recordings.num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed
     found = {"view": view, "closures.neighbors": "approximate" if many else "exact"}
-    return with_settings(config, {name: value for name, value in (DEFAULTS | followed | found).items()
-                                  if setting(config, name) is None})
+    decided = DEFAULTS | followed | by_settings(config) | found
+    return with_settings(config, {name: value for name, value in decided.items() if setting(config, name) is None})
 
 
-def _moving(config: Config, num_frames: int, device: str) -> dict[str, Any]:
+def by_settings(config: Config) -> dict[str, Any]:
+    """What follows from what was given. A map to look at keeps the distance that the eye measures."""
+    flat = {"norm_order": 2.0} if config.dim is not None and config.dim <= 3 else {}
+    once = {"local_metric.jitter": 0.0} if config.encoder == "frozen" else {}  # its features are computed once
+    return flat | once | ({"embedding.num_updates": WALKED_UPDATES} if config.variant == "value-iteration" else {})
+
+
+def _moving(num_frames: int, device: str) -> dict[str, Any]:
     """What differs for a moving camera: a larger network where there is a GPU, more updates the more frames there are.
-    A map to look at, of 2 or 3 dimensions, keeps the l2 distance that the eye measures.
     """
     most = MOST_UPDATES.get(device, 1500)
     num_updates = min(most, max(FEWEST_UPDATES, most * num_frames // FRAMES_FOR_MOST))
-    flat = {"norm_order": 2.0} if config.dim is not None and config.dim <= 3 else {}
-    return MOVING | (ON_GPU if device == "cuda" else {}) | flat | {"local_metric.num_updates": num_updates}
+    return MOVING | (ON_GPU if device == "cuda" else {}) | {"local_metric.num_updates": num_updates}
 
 
 def is_settled(config: Config) -> bool:
@@ -301,17 +290,16 @@ def with_settings(config: Config, values: dict[str, Any]) -> Config:
 
 
 def preset(name: str) -> Config:
-    """`default`; `quick`: half the work, enough for simple frames; `paper`: networks, local metric and threshold of its
-    mazes.
+    """`default`; `paper`: networks, local metric and threshold of its mazes.
 
     Closure tests and the training of the map are ours in `paper` too.
     """
-    if name not in ("default", "quick", "paper"):
-        raise ValueError(f"preset must be default, quick or paper, but is {name!r}")
-    if name != "paper":
-        return Config(quick=name == "quick")
-    stacked = LocalMetricConfig(architecture="stacked", network="maze-local", candidates="small", loss="regression",
-                                batch_size=32, learning_rate=1e-4, num_updates=12_500)  # 40 epochs of 10,000 frames
+    if name not in ("default", "paper"):
+        raise ValueError(f"preset must be default or paper, but is {name!r}")
+    if name == "default":
+        return Config()
+    stacked = LocalMetricConfig(architecture="stacked", loss="regression", batch_size=32, learning_rate=1e-4,
+                                num_updates=12_500, jitter=0.0)  # 40 epochs of 10,000 frames
     # its network takes 13 GFLOP per frame: 600 updates of 192 frames where our small one takes as many of 384
     light = EmbeddingConfig(
         loss="sammon", learning_rate=3e-4, num_updates=600, goals_per_update=64, nodes_per_update=128
@@ -331,10 +319,7 @@ def to_json(config: Config) -> dict:
 
 def from_json(values: dict) -> Config:
     """The configuration that `to_json` gave; ValueError where a setting is missing, unknown or of a wrong kind."""
-    stages = {
-        "local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig,
-        "value_iteration": ValueIterationConfig,
-    }
+    stages = {"local_metric": LocalMetricConfig, "closures": ClosureConfig, "embedding": EmbeddingConfig}
     try:
         built = {name: _built(make, values[name]) for name, make in stages.items()}
         norm_order = math.inf if values["norm_order"] == "inf" else values["norm_order"]

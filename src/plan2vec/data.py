@@ -25,6 +25,7 @@ STILL_SHARE = 0.1  # of the median step's change: two frames that differ by less
 BLOCKS, CELLS = 16, 8  # per side of a picture: means over blocks are compared, and cells of 2 x 2 blocks counted
 VISIBLE_CHANGE = 4.0, 8.0  # gray levels: the least change of a block that counts lies in this range, by the noise
 QUIET_SHARE, NUM_DEVIATIONS = 0.1, 4  # the noise: this many deviations of a block's mean in the quietest blocks
+SHIFTED = 2.0  # times the noise of a step by which the quietest blocks of far frames differ if the background shifts
 TRUTH = ("position", "heading", "label")  # what only evaluation may see
 RECORDED = (*TRUTH, "action", "step_length", "time")  # fields that have an entry per frame, beside frames and sequence
 MOVING_SHARE = 0.45  # of the cells: if the median step that moved anything changes more, the camera itself moves
@@ -89,8 +90,15 @@ class Sequences:
 
     @cached_property
     def camera_moves(self) -> bool:
-        """Whether the camera itself moves, by the parts of the picture that recorded steps change."""
+        """Whether the camera itself moves (`camera_moves`)."""
         return camera_moves(self.frames, self.sequence)
+
+    @cached_property
+    def background_shifts(self) -> bool:
+        """Whether frames far apart in time differ even in the quietest parts of the picture, and by more than the noise
+        of a step: a camera that was moved between takes. Rendered frames, also after JPEG or H.264, differ by nothing.
+        """
+        return background_shifts(self.frames, self.sequence)
 
     def without_truth(self) -> "Sequences":
         """What training may see: everything but positions, headings and labels."""
@@ -134,14 +142,15 @@ def index_within(sequence: np.ndarray) -> np.ndarray:
 
 def frames_left(sequence: np.ndarray) -> np.ndarray:
     """(n,) how many later frames of its own sequence each frame has; 0 at a sequence's end."""
-    last = np.flatnonzero(np.diff(sequence, append=sequence[-1] - 1))
-    number = np.arange(len(sequence))
-    return last[np.searchsorted(last, number)] - number
+    return index_within(sequence[::-1])[::-1]
 
 
-def chunks(frames: np.ndarray, num: int) -> Iterator[slice]:
-    """Slices of range(num), each of as many frames as CHUNK_BYTES hold; a memory map's pages are freed after each."""
-    size = max(1, CHUNK_BYTES // max(1, frames[:1].nbytes))
+def chunks(frames: np.ndarray, num: int, copies: int = 1) -> Iterator[slice]:
+    """Slices of range(num), each of as many frames as CHUNK_BYTES hold; a memory map's pages are freed after each.
+
+    `copies`: how many times the memory of the frames is needed to work on them.
+    """
+    size = max(1, CHUNK_BYTES // max(1, copies * frames[:1].nbytes))
     is_mapped = isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap)
     for first in range(0, num, size):
         yield slice(first, min(first + size, num))
@@ -161,28 +170,13 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
 def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(m,) frames (all, or of `numbers`) that differ from all before, and (n,) which of these each equals."""
     numbers = np.arange(len(frames)) if numbers is None else numbers
-    _, code, count = np.unique(_weighted_sums(frames)[numbers], return_inverse=True, return_counts=True)
-    doubtful = np.flatnonzero(count[code] > 1)  # frames of different sums differ
-    known: dict[bytes, int] = {}
-    same = np.arange(len(numbers))
-    for part in chunks(frames, len(doubtful)):
-        for i in doubtful[part].tolist():
-            digest = blake2b(np.ascontiguousarray(frames[numbers[i]]).tobytes(), digest_size=16).digest()
-            same[i] = known.setdefault(digest, i)
-    is_new = same == np.arange(len(numbers))
-    return numbers[is_new], (np.cumsum(is_new) - 1)[same]
-
-
-def _weighted_sums(frames: np.ndarray) -> np.ndarray:
-    """(n,) uint64: a sum over the bytes of each frame, eight or fewer at a time, with random weights."""
-    num_bytes = frames[:1].nbytes
-    word = next(kind for kind in (np.uint64, np.uint32, np.uint16, np.uint8) if num_bytes % kind().itemsize == 0)
-    weights = np.random.default_rng(0).integers(2**64, size=num_bytes // word().itemsize, dtype=np.uint64)
-    sums = np.empty(len(frames), np.uint64)
-    for part in chunks(frames, len(frames)):
-        words: np.ndarray = np.ascontiguousarray(frames[part]).reshape(part.stop - part.start, -1).view(word)
-        sums[part] = words @ weights
-    return sums
+    digests = np.empty(len(numbers), "S16")
+    for part in chunks(frames, len(numbers)):
+        digests[part] = [blake2b(np.ascontiguousarray(frames[number]).data, digest_size=16).digest()
+                         for number in numbers[part]]
+    _, first, code = np.unique(digests, return_index=True, return_inverse=True)
+    is_new = first[code] == np.arange(len(numbers))
+    return numbers[is_new], (np.cumsum(is_new) - 1)[first[code]]
 
 
 def find_still(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
@@ -235,13 +229,27 @@ def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
     """
     if frames.dtype != np.uint8:
         return False
-    start = transitions(sequence)
-    start = start[:: max(1, len(start) // 1000)]
-    measured = [_block_changes(frames[start[part]], frames[start[part] + 1]) for part in chunks(frames, len(start))]
-    change, noise = (np.concatenate(parts) for parts in zip(*measured, strict=True))
+    change, noise = _changes(frames, transitions(sequence), 1)
     is_changed = _pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)
     share = is_changed.mean(axis=(1, 2))
     return bool(share.any() and np.median(share[share > 0]) > MOVING_SHARE)
+
+
+def background_shifts(frames: np.ndarray, sequence: np.ndarray) -> bool:
+    if frames.dtype != np.uint8:
+        return False
+    half = len(frames) // 2
+    _, noise = _changes(frames, transitions(sequence), 1)
+    return bool(np.median(_changes(frames, np.arange(half), half)[1]) > SHIFTED * np.median(noise))
+
+
+def _changes(frames: np.ndarray, first: np.ndarray, ahead: int) -> tuple[np.ndarray, np.ndarray]:
+    """`_block_changes` from frames `first` (m,), or about a thousand of them, to those so many frames ahead."""
+    first = first[:: max(1, len(first) // 1000)]
+    measured = [_block_changes(frames[first[part]], frames[first[part] + ahead])
+                for part in chunks(frames, len(first), copies=10)]
+    change, noise = zip(*measured, strict=True)
+    return np.concatenate(change), np.concatenate(noise)
 
 
 def _block_changes(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -286,7 +294,7 @@ def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator
 
 
 def training_frames(sequence: np.ndarray, holdout: float, rng: np.random.Generator) -> np.ndarray:
-    """(n,) bool: frames that may be trained on; the rest is held out."""
+    """(n,) bool: frames that may be trained on."""
     kept, held_out = split_sequences(sequence, holdout, rng)
     if holdout > 0 and not held_out.any():
         raise ValueError(f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; "
@@ -316,11 +324,9 @@ def _arrange(frames: np.ndarray) -> np.ndarray:
         raise ValueError(
             "frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or float observations (n, d), "
             f"but came as {frames.dtype} {frames.shape}; convert them, e.g. (255 * frames).astype('uint8')")
-    if frames.ndim == 3:
-        return frames[..., None]
-    if frames.shape[1] < frames.shape[3]:  # the smaller axis is the channels
-        return np.ascontiguousarray(frames.transpose(0, 2, 3, 1))
-    return frames
+    frames = frames[..., None] if frames.ndim == 3 else frames
+    channels_first = frames.shape[1] < frames.shape[3]  # the smaller axis is the channels
+    return np.ascontiguousarray(frames.transpose(0, 2, 3, 1)) if channels_first else frames
 
 
 def _check(sequences: Sequences) -> None:
@@ -352,17 +358,18 @@ def _check(sequences: Sequences) -> None:
 
 
 def _check_values(sequences: Sequences) -> None:
-    frames, source = sequences.frames, sequences.source
-    row = _first_not_finite(frames) if frames.dtype.kind == "f" else None
-    if row is not None:
-        raise ValueError(f"{source}: observations must be finite, but frame {row} has NaN or infinity; "
-                         "remove or repair it")
-    for name in TRUTH:
+    source = sequences.source
+    for name in ("frames", *TRUTH):
         values = getattr(sequences, name)
-        row = _first_not_finite(values.reshape(len(values), -1)) if values is not None else None
-        if row is not None:
-            raise ValueError(f"{source}: {name} must be finite, but frame {row} has NaN or infinity; "
-                             f"repair it or leave {name} out")
+        if values is None or values.dtype.kind != "f":
+            continue
+        for part in chunks(values, len(values)):
+            is_finite = np.isfinite(values[part]).reshape(part.stop - part.start, -1).all(axis=1)
+            if not is_finite.all():
+                what, remedy = (name, f"repair it or leave {name} out") if name in TRUTH else (
+                    "observations", "remove or repair it")
+                raise ValueError(f"{source}: {what} must be finite, but frame {part.start + is_finite.argmin()} has "
+                                 f"NaN or infinity; {remedy}")
     if sequences.label is not None and sequences.label.dtype.kind not in "iu":
         raise ValueError(f"{source}: label must hold integers, but its dtype is {sequences.label.dtype}")
     if sequences.step_length is not None:
@@ -370,11 +377,3 @@ def _check_values(sequences: Sequences) -> None:
         if not np.isfinite(length).all() or (length < 0).any() or not np.median(length) > 0:
             raise ValueError(f"{source}: step_length must be finite, never negative and mostly above 0 "
                              "(NaN only at a sequence's last frame); repair it")
-
-
-def _first_not_finite(rows: np.ndarray) -> int | None:
-    for part in chunks(rows, len(rows)):
-        finite = np.isfinite(rows[part]).all(axis=1)
-        if not finite.all():
-            return part.start + int(np.argmin(finite))
-    return None

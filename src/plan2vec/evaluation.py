@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.stats import spearmanr
 
+from plan2vec import validity
 from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames
 from plan2vec.domains import find_domain
 from plan2vec.graph.build import edge_rows, places
@@ -18,18 +18,6 @@ from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
 from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
-from plan2vec.validity import (
-    SOON,
-    Truth,
-    closure_numbers,
-    counted_closures,
-    label_numbers,
-    ranking_numbers,
-    straight_line,
-    true_steps,
-    validity_numbers,
-    walking_pairs,
-)
 from plan2vec.version import __version__
 
 if TYPE_CHECKING:
@@ -54,7 +42,7 @@ class Episodes:
 
 
 def scorecard(
-    graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int, truth: Truth | None = None,
+    graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int, truth: validity.Truth | None = None,
     rule: SuccessRule = SuccessRule(), false_beyond: float | None = None, min_gap: int = 0,
     device: torch.device | None = None, costs: bool = True
 ) -> dict[str, object]:
@@ -68,9 +56,9 @@ def scorecard(
     card |= plan_numbers(graph, distance, episodes, rule, rng)
     card |= cost_numbers(graph, distance, episodes) if costs else {}
     if truth is None:
-        return card | {"loop_closures": int(np.count_nonzero(counted_closures(graph, sequence, min_gap)))}
+        return card | {"loop_closures": int(np.count_nonzero(validity.counted_closures(graph, sequence, min_gap)))}
     card |= truth_numbers(graph, sequence, distance, truth, episodes, rule, rng)
-    return card | closure_numbers(graph, sequence, truth, false_beyond, min_gap)
+    return card | validity.closure_numbers(graph, sequence, truth, false_beyond, min_gap)
 
 
 def graph_numbers(graph: csr_array) -> dict[str, object]:
@@ -107,6 +95,8 @@ def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, 
 
 def rank_agreement(first: np.ndarray, second: np.ndarray) -> float | None:
     """Spearman's correlation; None where one side is constant."""
+    from scipy.stats import spearmanr  # takes a quarter of the program's start, so only where it is needed
+
     return float(spearmanr(first, second).statistic) if np.ptp(first) > 0 and np.ptp(second) > 0 else None
 
 
@@ -185,20 +175,20 @@ def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | 
     return Plan(start, goal, "dijkstra", None, float(length[goal]), int(expanded.sum()), int(is_touched.sum()))
 
 
-def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: Truth, episodes: Episodes,
+def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: validity.Truth, episodes: Episodes,
                   rule: SuccessRule, rng: np.random.Generator) -> dict[str, object]:
     """Success by the domain's rule, and the rank agreement of D with true distance."""
     if rule.max_hops is not None:  # no exact distances needed, so starts and goals can all differ
         starts, goals = rng.integers(graph.shape[0], size=(2, rule.episodes))
         episodes = Episodes(starts, goals, np.empty(0), np.empty(0))
-    radius = rule.radius if rule.radius is not None else 3 * float(np.median(true_steps(sequence, truth)))
+    radius = rule.radius if rule.radius is not None else 3 * float(np.median(validity.true_steps(sequence, truth)))
     arrived = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
     walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
                       rule.memory, arrived, rng)
     first, second = rng.integers(graph.shape[0], size=(2, 20_000))
     away = truth.between(first, second) if truth.knows_ways else np.empty(0)
     if not truth.knows_ways:
-        first, second, away = walking_pairs(sequence, truth, rng)
+        first, second, away = validity.walking_pairs(sequence, truth, rng)
     return {
         "success": float(walks.arrived.mean()),
         "success_radius": radius,
@@ -216,16 +206,16 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means.
     """
     from plan2vec.graph.join import join_frames
-    from plan2vec.learning.frame_tensors import FrameTensors
 
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
-    min_gap = (0 if find_domain(sequences.domain) else SOON) if min_gap is None else min_gap
+    min_gap = (0 if find_domain(sequences.domain) else validity.SOON) if min_gap is None else min_gap
     kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
     card |= candidate_numbers(model, kept) if costs else {}
     card |= {"local_accuracy": model.local_accuracy, "reversibility": model.reversibility,
+             "repeated": model.built.repeated,
              "recognized": model.trained.recognized if config.view == "moving" else None,  # else nothing follows
              "estimated_false_closures": model.built.estimated_false, "directed": model.directed, "view": config.view}
     if config.holdout > 0:
@@ -233,8 +223,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
-            images = FrameTensors(recorded.frames, model.device)
-            graph = join_frames(recorded, model.trained, model.found_config, images, held_out).graph
+            graph = join_frames(recorded, model.trained, model.found_config, model.images(), held_out).graph
             card["holdout"] = _score_frames(model, graph, held_out, rule, false_beyond, min_gap, costs)
     seconds = model.seconds | {"evaluate": round(time.perf_counter() - began, 3)}
     return card | {"radius": model.radius, "seconds": seconds | {"total": round(sum(seconds.values()), 3)},
@@ -247,14 +236,14 @@ def default_rule(sequences: Sequences) -> SuccessRule:
     return domain.success if domain else SuccessRule()
 
 
-def truth_of(sequences: Sequences) -> Truth | None:
+def truth_of(sequences: Sequences) -> validity.Truth | None:
     """Positions with the domain's geodesic where it is known."""
     if sequences.position is None:
         return None
     domain = find_domain(sequences.domain)
-    straight = (domain.straight if domain else None) or straight_line
+    straight = (domain.straight if domain else None) or validity.straight_line
     geodesic = (domain.geodesic if domain else None) or straight
-    return Truth(sequences.position, geodesic, straight, sequences.heading, sequences.label, domain is not None)
+    return validity.Truth(sequences.position, geodesic, straight, sequences.heading, sequences.label, bool(domain))
 
 
 def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
@@ -262,7 +251,7 @@ def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
     views, else the local distance.
     """
     from plan2vec.graph.join import candidate_pairs
-    from plan2vec.graph.views import score_views
+    from plan2vec.graph.join_moving import score_views
     from plan2vec.learning.frame_tensors import FrameTensors
 
     truth, rng = truth_of(model.sequences), np.random.default_rng(model.config.seed)
@@ -270,16 +259,16 @@ def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
         return {}
     numbers, sequences = np.flatnonzero(chosen), model.sequences
     if model.config.view == "moving" and len(numbers) <= NUM_RANKED:
-        images = FrameTensors(sequences.frames, model.device)
-        moved, _, _, scored = score_views(sequences.without_truth(), model.local_metric, model.config, images, chosen)
+        moved, _, _, scored = score_views(sequences.without_truth(), model.local_metric, model.config, model.images(),
+                                          chosen)
         first, second = moved[scored.first], moved[scored.second]
-        return ranking_numbers(first, second, -scored.means[0], sequences.sequence, truth)
+        return validity.ranking_numbers(first, second, -scored.means[0], sequences.sequence, truth)
     numbers = np.sort(rng.permutation(numbers)[:NUM_RANKED])
-    images = FrameTensors(model.sequences.frames[numbers], model.device)
+    images = FrameTensors(model.images().frames[numbers], model.device)
     pairs = candidate_pairs(model.local_metric, images, np.arange(len(numbers)), REACH * model.config.max_gap,
                             model.config)
     first, second = numbers[pairs.first], numbers[pairs.second]
-    return ranking_numbers(first, second, -pairs.distance, model.sequences.sequence, truth)
+    return validity.ranking_numbers(first, second, -pairs.distance, model.sequences.sequence, truth)
 
 
 def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None,
@@ -293,5 +282,5 @@ def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: Succ
     sequence, seed, label = model.sequences.sequence[numbers], model.config.seed, model.sequences.label
     card = scorecard(graph, sequence, distance, seed, truth, rule, false_beyond, min_gap, model.device, costs)
     if truth is not None and costs:
-        card |= validity_numbers(graph, sequence, distance, truth, np.random.default_rng(seed))
-    return card if label is None else card | label_numbers(graph, sequence, label[numbers], min_gap)
+        card |= validity.validity_numbers(graph, sequence, distance, truth, np.random.default_rng(seed))
+    return card if label is None else card | validity.label_numbers(graph, sequence, label[numbers], min_gap)

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ def replacing(path: Path) -> Iterator[Path]:
         if is_leftover(leftover, path.name):
             leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
+    temporary.unlink(missing_ok=True)  # a link of this name would be written through
     try:
         yield temporary
         with open(temporary, "rb") as file:
@@ -24,12 +26,46 @@ def replacing(path: Path) -> Iterator[Path]:
         os.chmod(temporary, 0o666 & ~mask)  # some libraries write for the owner alone
         os.replace(temporary, path)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise OSError(f"{path} cannot be written: {os.strerror(error.errno)}; "
-                      "make room and run the same command") from None
+        raise unwritable(path, temporary, error) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `path` when the block ends well; what killed processes left there is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
+        made = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d{{1,9}})\.tmp", leftover.name)
+        if made and leftover.is_dir() and not leftover.is_symlink() and not process_lives(int(made[1])):
+            shutil.rmtree(leftover)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir()
+        yield temporary
+        os.rename(temporary, path)
+    except OSError as error:
+        raise unwritable(path, temporary, error) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def unwritable(path: Path, temporary: Path, error: OSError) -> OSError:
+    """The error in words that name the file, not its temporary neighbour; of other files it is as it was."""
+    if error.errno is None or not str(error.filename or temporary).startswith(str(temporary)):
+        return error
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    remedy = "; make room and run the same command" if is_full else ""
+    told = OSError(f"{path} cannot be written: {os.strerror(error.errno)}{remedy}")
+    told.errno = error.errno
+    return told
+
+
+def read_text(path: Path) -> str:
+    """The text of a plain file. What another has put in its place, a pipe for instance, might never end."""
+    if not path.is_file():
+        raise OSError(f"{path.name} is no plain file")
+    return path.read_text(encoding="utf-8")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -40,16 +76,14 @@ def write_text(path: Path, text: str) -> None:
 def is_leftover(path: Path, name: str) -> bool:
     """Whether a process that lives no more left `path` behind, killed while it wrote the file called `name`."""
     made = re.fullmatch(rf"\.{re.escape(name)}\.(\d{{1,9}})\.tmp{re.escape(Path(name).suffix)}", path.name)
-    return made is not None and path.is_file() and not path.is_symlink() and not _is_alive(int(made[1]))
+    return made is not None and path.is_file() and not path.is_symlink() and not process_lives(int(made[1]))
 
 
-def _is_alive(process: int) -> bool:
+def process_lives(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # alive, and somebody else's
-        return True
+    except OSError as error:
+        return error.errno != errno.ESRCH  # alive, and somebody else's
     return True
 
 

@@ -10,31 +10,30 @@ at one moment (`replace_together.py`): killed at any time, it is the old run or 
 import json
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from plan2vec.config import setting, with_settings
+from plan2vec.config import with_settings
 from plan2vec.data import RECORDED, Sequences, transitions
 from plan2vec.embedding.network import map_vectors
 from plan2vec.embedding.train import fine_tune
 from plan2vec.evaluation import map_numbers
-from plan2vec.files import replacing, write_text
+from plan2vec.files import write_text
 from plan2vec.graph.build import BuiltGraph, closure_entries, edge_rows, graph_of_edges
 from plan2vec.graph.direction import each_pair_once
 from plan2vec.graph.join import join_frames
 from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.frozen import features_of, network_input
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model, load
-from plan2vec.runs.folder import Run, describe, fingerprint, write_index
+from plan2vec.runs.folder import Run, describe, fingerprint, recorded_features, write_frames, write_index
 from plan2vec.runs.lock import changing_run
-from plan2vec.runs.manifest import write_manifest
-from plan2vec.runs.products import load_graph, read_json, save_frames
+from plan2vec.runs.manifest import FEATURES, write_manifest
+from plan2vec.runs.products import load_graph, read_json
 from plan2vec.runs.replace_together import replacing_together
 from plan2vec.runs.struck import drop_struck, read_judged
 from plan2vec.search.shortest_paths import connected_parts
@@ -59,50 +58,60 @@ def add(run: str | Path, sequences: Sequences, num_updates: int | None = None, d
     `num_updates` of the fine-tuning; None: a third of the fit's. `encoder`: as for `load`. Returns `Grown`: the model
     and a report. The folder changes at one moment; killed before, it is the old run.
     """
-    folder, began = Path(run), time.perf_counter()
-    old = load(folder, device, encoder)
-    data = read_json(folder / "data.json")
+    old, data = load(run, device, encoder), read_json(Path(run) / "data.json")
     known = {data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))}
     if fingerprint(sequences) in known:
         num_frames = old.sequences.num_frames
         return Grown(old, {"frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True,
                            "updates": 0, "seconds": 0.0})
     refuse_unlike(old, sequences)
-    with changing(old, show_progress) as change:
-        joined = change.sequences = write_joined(change, folder, old.sequences, sequences)
-        built = append_to_graph(load_graph(folder / "graph.npz"), old, joined.without_truth())
-        change.write("graph", built)
-        built = replace(built, graph=drop_struck(built.graph, joined.sequence, change.struck))
-        warn_about_unreached(built, old.sequences.num_frames, change.journal)
-        updates = write_map(change, old, built.graph, num_updates)
-        seconds = finish(change, "add", began)
-    model = load(folder, device, encoder)
+    seconds, updates = _change(old, num_updates, show_progress, sequences)
+    model = load(run, device, encoder)
     return Grown(model, growth(old, model) | map_change(old, model) | {"updates": updates, "seconds": seconds})
 
 
 def follow_strikes(run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
                    encoder: str | None = None) -> Grown:
     """Fine-tune the map of a run folder to its graph without the closures that are struck now."""
-    folder, began = Path(run), time.perf_counter()
-    old = load(folder, device, encoder)
-    with changing(old, show_progress) as change:
-        updates = write_map(change, old, old.graph, num_updates)
-        seconds = finish(change, "follow_strikes", began)
-    model = load(folder, device, encoder)
+    old = load(run, device, encoder)
+    seconds, updates = _change(old, num_updates, show_progress)
+    model = load(run, device, encoder)
     return Grown(model, map_change(old, model) | {"updates": updates, "seconds": seconds})
 
 
-@contextmanager
-def changing(old: Model, show_progress: bool) -> Iterator[Run]:
-    """Where new products of a finished run are written; its metrics.jsonl goes on, without old fine-tuning lines."""
-    folder = old.folder
+def _change(old: Model, num_updates: int | None, show_progress: bool,
+            new: Sequences | None = None) -> tuple[float, int]:
+    """Write graph (grown by what is new) and map of a finished run anew; returns the seconds and updates it took.
+
+    Its metrics.jsonl goes on, without the lines of an older fine-tuning.
+    """
+    folder, began = old.folder, time.perf_counter()
     assert folder is not None
     with changing_run(folder), replacing_together(folder) as staged:
         lines = [line for line in Journal(folder).records() if line["stage"] != "fine_tuning"]
         write_text(staged / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
         journal = Journal(staged, show_progress, math.inf, logs=True)
-        yield Run(staged, old.sequences, old.config, journal, struck=read_judged(folder).struck)
+        change = Run(staged, old.sequences, old.config, journal, struck=read_judged(folder).struck)
+        graph, images = (old.graph, old.images()) if new is None else write_grown(change, folder, old, new)
+        updates = write_map(change, old, graph, images, num_updates)
+        seconds = round(time.perf_counter() - began, 3)
+        journal.record(stage="follow_strikes" if new is None else "add", finished=True, seconds=seconds)
         write_manifest(staged, folder)
+    return seconds, updates
+
+
+def write_grown(change: Run, folder: Path, old: Model, new: Sequences) -> tuple[csr_array, FrameTensors]:
+    """Recordings and graph with what is new; returns the graph without struck closures, and all frames."""
+    joined = change.sequences = write_joined(change, folder, old.sequences, new)
+    if change.folder and old.features is not None:
+        write_frames(change.folder / FEATURES, old.features, features_of(FrameTensors(new.frames, old.device)))
+    features = recorded_features(change.folder, joined.frames, old.config.encoder, old.device)
+    images = network_input(joined.frames, old.config.encoder, old.device, features=features)
+    built = append_to_graph(load_graph(folder / "graph.npz"), old, joined.without_truth(), images)
+    change.write("graph", built)
+    built = replace(built, graph=drop_struck(built.graph, joined.sequence, change.struck))
+    warn_about_unreached(built, old.sequences.num_frames, change.journal)
+    return built.graph, images
 
 
 def refuse_unlike(old: Model, new: Sequences) -> None:
@@ -120,8 +129,7 @@ def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> S
     """Old and new recordings end to end, frames copied a part at a time and then memory-mapped."""
     assert change.folder is not None
     path = change.folder / "frames.npy"
-    with replacing(path) as temporary:
-        save_frames(temporary, old.frames, new.frames)
+    write_frames(path, old.frames, new.frames)
     joined = join_recorded(old, new, np.load(path, mmap_mode="r", allow_pickle=False), change.journal)
     added = {"source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames,
              "first_frame": old.num_frames}
@@ -157,10 +165,10 @@ def median_step(sequences: Sequences) -> float:
     return float(np.median(np.asarray(sequences.step_length)[transitions(sequences.sequence)]))
 
 
-def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGraph:
+def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences, images: FrameTensors) -> BuiltGraph:
     """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
     num_old = built.graph.shape[0]
-    images, config = FrameTensors(joined.frames, old.device), replace(old.found_config, radius=built.radius or None)
+    config = replace(old.found_config, radius=built.radius or None)
     joined_anew = join_frames(joined, old.trained, config, images)
     found = joined_anew.graph
     if joined.step_length is not None:  # the unit stays that of the old recordings
@@ -173,17 +181,16 @@ def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences) -> BuiltGr
     added = f"{joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures"
     report = f"{built.report}; {added}, {new_old:,} to old frames"
     return replace(joined_anew, graph=graph, radius=built.radius, report=report, confidence=confidence,
-                   reversibility=built.reversibility)
+                   reversibility=built.reversibility, repeated=built.repeated)
 
 
 def appended(old: csr_array, new: csr_array) -> csr_array:
     """The old entries as they are, and the new ones of frames that the old matrix lacks."""
     row, column = edge_rows(new), new.indices
     added = (row >= old.shape[0]) | (column >= old.shape[0])
-    return graph_of_edges(
-        np.concatenate((edge_rows(old), row[added])), np.concatenate((old.indices, column[added])),
-        np.concatenate((old.data, new.data[added])), new.shape[0],
-    )
+    pairs = ((edge_rows(old), row), (old.indices, column), (old.data, new.data))
+    rows, columns, lengths = (np.concatenate((then, now[added])) for then, now in pairs)
+    return graph_of_edges(rows, columns, lengths, new.shape[0])
 
 
 def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tuple[int, int]:
@@ -208,27 +215,17 @@ def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> N
                 f"{built.radius:.2f} steps)")
 
 
-def write_map(change: Run, old: Model, graph: csr_array, num_updates: int | None) -> int:
+def write_map(change: Run, old: Model, graph: csr_array, images: FrameTensors, num_updates: int | None) -> int:
     """Fine-tune embedding and vectors to the graph, as the fit learned them; returns the number of updates."""
-    stage = "value_iteration" if old.config.variant == "value-iteration" else "embedding"
-    num_fitted = setting(old.config, f"{stage}.num_updates")
-    if num_updates is not None and num_updates < 1:
-        raise ValueError(f"--num-updates must be at least 1, but is {num_updates}")
+    num_fitted = old.config.embedding.num_updates
     num_updates = max(1, round(FINE_TUNING_SHARE * num_fitted)) if num_updates is None else num_updates
     change.journal.say(f"fine-tuning the embedding with {num_updates} updates (the fit had {num_fitted})")
     seed = int(rng_at(old.config.seed, Stream.GROWING, graph.nnz).integers(2**31))  # other goals than the fit's
-    config = with_settings(old.config, {"seed": seed, f"{stage}.num_updates": num_updates})
-    images = FrameTensors(change.sequences.frames, old.device)
+    config = with_settings(old.config, {"seed": seed, "embedding.num_updates": num_updates})
     embedding = fine_tune(old.embedding, images, graph, config, change.journal)
     change.write("embedding", embedding)
     change.write("vectors", map_vectors(embedding, images))
     return num_updates
-
-
-def finish(change: Run, stage: str, began: float) -> float:
-    seconds = round(time.perf_counter() - began, 3)
-    change.journal.record(stage=stage, finished=True, seconds=seconds)
-    return seconds
 
 
 def growth(old: Model, new: Model) -> dict[str, object]:
@@ -243,7 +240,6 @@ def growth(old: Model, new: Model) -> dict[str, object]:
 
 
 def map_change(old: Model, new: Model) -> dict[str, object]:
-    """Mean |D - path| / path between old frames, before and after."""
     num_old = old.sequences.num_frames
     return {"embedding_error": {"before": map_error(old, num_old), "after": map_error(new, num_old)}}
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from plan2vec.config import Config, LocalMetricConfig
 from plan2vec.data import Sequences, split_sequences
-from plan2vec.learning.augmentation import augment, augmentation_of, draw_changes
+from plan2vec.learning.augmentation import Augmentation, augment, augmentation_of, draw_changes
 from plan2vec.learning.captured import Step
-from plan2vec.learning.encoders import Encoder, make_encoder, make_stacked
+from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, make_stacked
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
 from plan2vec.learning.pair_losses import AllFarPairs, all_distances, nce_loss, safe_norm
 from plan2vec.learning.processes import concatenated, in_shares
@@ -51,7 +51,7 @@ LocalMetric = SiameseMetric | StackedMetric
 
 @dataclass(frozen=True)
 class TrainedMetric:
-    """A local metric, and how it did on sequences it had not seen; None where those hold no step."""
+    """A local metric, and how it did on sequences it had not seen by then; None where those hold no step."""
 
     metric: LocalMetric
     accuracy: float | None = None
@@ -65,17 +65,14 @@ def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConf
     """An untrained metric of the configured architecture."""
     if config.architecture == "siamese":
         return SiameseMetric(make_encoder(encoder, frames, config.dim))
-    siamese = SiameseMetric(make_encoder(config.candidates or encoder, frames, config.dim))
+    siamese = SiameseMetric(make_encoder(encoder if encoder in VIEWS else "small", frames, config.dim))
     mean, deviation = siamese.encoder.mean, siamese.encoder.deviation
-    network = Encoder(
-        make_stacked(config.network, tuple(frames.shape[1:])), torch.cat((mean, mean)),
-        torch.cat((deviation, deviation))
-    )
-    return StackedMetric(network, siamese)
+    network = make_stacked(config.architecture, tuple(frames.shape[1:]))
+    return StackedMetric(Encoder(network, torch.cat((mean, mean)), torch.cat((deviation, deviation))), siamese)
 
 
 def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
-                       journal: Journal = Journal()) -> TrainedMetric:
+                       journal: Journal = Journal(), change: Augmentation | None = None) -> TrainedMetric:
     """Learn d. Its accuracy is measured on a tenth of the sequences; the last updates see these too."""
     torch.manual_seed(config.seed)
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
@@ -85,12 +82,13 @@ def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors
     pairs, held_pairs, all_pairs = (recorded_pairs(recorded, some, config.max_gap) for some in (kept, held_out, usable))
     if not len(pairs.first[0]):
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
-    settings = config.local_metric
-    metric = build_local_metric(recorded.frames, config.encoder, settings).to(images.device)
-    _train_on(metric, images, pairs, settings, "", config.seed, journal)
+    change = change or augmentation_of(config.local_metric)
+    metric = build_local_metric(images.frames, config.encoder, config.local_metric).to(images.device)
+    _train_on(metric, images, pairs, config, "", journal, change)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     known = recognized(metric, images, held_pairs)
-    _train_on(metric, images, all_pairs, last_updates(settings), "_on_all", config.seed, journal)
+    _train_on(metric, images, all_pairs, replace(config, local_metric=last_updates(config.local_metric)), "_on_all",
+              journal, change)
     return TrainedMetric(metric, measured, known)
 
 
@@ -99,38 +97,35 @@ def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
     return replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
 
 
-def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, phase: str, seed: int,
-              journal: Journal) -> None:
+def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: Config, phase: str, journal: Journal,
+              change: Augmentation) -> None:
     """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
-    siamese = siamese_part(metric)
+    siamese, settings = siamese_part(metric), config.local_metric
     first_stream = Stream.METRIC if not phase else Stream.METRIC_ON_ALL
-    step = siamese_step(siamese, images, pairs, config, (seed, first_stream))
-    train(siamese, step, config.num_updates, config.learning_rate, f"local_metric{phase}", journal)
+    step = siamese_step(siamese, images, pairs, settings, (config.seed, first_stream), change)
+    train(siamese, step, settings.num_updates, settings.learning_rate, f"local_metric{phase}", journal)
     if isinstance(metric, StackedMetric):
-        step = stacked_step(metric, images, pairs, config, (seed, first_stream + 1))
-        train(metric.network, step, config.num_updates, config.learning_rate, f"stacked_metric{phase}", journal)
-    if config.loss == "nce":
-        calibrate(siamese, images, pairs)
-        if metric is not siamese:
-            calibrate(metric, images, pairs)
+        step = stacked_step(metric, images, pairs, settings, (config.seed, first_stream + 1), change)
+        train(metric.network, step, settings.num_updates, settings.learning_rate, f"stacked_metric{phase}", journal)
+    for part in dict.fromkeys((siamese, metric)) if settings.loss == "nce" else ():
+        calibrate(part, images, pairs)
 
 
 def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig,
-                 stream: tuple[int, int]) -> Step:
-    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. d(x, x) is 0 anyway. But
-    where frames are zoomed and shifted, two versions of one frame are a pair too.
+                 stream: tuple[int, int], change: Augmentation) -> Step:
+    """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. A frame needs no pair
+    with itself: d(x, x) is 0. Where frames are zoomed and shifted, two versions of one frame are a pair of gap 0.
     """
-    times, change, at_once = spaced_times(pairs), augmentation_of(config), images.at_once_in_training(metric)
+    times, at_once = spaced_times(pairs), images.at_once_in_training(metric)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(*stream, update)
         first, gap = draw_neighbors(pairs, config.batch_size, rng)
-        if config.jitter:
+        if change.jitter:
             gap[: len(gap) // (1 + pairs.max_gap)] = 0
         numbers = np.concatenate((first, first + gap))
-        return gap.astype(np.float32), np.stack((numbers, times[numbers])), *draw_changes(
-            change, images, len(numbers), rng
-        )
+        changes = draw_changes(change, images, len(numbers), rng)
+        return gap.astype(np.float32), np.stack((numbers, times[numbers])), *changes
 
     def loss(gap: Array, drawn: Array, *changes: Array) -> Tensor:
         numbers, time = on_device(drawn, images.device)
@@ -153,14 +148,13 @@ def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
     first = pairs.first[0]
     median = float(np.median(pair_distances(metric, images, first, first + 1)))
     if not median > 0:
-        collapsed = "the noise-contrastive local metric collapsed: recorded steps have length 0"
-        raise ValueError(f"{collapsed}; train longer or use the hinge loss")
+        raise ValueError("the noise-contrastive local metric collapsed: recorded steps have length 0; "
+                         "train longer or use the hinge loss")
     metric.scale.mul_(1 / median)
 
 
-def accuracy(
-    metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator, num: int = NUM_JUDGED
-) -> float | None:
+def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator,
+             num: int = NUM_JUDGED) -> float | None:
     """Share of pairs (identical : neighbour : far = 1 : 1 : 2) on the right side of the threshold (paper, Table 3)."""
     if not any(len(first) for first in pairs.first) or len(pairs.frames) < 2:
         return None
@@ -182,10 +176,8 @@ def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray,
     metric.eval()
     size = min(PAIRS_AT_ONCE, images.at_once)
     parts = np.array_split(np.arange(len(first)), max(1, len(first) // size))
-    distance = concatenated(
-        parts, lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy()
-    )
-    return distance.astype(np.float32)
+    measure = lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy()  # noqa: E731
+    return concatenated(parts, measure).astype(np.float32)
 
 
 def siamese_part(metric: LocalMetric) -> SiameseMetric:
@@ -202,4 +194,4 @@ def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
 def mirrored_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
     """(n, dim) the same of the frames' mirror images: places that nobody has ever seen."""
     siamese = siamese_part(metric)
-    return float(siamese.scale) * encode(siamese.encoder, images, lambda some: some.flip(3))
+    return float(siamese.scale) * encode(siamese.encoder, images.pictures, lambda some: some.flip(3))

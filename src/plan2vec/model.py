@@ -1,5 +1,6 @@
 """What a fit gives: the graph, the metric map and the planner over one set of recordings."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,20 +12,33 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec.config import Config, head_of
-from plan2vec.data import Sequences
+from plan2vec.data import Sequences, transitions
 from plan2vec.embedding.heads import Head
 from plan2vec.embedding.network import Embedding, map_vectors
-from plan2vec.graph.build import BuiltGraph, places
+from plan2vec.graph.build import BuiltGraph, joined_nodes, places
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
+from plan2vec.learning.frozen import network_input
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import NEAR, LocalMetric, TrainedMetric, local_vectors, pair_distances
 from plan2vec.planner import Plan, make_plans
+from plan2vec.progress import goal_numbers, progress_curve, steps_left
 from plan2vec.readers.picture_to_frame import prepare_image
-from plan2vec.runs.folder import PRODUCTS, read_run, refuse_unasked_code, require_finished
+from plan2vec.runs.folder import (
+    PRODUCTS,
+    Run,
+    read_data,
+    recorded_features,
+    refuse_unasked_code,
+    require_finished,
+    write_frames,
+)
+from plan2vec.runs.manifest import FEATURES
 from plan2vec.runs.resume import open_run
-from plan2vec.search.shortest_paths import connected_parts
+from plan2vec.runs.struck import read_judged
+from plan2vec.search.shortest_paths import checked_nodes, connected_parts
 
+USUAL_STEPS = 0.9  # share of the recorded steps that are no longer than an image may lie from a view
 NUM_LOOKED_AT = 20  # nearest frames by vector that the local metric scores when an image is looked for on the map
 Images = Any  # frames as recorded, raw camera frames of any size, PIL images, paths of image files, or lists of these
 
@@ -105,6 +119,15 @@ class Model:
         return self.embedding.scale.device
 
     @cached_property
+    def features(self) -> np.ndarray | None:
+        """(n, d) what a frozen encoder says of the recorded frames; None with any other."""
+        return recorded_features(self.folder, self.sequences.frames, self.config.encoder, self.device)
+
+    def images(self, keep: bool = True) -> FrameTensors:
+        """The recorded frames as the networks take them."""
+        return network_input(self.sequences.frames, self.config.encoder, self.device, keep, self.features)
+
+    @cached_property
     def places(self) -> np.ndarray:
         """(n,) the frame that stands for each: the first of those in which nothing moved."""
         return places(self.graph, self.sequences.sequence)
@@ -124,42 +147,67 @@ class Model:
 
     def distance(self, frames_a: Images, frames_b: Images) -> np.ndarray:
         """(n,) learned distance from each frame of a to the same row of b, in steps; frames as for `embed`."""
-        return self._head_distance(self.embed(frames_a), self.embed(frames_b))
+        return self.vector_distance(self.embed(frames_a), self.embed(frames_b))
 
     def distance_between(self, first: np.ndarray | int, second: np.ndarray | int) -> np.ndarray:
         """(m,) learned distance, in steps, between recorded frames by number; one number is compared with all."""
         if np.shape(first) != np.shape(second) or not np.shape(first):
             first, second = np.broadcast_arrays(np.atleast_1d(first), np.atleast_1d(second))
-        return self._head_distance(self.vectors.take(first, axis=0), self.vectors.take(second, axis=0))
+        return self.vector_distance(self.vectors.take(first, axis=0), self.vectors.take(second, axis=0))
 
     @torch.no_grad()
-    def _head_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """A head has no parameters, so it works where the vectors are."""
+    def vector_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """(...,) steps from vectors (..., dim) of the map to others."""
+        # a head has no parameters, so it works where the vectors are
         return self.head(torch.from_numpy(first), torch.from_numpy(second)).numpy()
 
     def local_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) local metric between recorded frames, by numbers (m,), in steps; large ones only say "not near"."""
         numbers, index = np.unique(np.concatenate((first, second)), return_inverse=True)  # only these go to the device
-        images = FrameTensors(np.asarray(self.sequences.frames[numbers]), self.device)
+        images = FrameTensors(np.asarray(self.images().frames[numbers]), self.device)
         return pair_distances(self.local_metric, images, *np.split(index, 2))
 
     @cached_property
-    def _local_vectors(self) -> np.ndarray:
-        return local_vectors(self.local_metric, FrameTensors(self.sequences.frames, self.device, keep=False))
+    def local_vectors(self) -> np.ndarray:
+        """(n, d) vectors of the recorded frames in which near ones are searched."""
+        return local_vectors(self.local_metric, self.images(keep=False))
 
     def locate(self, frame: Images) -> Located:
         """The recorded frame nearest to an image by the local metric, and whether it is near enough to stand for it.
 
-        `frame`: one image, as for `embed`. Returns `Located` with number, distance in steps, and on_map.
+        `frame`: one image, as for `embed`. Frames that were held out are on no path, so none of them is the answer.
+        Returns `Located` with number, distance in steps, and on_map.
         """
-        images = FrameTensors(self.prepare(frame), self.device)
-        near, _ = nearest(self._local_vectors, local_vectors(self.local_metric, images), NUM_LOOKED_AT, self.device)
-        both = np.concatenate((images.frames[:1], self.sequences.frames[near[0]]))
+        images = network_input(self.prepare(frame), self.config.encoder, self.device)
+        fitted = joined_nodes(self.graph)
+        vectors = self.local_vectors[fitted]
+        near, _ = nearest(vectors, local_vectors(self.local_metric, images), NUM_LOOKED_AT, self.device)
+        near = fitted[near]
+        both = np.concatenate((images.frames[:1], self.images().frames[near[0]]))
         numbers = np.arange(1, len(both))
         distance = pair_distances(self.local_metric, FrameTensors(both, self.device), np.zeros_like(numbers), numbers)
         best = int(distance.argmin())
-        limit = max(self.radius, NEAR * self.config.max_gap)
-        return Located(int(near[0, best]), float(distance[best]), bool(distance[best] <= limit))
+        return Located(int(near[0, best]), float(distance[best]), bool(distance[best] <= self.reach_of_images))
+
+    @cached_property
+    def reach_of_images(self) -> float:
+        """Local distance within which a recorded frame stands for an image. A moving camera's metric puts every image
+        near some frame: 4 of 5 views of places seen before lie within, and 1 in 20 of another maze.
+        """
+        if self.config.view != "moving":
+            return max(self.radius, NEAR * self.config.max_gap)
+        start = transitions(self.sequences.sequence)
+        steps = np.linalg.norm(self.local_vectors[start + 1] - self.local_vectors[start], axis=1)
+        return float(np.quantile(steps, USUAL_STEPS))
+
+    def progress(self, frames: Images, goals: Images) -> np.ndarray:
+        """How much of an episode's way to the nearest goal is done at each of its frames, which come in order.
+
+        `frames`, `goals`: images as for `embed`, or numbers of recorded frames. Returns (n,) float32: 1 - steps left /
+        steps left at the start, from 0 to 1; NaN off the map, where no path leads to a goal, and in an episode that
+        starts within 2 steps of one.
+        """
+        return progress_curve(steps_left(self, frames, goal_numbers(self, goals)))
 
     def plan(self, start: int | Images, goal: int | Images, method: str = "auto", lookahead: int = 3,
              memory: bool = False) -> Plan:
@@ -183,7 +231,7 @@ class Model:
     def _asked(self, frame: int | Images, name: str) -> tuple[int, str]:
         """A frame number, and why there is none (-1)."""
         is_number = isinstance(frame, int | np.integer) or (isinstance(frame, np.ndarray) and frame.ndim == 0)
-        if is_number or (isinstance(frame, str) and not Path(frame).is_file()):  # "12" or "3:4", no image
+        if is_number or (isinstance(frame, str) and not is_file(frame)):  # "12" or "3:4", no image
             return self.frame_number(frame, name), ""
         found = self.locate(frame)
         away = f"nearest frame {found.number}, {found.distance:.1f} steps away"
@@ -195,7 +243,7 @@ class Model:
 
         `method`, `lookahead` and `memory`: as for `plan`, without "auto". Returns m plans.
         """
-        starts, goals = self._checked_numbers(starts, "starts"), self._checked_numbers(goals, "goals")
+        starts, goals = checked_nodes(self.graph, starts, "starts"), checked_nodes(self.graph, goals, "goals")
         if len(starts) != len(goals):
             raise ValueError(f"every start needs one goal, but there are {len(starts)} starts and {len(goals)} goals")
         starts, goals = self.places[starts], self.places[goals]  # where one stood still, one frame will do
@@ -204,17 +252,6 @@ class Model:
         words = "no path: start lies in part {}, goal in part {} of {} (0 is the largest)"
         return [replace(plan, reason=words.format(part[plan.start], part[plan.goal], num))
                 if plan.nodes is None and part[plan.start] != part[plan.goal] else plan for plan in made]
-
-    def _checked_numbers(self, numbers: np.ndarray, name: str) -> np.ndarray:
-        """(m,) int64 frame numbers, or a clear refusal."""
-        checked = np.asarray(numbers)
-        if checked.ndim != 1 or (len(checked) and checked.dtype.kind not in "iu"):
-            raise ValueError(f"{name} must be frame numbers in one dimension, "
-                             f"but came as {checked.dtype} of shape {checked.shape}")
-        outside = checked[(checked < 0) | (checked >= len(self.places))]
-        if len(outside):
-            raise ValueError(f"{name} must be frame numbers from 0 to {len(self.places) - 1}, but {outside[0]} came")
-        return checked.astype(np.int64)
 
     def frame_number(self, asked: int | str | np.integer | np.ndarray, name: str = "frame") -> int:
         """A frame number from itself or from "sequence:index"; `name` is what a refusal calls it."""
@@ -244,6 +281,8 @@ class Model:
         products = (self.trained, replace(self.built, graph=self.graph), self.embedding, self.vectors)
         for name, product in zip(PRODUCTS, products, strict=True):
             run.write(name, product)
+        if self.features is not None:
+            write_frames(folder / FEATURES, self.features)
         for stage, seconds in self.seconds.items():
             run.journal.record(stage=stage, finished=True, seconds=seconds)
         run.finish()
@@ -270,7 +309,12 @@ class Model:
 
 
 def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdigit()
+    return re.fullmatch(r"-?[0-9]{1,18}", text) is not None
+
+
+def is_file(text: str) -> bool:
+    """Whether what was typed is a file; "12" is a frame number, whatever files there are."""
+    return not _is_number(text) and Path(text).is_file()
 
 
 def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> Model:
@@ -282,5 +326,5 @@ def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> 
     folder, target = Path(path), choose_device(device)
     config = require_finished(folder)
     refuse_unasked_code(folder, config, encoder)
-    run = read_run(folder, config, target)
+    run = Run(folder, read_data(folder), config, Journal(folder), target, struck=read_judged(folder).struck)
     return Model(run.sequences, config, Learned(*(run.read(name) for name in PRODUCTS)), run.seconds(), folder)

@@ -3,6 +3,7 @@
 recordings -> local metric -> graph            -> shortest distances -> metric map       -> plans
               local_metric    graph/join          search/               embedding/train     model, planner
                               graph/closures      embedding/targets
+                              graph/closures_moving (moving camera)
 """
 
 from collections.abc import Callable
@@ -22,12 +23,14 @@ from plan2vec.graph.direction import given_graph
 from plan2vec.graph.join import join_frames
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
+from plan2vec.learning.frozen import network_input
 from plan2vec.learning.processes import first_does, is_first
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
 from plan2vec.model import Learned, Model
 from plan2vec.readers import read
+from plan2vec.runs.folder import recorded_features
 from plan2vec.runs.resume import decided_config, open_run, writing
 
 Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
@@ -96,6 +99,10 @@ def fit(
     with writing(folder):
         run = open_run(folder, recordings, settled_for(recordings, config, folder, target), journal, given)
         recorded = run.sequences.without_truth()
-        learned = learn(recorded, run.config, FrameTensors(recorded.frames, target), run.make)
+        features = recorded_features(folder, recorded.frames, run.config.encoder, target)
+        images = network_input(recorded.frames, run.config.encoder, target, features=features)
+        learned = learn(recorded, run.config, images, run.make)
         first_does(run.finish)
-    return Model(run.sequences, run.config, learned, run.seconds(), folder)
+    model = Model(run.sequences, run.config, learned, run.seconds(), folder)
+    model.features = features
+    return model

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.search.balls import Balls, balls, edge_lengths, neighbor_lists
-from plan2vec.search.shortest_paths import Path, best_first, best_first_many, checked_nodes
+from plan2vec.search.shortest_paths import Path, best_first, checked_nodes
 
 Method = Literal["greedy", "lookahead", "astar", "dijkstra"]
 METHODS: tuple[str, ...] = get_args(Method)
@@ -76,7 +76,8 @@ def make_plans(graph: csr_array, distance: Distance, starts: np.ndarray, goals: 
     if method == "dijkstra":
         paths = [best_first(graph, start, goal) for start, goal in tasks]
     else:
-        paths = best_first_many(graph, starts, goals, distance, heuristic_weight)
+        to = lambda goal: lambda nodes: distance(nodes, np.full(len(nodes), goal))  # noqa: E731
+        paths = [best_first(graph, start, goal, to(goal), heuristic_weight) for start, goal in tasks]
     return [plan_of(path, start, goal, method) for path, (start, goal) in zip(paths, tasks, strict=True)]
 
 

@@ -8,12 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plan2vec.config import LocalMetricConfig
-from plan2vec.learning.augmentation import augment, augmentation_of, draw_changes
+from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import Encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
 from plan2vec.learning.pair_losses import far_distance_loss, nce_loss
-from plan2vec.learning.processes import in_shares
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import Pairs, draw_far, draw_neighbors
 
@@ -39,14 +38,10 @@ class StackedMetric(nn.Module):
         return self.scale * self.network(torch.cat((first, second), dim=1))[:, 0]
 
 
-def stacked_step(
-    metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig, stream: tuple[int, int]
-) -> Step:
+def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig,
+                 stream: tuple[int, int], change: Augmentation) -> Step:
     """Identical : neighbour : far = 1 : 1 : far_weight (paper, equation 5), or the paper's equation 4."""
-    num_far = round(
-        config.far_weight * config.batch_size
-    ) if config.loss != "nce" else NUM_NCE_NEGATIVES * config.batch_size
-    change = augmentation_of(config)
+    num_far = round((NUM_NCE_NEGATIVES if config.loss == "nce" else config.far_weight) * config.batch_size)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(*stream, update)
@@ -59,9 +54,7 @@ def stacked_step(
 
     def loss(gap: Array, a: Array, b: Array, *changes: Array) -> Tensor:
         sides = ((a, changes[: len(changes) // 2]), (b, changes[len(changes) // 2 :]))
-        d = in_shares(
-            len(a), lambda part: metric(*(augment(images(side[part]), change, drawn, part) for side, drawn in sides))
-        )
+        d = metric(*(augment(images(side), change, drawn) for side, drawn in sides))
         same, near, far = d.split((len(gap), len(gap), num_far))
         if config.loss == "nce":
             negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T

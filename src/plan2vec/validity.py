@@ -15,6 +15,7 @@ from scipy.spatial import cKDTree
 
 from plan2vec.data import transitions
 from plan2vec.graph.build import closure_entries, edge_rows, graph_of_edges
+from plan2vec.graph.direction import each_pair_once
 from plan2vec.planner import Distance, walk_many
 from plan2vec.search.shortest_paths import choose_workers, distances_from
 
@@ -87,16 +88,8 @@ def soon(sequence: np.ndarray, first: np.ndarray, second: np.ndarray, gap: int =
 def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np.ndarray:
     """(nnz,) bool: closures, each pair once, without those of one sequence less than `min_gap` frames apart."""
     row, column = edge_rows(graph), graph.indices
-    there_and_back = row < column if (graph != graph.T).nnz == 0 else _named_once(graph, row)
+    there_and_back = row < column if (graph != graph.T).nnz == 0 else each_pair_once(graph)
     return closure_entries(graph, sequence) & there_and_back & ~soon(sequence, row, column, min_gap)
-
-
-def _named_once(graph: csr_array, row: np.ndarray) -> np.ndarray:
-    """(nnz,) bool: of a pair that is joined both ways, the entry above the diagonal; of one-way edges, all."""
-    key = np.minimum(row, graph.indices).astype(np.int64) * graph.shape[0] + np.maximum(row, graph.indices)
-    once = np.zeros(graph.nnz, bool)
-    once[np.unique(key, return_index=True)[1]] = True
-    return once
 
 
 def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: Truth,

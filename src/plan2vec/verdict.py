@@ -1,12 +1,13 @@
 """The verdict: whether a map can be trusted, from its scorecard, in words. Commands and report show the same.
 
-A bad number above makes those below bad, so the first bad one gives the reason.
+`LINES` is in order of dependence: a bad number spoils those after it, so the first bad one gives the reason.
 """
 
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from plan2vec.graph.evidence import MIN_RECOGNIZED
+from plan2vec.graph.closures_moving import MIN_RECOGNIZED
+from plan2vec.graph.direction import Evidence
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class Verdict:
     sentence: str  # what the map is worth, and why
     look_at: dict[str, str]  # name of each bad number -> its value, what that means, and the remedy
     next: tuple[str, str]  # commands
+    headline: str = ""  # what to do with the map, in a few words
+    advice: str = ""  # the first thing to do
+    unknown: str = ""  # what nobody can know without true positions
 
     def __str__(self) -> str:
         bad = [f"  {name}: {words}" for name, words in self.look_at.items()]
@@ -41,7 +45,7 @@ LINES = {  # those that others depend on come first
         "share", (0.8, inf), "Look at the frames in order (plan2vec inspect). If the order is right, record more, or "
         "train the local metric longer (--local-metric.num-updates).",
         "Frames that follow each other look no more alike than others: the local metric is right in {percent} of the "
-        "pairs it never saw, and guessing gives 75 %. They are noise, out of order or too few, or training was short."),
+        "pairs it never saw, and guessing gives 75%. They are noise, out of order or too few, or training was short."),
     "recognized": Line("Recorded steps it never saw that the local metric takes for neighbours (moving camera).",
         "share", (MIN_RECOGNIZED, inf), "Record more frames per second, or the same places more often; or train the "
         "local metric longer (--local-metric.num-updates).",
@@ -87,6 +91,7 @@ LINES = {  # those that others depend on come first
     "touched_per_step": Line("Frames a planner looks at, for each hop of the shortest path.", "frames per hop"),
     "expanded_per_step": Line("Frames whose neighbours a planner asks for, for each hop of the shortest path."),
     "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
+    "repeated": Line("Recorded steps that another recorded step repeats.", "share"),
     "plan_validity_10": Line("Like plan_validity, where a hop may be 10 steps long.", "share"),
     "plan_validity_14": Line("Like plan_validity, where a hop may be 14 steps long.", "share"),
     "unreachable": Line("Random tasks that no path solves; each counts as an impossible plan.", "share"),
@@ -104,6 +109,13 @@ LINES = {  # those that others depend on come first
 }
 ABOUT_RECORDING = ("local_accuracy", "recognized", "loop_closures", "largest_component_share")
 NO_PROOF = ("success_graph",)  # short cuts through walls make it better
+AVOID, CARE = "Do not plan on this map.", "Plan with care."
+LINE, WALKS = "Plans only follow the recordings.", "Plan with astar, not greedy."
+HEADLINES = {  # by the first bad number; of the others: AVOID
+    "recognized": LINE, "loop_closures": LINE, "largest_component_share": "Plan inside each part only.",
+    "reversibility": CARE, "revisit_recall": CARE, "spearman_true": CARE, "spearman_graph": WALKS,
+    "embedding_error": WALKS, "success_graph": WALKS, "success": WALKS, "greedy_validity": WALKS, "path_ratio": WALKS,
+}
 
 
 def judged(card: dict) -> dict[str, bool]:
@@ -115,9 +127,17 @@ def judged(card: dict) -> dict[str, bool]:
             found[name] = line.good[0] <= value <= line.good[1]
     if card.get("loop_closures") == 0:  # what was estimated are hops between frames that follow each other
         found.pop("estimated_false_closures", None)
-    if card.get("directed") is not False or card.get("view") == "moving":  # nobody walks backwards in a walkthrough
-        found.pop("reversibility", None)
+    if card.get("directed") is not False or card.get("view") == "moving" or not _one_way(card):
+        found.pop("reversibility", None)  # nobody walks backwards in a walkthrough
+    if found.get("plan_validity"):  # plans are truly possible; turning round takes steps, but leads no farther
+        found.pop("spearman_true", None)
     return {name: good for name, good in found.items() if not good or name not in NO_PROOF}
+
+
+def _one_way(card: dict) -> bool:
+    """Whether steps are repeated but not undone; where few are even repeated the recording says nothing about it."""
+    undone, repeated = card.get("reversibility"), card.get("repeated")
+    return undone is not None and repeated is not None and Evidence(undone, repeated).is_one_way
 
 
 def make_verdict(card: dict, run: object = "RUN") -> Verdict:
@@ -125,11 +145,25 @@ def make_verdict(card: dict, run: object = "RUN") -> Verdict:
     bad = [name for name, good in judged(card).items() if not good]
     if not bad:
         commands = f"plan2vec plan {run} --start 0 --goal {card.get('num_frames', 2) - 1}", f"plan2vec explore {run}"
-        return Verdict(True, praise(card), {}, commands)
+        advice = "Look at the closures that are doubted most, then plan."
+        return Verdict(True, praise(card), {}, commands, "Plan on this map.", advice, unknown(card))
     first = "plan2vec inspect RECORDINGS --sheet sheet.png" if bad[0] in ABOUT_RECORDING else f"plan2vec closures {run}"
     said = {name: f" {reason(name, card)}" if name != bad[0] and LINES[name].reason else "" for name in bad}
     look_at = {name: f"{number_text(card[name], LINES[name].unit)}.{said[name]} {LINES[name].remedy}" for name in bad}
-    return Verdict(False, reason(bad[0], card), look_at, (first, f"plan2vec evaluate {run} --verbose"))
+    commands, headline = (first, f"plan2vec explore {run}"), HEADLINES.get(bad[0], AVOID)
+    sentence, true = reason(bad[0], card), card.get("plan_validity")
+    if headline == WALKS and true is not None:  # it was judged before, and found good
+        sentence = f"The graph is good: {true:.1%} of its shortest paths are truly possible. {sentence}"
+    return Verdict(False, sentence, look_at, commands, headline, LINES[bad[0]].remedy, unknown(card))
+
+
+def unknown(card: dict) -> str:
+    """What the scorecard cannot say, for want of true positions."""
+    if "plan_validity" in card or "false_edge_share" in card or card.get("loop_closures") == 0:
+        return ""
+    if card.get("cross_label_share") is not None:
+        return "Without true positions only closures between labels are known to be false."
+    return "Without true positions nobody can know which closures are false."
 
 
 def reason(name: str, card: dict) -> str:

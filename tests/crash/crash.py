@@ -22,20 +22,30 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MPLBACKEND"] = "agg"
 
+import h5py
 import numpy as np
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import samples
+
 import plan2vec
-from plan2vec.commands.main import main
+from plan2vec.commands.main import HOME_OF, main
+from plan2vec.experiments import reproduce  # noqa: F401
 from plan2vec.graph.build import closure_entries, edge_rows
+from plan2vec.pictures import figures
 from plan2vec.runs.folder import is_finished, is_run, require_finished
 from plan2vec.runs.manifest import COVERED
 
+for home in sorted({*HOME_OF.values()}):  # once, not in every child
+    import_module(f"plan2vec.commands.{home}")
+figures.DOTS_PER_INCH = 20  # pictures as small as can be
 torch.set_num_threads(1)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink"}
@@ -53,6 +63,7 @@ class Case:
     arguments: tuple[str, ...]
     has_run: bool = True  # it needs a fitted run called `run`
     before: Callable[[], None] = lambda: None  # done in the place first
+    makes: str | None = None  # what it writes and, once whole, never overwrites
 
 
 def recordings(seed: int) -> plan2vec.Sequences:
@@ -76,9 +87,18 @@ def cases(closure: str) -> list[Case]:
         ), Case("add", ("add", "run", "more.npz", "--num-updates", "2", "--device", "cpu")),
         Case("closures --strike", ("closures", "run", "--strike", closure, "--num-updates", "2", "--device", "cpu")),
         Case("closures --no-update", ("closures", "run", "--strike", closure, "--no-update", "--device", "cpu")),
+        Case("audit", ("audit", "run", "--csv", "audit.csv", "--device", "cpu")),
         Case("report", ("report", "run", "--device", "cpu")), Case("evaluate", ("evaluate", "run", "--device", "cpu")),
         Case("plan", ("plan", "run", "--start", "0", "--goal", "70", "--method", "dijkstra", "--device", "cpu")),
-        Case("relabel", ("relabel", "run", "recordings.npz", "--out", "relabelled.npz", "--device", "cpu")),
+        Case("relabel", ("relabel", "run", "recordings.npz", "--out", "relabelled.npz", "--device", "cpu"),
+             makes="relabelled.npz"),
+        Case("relabel minari", ("relabel", "run", "minari", "--out", "relabelled", "--device", "cpu"),
+             makes="relabelled"),
+        Case("progress", ("progress", "run", "--out", "progress.parquet", "--device", "cpu")),
+        Case("export csv", ("export", "run", "--format", "csv", "--out", "tables", "--device", "cpu"), makes="tables"),
+        Case("export graphml", ("export", "run", "--format", "graphml", "--out", "map.graphml", "--device", "cpu"),
+             makes="map.graphml"),
+        Case("audit recordings", ("audit", "recordings.npz", "--out", "new", "--device", "cpu", *FEW), False),
         Case("reproduce", ("reproduce", "lookahead", "--smoke", "--device", "cpu", "--out", "rows"), False)
     ]
 
@@ -159,6 +179,12 @@ def is_whole(path: Path) -> bool:
             return data.endswith(b"IEND\xaeB`\x82")
         case ".html":
             return data.rstrip().endswith(b"</html>")
+        case ".csv":
+            return data.endswith(b"\n")
+        case ".graphml":
+            return data.endswith(b"</graphml>\n")
+        case ".parquet":
+            return data.endswith(b"PAR1")
         case ".gif":
             return data.endswith(b";")
         case ".npz" | ".npy":
@@ -199,6 +225,12 @@ def prepare(folder: Path) -> Path:
         taken = recordings(seed)
         np.savez(place / f"{name}.npz", observations=taken.frames, sequence=taken.sequence, action=taken.action,
                  position=taken.position)
+    samples.write_minari(place / "minari", "vectors")
+    with h5py.File(place / "minari" / "data" / "main_data.hdf5", "r+") as file:
+        for episode in file.values():
+            walk = recordings(2).frames[: len(episode["actions"]) + 1]
+            del episode["observations"]
+            episode["observations"], episode["rewards"] = walk, np.zeros(len(walk) - 1)
     assert child(place, ("fit", "recordings.npz", "--out", "run", "--device", "cpu", *FEW), None)[0] == 0
     return place
 
@@ -220,10 +252,9 @@ def try_case(case: Case, start: Path, folder: Path) -> tuple[int, list[str]]:
         found += problems(place, old, new, run, outside)
         status, _ = child(place, case.arguments, None)
         if status != 0:
-            # a finished copy is never overwritten
-            if case.name != "relabel" or not (place / "relabelled.npz").exists():
+            if case.makes is None or not (place / case.makes).exists():
                 found.append(f"the same command ends with {os.waitstatus_to_exitcode(status)} afterwards")
-        elif products(place / run) != new and case.name != "closures --strike":
+        elif products(place / run) != new:
             found.append("the same command gives another run afterwards")
         found += [f"{left} is left behind" for left in leftovers(place)]
         broken += [f"{case.name}, killed before change {number} of {num_changes}: {text}" for text in found]

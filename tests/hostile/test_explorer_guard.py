@@ -1,5 +1,6 @@
 """The explorer answers only who has its whole address, and shows what others have changed since."""
 
+import os
 import re
 import shutil
 import socket
@@ -13,6 +14,7 @@ pytest.importorskip("dash")
 
 import plan2vec
 from plan2vec.explorer import server
+from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.runs.struck import strike, unstrike
@@ -37,7 +39,8 @@ def closure_of(model) -> tuple[int, int]:
 
 
 def test_nothing_is_shown_without_the_token(client):
-    for path in ("/", "/frame/0.png", "/_dash-layout", "/?token=wrong"):
+    made = ("/plan.png?start=0&goal=5", "/plan.gif?start=0&goal=5", "/verdict.png", "/distances/0", "/revision")
+    for path in ("/", "/frame/0.png", "/_dash-layout", "/?token=wrong", *made):
         assert client.get(path).status_code == 403
     assert client.post("/_dash-update-component", json={}).status_code == 403
 
@@ -53,6 +56,40 @@ def test_another_site_cannot_ask_with_the_persons_cookie(client):
     client.get(f"/?token={TOKEN}")
     assert client.get("/", headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.get("/", headers={"Origin": "http://localhost"}).status_code == 200
+
+
+@pytest.mark.parametrize("asked, status", [
+    ("/plan.png", 400), ("/plan.png?start=/etc/passwd&goal=1", 400), ("/plan.png?start=run/net.png&goal=1", 400),
+    ("/plan.svg?start=³&goal=1", 400), ("/plan.gif?start=%00&goal=%ff", 400), ("/plan.exe?start=0&goal=1", 404),
+    ("/plan.png?start=0&goal=1&method=__class__", 400), (f"/plan.png?start=0&goal={'1' * 10**5}", 400),
+    ("/plan.%2e%2e", 404), ("/distances/999999999", 404), (f"/distances/{'9' * 30}", 404),
+    ("/plan.png?start=0&goal=1&axes=../../x", 200), ("/plan.mp4?start=0&goal=1&method=dijkstra", 200),
+])
+def test_odd_questions_about_plans_get_one_line_and_leave_no_file(asked, status, client, tmp_path, monkeypatch):
+    pytest.importorskip("av")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "run" / "net.png").write_text("no question opens a file")
+    before = set(tmp_path.iterdir())
+    client.get(f"/?token={TOKEN}")
+    answer = client.get(asked)
+    assert answer.status_code == status and set(tmp_path.iterdir()) == before
+    assert status != 400 or (len(answer.data) < 200 and b"\n" not in answer.data)
+
+
+@pytest.mark.parametrize("name, text", [
+    ("scorecard.json", "no JSON"), ("scorecard.json", "[]"), ("scorecard.json", '{"num_frames": "many"}'),
+    ("audit.json", '{"episodes": [{"episode": 77}]}'), ("scorecard.json", ""), ("audit.json", ""),
+    ("audit.json", '{"episodes": [{"episode": 0, "findings": [{"kind": 1, "words": 2, "first": 1e999, "last": 0}]}]}'),
+])
+def test_judgements_that_cannot_be_read_are_left_out_with_one_line(name, text, folder, capsys):
+    if text:
+        (folder / name).write_text(text)
+    else:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)  # whoever reads it waits forever
+    assert page(Session(plan2vec.load(folder, "cpu"))) is not None
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1 and name in said[0] and "left out" in said[0]
 
 
 def test_a_failure_is_one_line_in_the_terminal_and_no_traceback(folder, capsys):

@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pytest
 
@@ -20,7 +21,8 @@ QUICK = Config(
 )
 COMMANDS = [
     ["plan", "--start", "0", "--goal", "5"], ["evaluate"], ["report"], ["add", "more.npz"], ["closures"],
-    ["explore", "--no-browser"], ["relabel", "recordings.npz", "--out", "relabelled.npz"]
+    ["explore", "--no-browser"], ["relabel", "recordings.npz", "--out", "relabelled.npz"],
+    ["progress", "--out", "progress.csv"], ["export", "--format", "csv", "--out", "tables"], ["audit"]
 ]
 NETWORK = """
 from pathlib import Path
@@ -94,7 +96,8 @@ def test_a_folder_that_is_no_run_is_left_as_it_is(place, command, marked, capsys
         (place / "mine" / "data.json").write_text("{}")
     before = contents(place)
     assert main(on("mine", command)) == 2
-    assert "is not a run folder" in capsys.readouterr().err and contents(place) == before
+    words = "holds no images" if command[0] == "audit" else "is not a run folder"  # an audit also takes recordings
+    assert words in capsys.readouterr().err and contents(place) == before
 
 
 # ---------------------------------------------------------------------------------------------------- links inside a
@@ -133,6 +136,31 @@ def test_a_log_that_is_a_link_is_not_written_through(place):
     assert (place / "mine" / "thesis.txt").read_text() == "three years"
 
 
+@pytest.mark.parametrize("command, written", [
+    (["evaluate"], ["scorecard.json"]), (["report"], ["scorecard.json", "report.html"]),
+    (["audit"], ["audit.html", "audit.json"]), (["progress", "--goals", "0:19", "--out", "run/p.csv"], ["p.csv"]),
+], ids=lambda value: value[0])
+def test_files_that_are_links_are_replaced_and_not_written_through(place, command, written):
+    for name in written:
+        for link in (name, f".{name}.{os.getpid()}.tmp{Path(name).suffix}"):  # its temporary name can be guessed too
+            (place / "run" / link).unlink(missing_ok=True)
+            (place / "run" / link).symlink_to(place / "mine" / "thesis.txt")
+    assert main([*on("run", command), "--device", "cpu"]) == 0
+    assert contents(place / "mine") == {"thesis.txt": b"three years"}
+    assert not any((place / "run" / name).is_symlink() for name in written) and not list(place.glob("run/.*.tmp*"))
+
+
+def test_a_name_that_no_file_can_hold_is_shown_in_letters(place, capsys):
+    data = json.loads((place / "run" / "data.json").read_text())
+    (place / "run" / "data.json").write_text(json.dumps(data | {"source": "\x01 <script> \ud800"}))
+    write_manifest(place / "run")
+    for command in (["report"], ["audit"], ["export", "--format", "graphml", "--out", "map.graphml"]):
+        assert main([*on("run", command), "--device", "cpu"]) == 0, capsys.readouterr().err
+    assert networkx.read_graphml(place / "map.graphml").number_of_nodes() == 120
+    pages = [(place / "run" / name).read_text() for name in ("report.html", "audit.html")]
+    assert all(r"\x01 &lt;script&gt; \ud800" in page for page in pages)
+
+
 # ---------------------------------------------------------------------------------------------------- code
 
 
@@ -154,15 +182,6 @@ def test_a_received_run_starts_no_code_of_its_own(with_code, command, capsys):
     assert not (with_code / "touched").exists() and sys.path == searched
 
 
-def test_the_network_that_finds_a_stacked_metrics_candidates_is_code_too(place, capsys):
-    path = place / "run" / "config.json"
-    settings = json.loads(path.read_text())
-    settings["local_metric"]["candidates"] = "run.net:make"
-    path.write_text(json.dumps(settings))
-    write_manifest(place / "run")
-    assert main(["evaluate", "run"]) == 2 and "add --encoder run.net:make" in capsys.readouterr().err
-
-
 def test_code_that_the_user_names_again_runs_and_the_working_directory_is_searched_no_longer(with_code, capsys):
     searched = list(sys.path)
     assert main(["evaluate", "run", "--encoder", "run.net:make", "--device", "cpu"]) == 0
@@ -170,7 +189,7 @@ def test_code_that_the_user_names_again_runs_and_the_working_directory_is_search
     assert main(
         ["evaluate", "run", "--encoder", "other:make"]
     ) == 2 and "but --encoder other:make was given" in capsys.readouterr().err
-    assert plan2vec.load("run", "cpu", encoder="run.net:make").vectors.shape[1] == 8
+    assert plan2vec.load("run", "cpu", encoder="run.net:make").vectors.shape[1] == 32
 
 
 @pytest.mark.parametrize("name", ["..x:y", "kitchen-map.net:make", ":make", "os:"])

@@ -47,8 +47,7 @@ def agent_map(model: Model) -> AgentMap:
     def embed(observations: np.ndarray) -> np.ndarray:
         return local_vectors(model.local_metric, FrameTensors(observations, model.device))
 
-    frames = model.sequences.frames
-    return AgentMap(frames, model.graph, model.distance_between, embed(frames), embed)
+    return AgentMap(model.sequences.frames, model.graph, model.distance_between, model.local_vectors, embed)
 
 
 @dataclass(frozen=True)
@@ -84,20 +83,19 @@ class FutileChoices:
     def __init__(self, num_episodes: int, choices: np.ndarray):
         self.choices = choices
         self.futile = np.zeros((num_episodes, len(choices)), bool)
-        self.last: list[tuple[np.ndarray, int] | None] = [None] * num_episodes  # observation and choice
+        self.last: dict[int, tuple[np.ndarray, int]] = {}  # observation and choice of each episode
 
     def futile_at(self, running: np.ndarray, observations: np.ndarray) -> np.ndarray:
         """(r, choices) bool: those after which nothing changed, now that these observations came."""
         for number, observation in zip(running, observations, strict=True):
-            last = self.last[number]
-            is_same = last is not None and np.array_equal(last[0], observation)
-            self.futile[number] = self.futile[number] | (self.choices == last[1]) if last and is_same else False
+            before, choice = self.last.get(number, (np.empty(0), None))  # at first nothing was seen
+            self.futile[number] |= self.choices == choice
+            self.futile[number] &= np.array_equal(before, observation)
         return self.futile[running]
 
     def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
-        for number, observation, choice in zip(running, observations, taken, strict=True):
-            # an environment may write the next one into the same array
-            self.last[number] = (observation.copy(), int(choice))
+        # copied, because an environment may write the next one into the same array
+        self.last |= zip(running, zip(observations.copy(), taken, strict=True), strict=True)
 
 
 class Agent:
@@ -184,5 +182,6 @@ class Agent:
 
     def map_plan(self, start: int, goal: int) -> Plan:
         """The plan by the learned distance, and what it cost."""
-        map, config, weight = self.map, self.config, self.config.heuristic_weight
-        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead, heuristic_weight=weight)
+        map, config = self.map, self.config
+        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead,
+                         heuristic_weight=config.heuristic_weight)

@@ -114,7 +114,7 @@ def train_controller(sequences: Sequences, config: ControllerConfig, seed: int, 
         raise ValueError(f"{sequences.source}: a controller learns from recorded actions, but none are there; "
                          "record `action` (n, a)")
     torch.manual_seed(seed)
-    pairs = FuturePairs(sequences.sequence, config.max_ahead).where_moved(sequences.frames)
+    pairs = FuturePairs(sequences.frames, sequences.sequence, config.max_ahead)
     sample = np.stack(pairs.draw(4000, rng_at(seed, Stream.CONTROLLER_SAMPLE)), axis=1)
     taken = sequences.action[pairs.first]
     num_outputs = len(np.unique(taken)) if is_choice(taken) else taken.shape[1]
@@ -133,19 +133,17 @@ def train_controller(sequences: Sequences, config: ControllerConfig, seed: int, 
 
 
 class FuturePairs:
-    """Frames, and frames of the same sequence up to `max_ahead` steps later."""
+    """Frames whose step moved something, and frames of the same sequence up to `max_ahead` steps later.
 
-    def __init__(self, sequence: np.ndarray, max_ahead: int):
+    An action that changed nothing, as one that presses a wall, is no example to imitate.
+    """
+
+    def __init__(self, frames: np.ndarray, sequence: np.ndarray, max_ahead: int):
         if max_ahead < 1:
             raise ValueError(f"max_ahead must be 1 step or more, but is {max_ahead}")
-        self.first = transitions(sequence)
+        start = transitions(sequence)
+        self.first = start[~is_still(frames, start, start + 1)]
         self.ahead = np.minimum(frames_left(sequence)[self.first], max_ahead)
-
-    def where_moved(self, frames: np.ndarray) -> "FuturePairs":
-        """Drop frames whose step changed nothing: an action that presses a wall is no example to imitate."""
-        moved = ~is_still(frames, self.first, self.first + 1)
-        self.first, self.ahead = self.first[moved], self.ahead[moved]
-        return self
 
     def draw(self, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(num,) frames, (num,) goals; every number of steps ahead is equally likely."""

@@ -13,43 +13,36 @@ goal, D is 0 there.
 import os
 import shutil
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from plan2vec.acting.shaping import Shaping, vector_distance
+from plan2vec.acting.shaping import Shaping
 from plan2vec.config import ReadOptions
 from plan2vec.data import Sequences, frames_left, transitions
-from plan2vec.files import replacing
+from plan2vec.files import new_folder, replacing
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
-from plan2vec.readers import find_format, minari
+from plan2vec.readers import find_format, minari, ogbench_npz
 from plan2vec.readers.hdf5 import groups_of, member
 from plan2vec.readers.messages import import_extra, shown
 
 HINDSIGHT = ("future", "random")
-OGBENCH_FIELDS = ("observations", "actions", "terminals")
-
-
-@dataclass(frozen=True)
-class Labels:
-    reward: np.ndarray  # (n,) float32, of the step from frame i to i + 1; 0 at a sequence's end
-    goal: np.ndarray  # (n,) int64 frame of the dataset; -1: given from outside
 
 
 def relabel(model: Model, sequences: Sequences, dataset: Path, out: Path, goal: str | np.ndarray, shaping: Shaping,
             seed: int) -> dict:
     """Copy `dataset`, read as `sequences`, to `out` with new rewards. `goal`: "future", "random" or a frame."""
-    formats = (write_minari, minari_rewards) if minari.recognizes(dataset) else (write_npz, npz_rewards)
-    write, plain = formats[0], formats[1](dataset)
+    write, read = (write_minari, minari_rewards) if minari.recognizes(dataset) else (write_npz, npz_rewards)
+    plain = read(dataset)
     if plain is not None and len(plain) != sequences.num_frames:
         raise ValueError(f"{shown(dataset)}: {len(plain)} rewards for {sequences.num_frames} frames; "
                          "is every episode readable?")
-    labels = make_labels(model, sequences, goal, shaping, plain, rng_at(seed, Stream.RELABEL))
-    write(dataset, out, labels)
-    steps = labels.reward[transitions(sequences.sequence)]
+    reward, number = make_labels(model, sequences, goal, shaping, plain, rng_at(seed, Stream.RELABEL))
+    write(dataset, out, reward, number)
+    steps = reward[transitions(sequences.sequence)]
     return {"out": str(out), "num_frames": sequences.num_frames, "num_steps": len(steps),
             "goal": goal if isinstance(goal, str) else "fixed", "mode": shaping.mode, "discount": shaping.discount,
             "scale": shaping.scale, "plain_reward": plain is not None, "mean_reward": float(steps.mean()),
@@ -58,12 +51,13 @@ def relabel(model: Model, sequences: Sequences, dataset: Path, out: Path, goal: 
 
 def require_new(dataset: Path, out: Path) -> None:
     """The copy is a new file or folder of the same format; anything else is refused before any work is done."""
-    if not minari.recognizes(dataset) and dataset.suffix.lower() != ".npz":
+    is_minari = minari.recognizes(dataset)
+    if not is_minari and dataset.suffix.lower() != ".npz":
         raise ValueError(f"{shown(dataset)} is {find_format(dataset).NAME}: "
                          "rewards can be written into .npz files and Minari datasets only")
     if os.path.lexists(out):
         raise ValueError(f"--out {shown(out)} exists already; nothing is overwritten, so give another name")
-    if not minari.recognizes(dataset) and out.suffix.lower() != ".npz":
+    if not is_minari and out.suffix.lower() != ".npz":
         raise ValueError(f"--out must end in .npz as the dataset does, but is {shown(out)}")
 
 
@@ -73,8 +67,9 @@ def all_frames(options: ReadOptions) -> ReadOptions:
 
 
 def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
-                rng: np.random.Generator) -> Labels:
-    """Rewards of all recorded steps; `plain` (n,): the dataset's own, None where it has none."""
+                rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) rewards of all recorded steps, and (n,) their goals; `plain` (n,): the dataset's own, None if it has none.
+    """
     start = transitions(sequences.sequence)
     vectors = model.embed(sequences.frames)
     number = np.full(sequences.num_frames, -1, np.int64)
@@ -83,10 +78,13 @@ def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shap
         wanted = vectors[number[start]]
     else:
         wanted = np.repeat(model.embed(goal[None]), len(start), axis=0)
-    before, after = (vector_distance(model, vectors[frames], wanted) for frames in (start, start + 1))
+    before, after = (model.vector_distance(vectors[frames], wanted) for frames in (start, start + 1))
     reward = np.zeros(sequences.num_frames, np.float32)
-    reward[start] = shaping.reward(0.0 if plain is None else plain[start], before, after)
-    return Labels(reward, number)
+    with np.errstate(over="ignore"):
+        reward[start] = shaping.reward(0.0 if plain is None else plain[start], before, after)
+    if not np.isfinite(reward).all():
+        raise ValueError("rewards would not be finite; lower --scale, or mend the rewards of the dataset")
+    return reward, number
 
 
 def choose_goals(sequence: np.ndarray, hindsight: str, rng: np.random.Generator) -> np.ndarray:
@@ -97,28 +95,26 @@ def choose_goals(sequence: np.ndarray, hindsight: str, rng: np.random.Generator)
     return np.arange(len(sequence)) + np.where(left > 0, 1 + rng.integers(np.maximum(left, 1)), 0)
 
 
-def npz_names(members: list[str]) -> tuple[str, str]:
-    """What rewards and goals are called there: OGBench has plurals."""
-    return ("rewards", "goals") if all(f"{name}.npy" in members for name in OGBENCH_FIELDS) else ("reward", "goal")
+def npz_names(held: list[str]) -> tuple[str, str]:
+    """What rewards and goals are called beside these arrays: OGBench has plurals."""
+    return ("rewards", "goals") if set(ogbench_npz.FIELDS) <= set(held) else ("reward", "goal")
 
 
 def npz_rewards(path: Path) -> np.ndarray | None:
-    with zipfile.ZipFile(path) as archive:
-        member = f"{npz_names(archive.namelist())[0]}.npy"
-        if member not in archive.namelist():
-            return None
-        with archive.open(member) as file:
-            reward = np.lib.format.read_array(file, allow_pickle=False)
-    if reward.ndim != 1 or reward.dtype.kind not in "fiub":
-        found = f"{reward.dtype} {reward.shape}"
-        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {found}")
+    with np.load(path, allow_pickle=False) as archive:
+        name = npz_names(archive.files)[0]
+        reward = archive[name] if name in archive.files else None
+    if reward is not None and (reward.ndim != 1 or reward.dtype.kind not in "fiub"):
+        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {reward.dtype} "
+                         f"{reward.shape}")
     return reward
 
 
-def write_npz(dataset: Path, out: Path, labels: Labels) -> None:
+def write_npz(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray) -> None:
     """All arrays of the archive, unopened, and the new ones."""
     with zipfile.ZipFile(dataset) as source, replacing(out) as temporary:
-        fresh = dict(zip(npz_names(source.namelist()), (labels.reward, labels.goal), strict=True))
+        held = [name.removesuffix(".npy") for name in source.namelist()]
+        fresh = dict(zip(npz_names(held), (reward, goal), strict=True))
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as target:
             for member in source.infolist():
                 if member.filename.removesuffix(".npy") not in fresh:
@@ -149,26 +145,19 @@ def minari_rewards(path: Path) -> np.ndarray:
         return np.concatenate([np.append(group["rewards"][()], 0.0) for group in groups])
 
 
-def write_minari(dataset: Path, out: Path, labels: Labels) -> None:
+def write_minari(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray) -> None:
     """A copy of the folder in which every episode has the new rewards."""
     folder = minari.data_file(dataset).parent
     folder = folder.parent if folder.name == "data" else folder
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        shutil.copytree(folder, temporary, symlinks=True)
+    with new_folder(out) as temporary:
+        shutil.copytree(folder, temporary, symlinks=True, dirs_exist_ok=True)
         with import_extra("h5py").File(minari.data_file(temporary), "r+") as file:
             first = 0
             for group in episode_groups(file):
-                num_steps = len(group["rewards"])
-                _replace(group, "rewards", labels.reward[first : first + num_steps])
-                _replace(group.require_group("infos"), "goal", labels.goal[first : first + num_steps + 1])
+                num_steps, infos = len(group["rewards"]), group.require_group("infos")
+                if "goal" in infos:
+                    del infos["goal"]
+                del group["rewards"]
+                group["rewards"] = reward[first : first + num_steps]
+                infos["goal"] = goal[first : first + num_steps + 1]
                 first += num_steps + 1
-        os.replace(temporary, out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _replace(group: Any, name: str, values: np.ndarray) -> None:
-    if name in group:
-        del group[name]
-    group[name] = values

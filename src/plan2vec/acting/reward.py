@@ -7,14 +7,13 @@ environment is given one: `DistanceReward(env, model, goal=picture)`. Every `inf
 `potential`; after a step also `plain_reward`, the environment's own.
 """
 
-from collections.abc import Iterable
 from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from plan2vec.acting.shaping import Mode, Shaping, as_frame, vector_distance
+from plan2vec.acting.shaping import Mode, Shaping
 from plan2vec.model import Model
 
 STATE, GOAL = "achieved_goal", "desired_goal"
@@ -56,8 +55,7 @@ class DistanceReward(gymnasium.Wrapper):
         if self.shaping.mode == "potential":
             raise ValueError("a potential rewards a step, not a state, so goals cannot be relabelled in hindsight; "
                              "use mode 'distance'")
-        distance = vector_distance(self.model, self._embed(achieved_goal), self._embed(desired_goal))
-        return self.shaping.potential(distance)
+        return self.shaping.potential(self.model.distance(np.asarray(achieved_goal), np.asarray(desired_goal)))
 
     def _told(self, terminated: bool) -> dict[str, float]:
         return {"distance": self._distance, "potential": float(self.shaping.potential(self._distance, terminated))}
@@ -66,11 +64,8 @@ class DistanceReward(gymnasium.Wrapper):
         state = observation[self.state_key] if isinstance(observation, dict) else observation
         goal = observation[GOAL] if self.goal is None else self.goal
         if self._known is None or not np.array_equal(self._known[0], goal):  # once per episode
-            self._known = np.array(goal), self._embed([goal])[0]
-        return float(vector_distance(self.model, self._embed([state])[0], self._known[1]))
-
-    def _embed(self, views: Iterable[np.ndarray]) -> np.ndarray:
-        return self.model.embed(np.stack([as_frame(self.model, view) for view in views]))
+            self._known = np.array(goal), self.model.embed(np.asarray(goal)[None])[0]
+        return float(self.model.vector_distance(self.model.embed(np.asarray(state)[None])[0], self._known[1]))
 
 
 def _require_entries(space: spaces.Space, state_key: str, has_goal: bool) -> None:

@@ -14,12 +14,7 @@ from math import isfinite
 from typing import Literal, get_args
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-
-from plan2vec.config import parse_crop
-from plan2vec.model import Model
-from plan2vec.readers.picture_to_frame import array_to_frame
 
 Mode = Literal["distance", "potential"]
 
@@ -47,17 +42,3 @@ class Shaping:
         if self.mode == "distance":
             return self.potential(after)
         return np.asarray(plain) + self.discount * self.potential(after, terminal) - self.potential(before)
-
-
-@torch.no_grad()
-def vector_distance(model: Model, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(...,) steps from vectors (..., dim) of the map to others."""
-    return model.head(torch.from_numpy(first), torch.from_numpy(second)).numpy()
-
-
-def as_frame(model: Model, view: np.ndarray) -> np.ndarray:
-    """A view of an environment as a frame of the map: pictures are cropped and squashed as the recordings were."""
-    shape, view = model.sequences.frame_shape, np.asarray(view)
-    if view.dtype == np.uint8 and view.ndim in (2, 3) and len(shape) == 3 and view.shape != shape:
-        return array_to_frame(view.reshape(*view.shape[:2], -1), shape, parse_crop(model.sequences.options.crop))
-    return view

@@ -1,4 +1,6 @@
-"""What the metric map is compared with: one file per baseline, which gives a `Scorer`; `registry.py` lists them.
+"""What the metric map is compared with: one file per baseline, which gives a `Scorer`.
+
+`registry.py` lists those that every scene can train; Isomap and DQN are called by the experiments that need them.
 
 A scorer is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the
 map does. So every baseline walks the same graph by the same planner. Features of the frames are computed once.
@@ -37,8 +39,11 @@ class VectorScorer:
     encoder: nn.Module
     device: torch.device
 
+    def vectors(self, frames: np.ndarray) -> np.ndarray:
+        return encode(self.encoder, FrameTensors(frames, self.device))
+
     def on(self, frames: np.ndarray) -> Distance:
-        return l2_distance(torch.from_numpy(encode(self.encoder, FrameTensors(frames, self.device))).to(self.device))
+        return l2_distance(torch.from_numpy(self.vectors(frames)).to(self.device))
 
 
 def l2_distance(vectors: Tensor) -> Distance:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plan2vec.baselines import Scorer, VectorScorer
-from plan2vec.data import transitions
+from plan2vec.data import frames_left, transitions
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors
@@ -52,8 +52,7 @@ class Futures:
 
     def __init__(self, sequence: np.ndarray):
         self.starts = transitions(sequence)  # frames that have a later one
-        ends = np.flatnonzero(np.diff(sequence, append=sequence[-1] - 1))
-        self.num_left = ends[np.searchsorted(ends, self.starts)] - self.starts  # frames that follow, at least 1
+        self.num_left = frames_left(sequence)[self.starts]  # frames that follow, at least 1
 
     def draw(self, num: int, mean_gap: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(num,), (num,): frames, and a later one of the same sequence each; gaps have geometric chance."""

@@ -12,7 +12,6 @@ Frame and goal meet late, in a small network on the sum of their features, so D 
 can set every transition of its batch against every random goal.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from plan2vec.acting.agent import FutileChoices
 from plan2vec.baselines import pair_distance
 from plan2vec.baselines.contrastive import Futures
 from plan2vec.learning.captured import Step
@@ -73,28 +71,9 @@ class DQNScorer:
     device: torch.device
 
     def on(self, frames: np.ndarray) -> Distance:
-        states, goals = self._features(frames)
+        features = torch.from_numpy(encode(self.network, FrameTensors(frames, self.device))).to(self.device)
+        states, goals = features.chunk(2, dim=1)
         return pair_distance(states, goals, lambda state, goal: self.network.cost(state, goal).amin(-1))
-
-    def policy(self, goals: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """For goals (m, ...) of m episodes: frames (r, ...) of the episodes numbered (r,) -> (r,) best actions. As with
-        plan2vec's agent, an action that just changed nothing is not repeated."""
-        wanted = self._features(goals)[1]
-        tried = FutileChoices(len(goals), np.arange(self.network.num_actions))
-
-        @torch.no_grad()
-        def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
-            futile = on_device(tried.futile_at(going, frames), self.device)
-            cost = self.network.cost(self._features(frames)[0], wanted[on_device(going, self.device)])
-            taken = cost.masked_fill(futile, torch.inf).argmin(1).cpu().numpy()
-            tried.note(going, frames, taken)
-            return taken
-
-        return decide
-
-    def _features(self, frames: np.ndarray) -> tuple[Tensor, ...]:
-        """As states and as goals: two of [n, width]."""
-        return torch.from_numpy(encode(self.network, FrameTensors(frames, self.device))).to(self.device).chunk(2, dim=1)
 
 
 def train_dqn(frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, config: DQNConfig, seed: int,

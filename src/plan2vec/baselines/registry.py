@@ -9,9 +9,7 @@ import torch
 
 from plan2vec.baselines import Scorer, pair_distance
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
-from plan2vec.baselines.pixels import pixel_scorer
-from plan2vec.baselines.random import random_scorer
-from plan2vec.baselines.sptm import MetricScorer
+from plan2vec.baselines.untrained import MetricScorer, pixel_scorer, random_scorer
 from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.data import Sequences
 from plan2vec.embedding.network import Embedding, map_vectors

@@ -63,7 +63,8 @@ class VAE(nn.Module):
         super().__init__()
         self.encoder = make_encoder(encoder, frames, 2 * dim)
         self.log_variance = nn.Parameter(torch.zeros(()))  # of vector observations
-        self.decoder = Decoder(dim, mean_image(frames)) if frames.ndim == 4 else mlp(dim, frames.shape[1])
+        some = torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)]))  # at most 4,000
+        self.decoder = Decoder(dim, as_images(some).mean(0)) if frames.ndim == 4 else mlp(dim, frames.shape[1])
 
     def loss(self, images: Tensor, noise: Tensor, beta: float) -> Tensor:
         """Negative evidence lower bound of a frame, on average; noise [b, dim] is standard normal."""
@@ -96,8 +97,3 @@ def train_vae(frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, see
 
     train(vae, Step(draw, loss, images), config.num_updates, config.learning_rate, "vae", journal)
     return VectorScorer(nn.Sequential(vae.encoder, FirstHalf()), device)
-
-
-def mean_image(frames: np.ndarray) -> Tensor:
-    """[c, h, w] in 0..1, from at most 4,000 frames."""
-    return as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)]))).mean(0)

@@ -1,40 +1,37 @@
 """Benchmarks. `SPEED` and `ANSWERS` are the one place where a benchmark is registered: what can be typed follows.
 
-Those of speed and scale are a `Benchmark` each; their rows become tables, figures and docs/performance.md. Any
+Those of speed and scale are an `Experiment` each; their rows become tables, figures and docs/performance.md. Any
 other is a function that gives an answer, from the seed and the options of `plan2vec bench` that are named beside it.
 """
 
 from collections.abc import Callable
 from dataclasses import fields
 
-from plan2vec.bench import explorer_speed, ranks, recording_scores, same_map
+from plan2vec.bench import recording_scores, same_map
+from plan2vec.bench.explorer_speed import BENCHMARK as EXPLORER
 from plan2vec.bench.fit_speed import BENCHMARK as FIT
-from plan2vec.bench.neighbor_search import BENCHMARK as NEIGHBORS
+from plan2vec.bench.measuring import PREFIX
 from plan2vec.bench.peers import BENCHMARK as PEERS
-from plan2vec.bench.plan_speed import BENCHMARK as PLAN
-from plan2vec.bench.publishing import Request, run_speed
+from plan2vec.bench.publishing import run_speed
 from plan2vec.bench.scale import BENCHMARK as SCALE
-from plan2vec.bench.shortest_distances import BENCHMARK as DISTANCES
-from plan2vec.bench.training_speed import EMBEDDING, ENCODE, LOCAL_METRIC
+from plan2vec.results.requests import BenchRequest
 
-SPEED = {one.name: one for one in (ENCODE, LOCAL_METRIC, NEIGHBORS, DISTANCES, EMBEDDING, PLAN, FIT, SCALE, PEERS)}
+SPEED = {one.name.removeprefix(PREFIX): one for one in (FIT, SCALE, PEERS, EXPLORER)}  # it needs a browser: last
 RECORDED = ("paths", "seeds", "device")
 ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
-    "explorer": (explorer_speed.run, ()), "ranks": (ranks.run, ()), "same-map": (same_map.run, RECORDED),
-    "recordings": (recording_scores.run, (*RECORDED, "doom_data", "mazes", "joined", "baselines", "dynamics"))}
+    "same-map": (same_map.run, RECORDED),
+    "recordings": (recording_scores.run, (*RECORDED, "doom_data", "mazes", "joined", "dynamics", "encoder"))}
 OF_SPEED = ("seeds", "device", "smoke", "sizes", "out", "draw_only", "write_docs", "commit")
 OPTIONS = {name: options for name, (_, options) in ANSWERS.items()} | dict.fromkeys((*SPEED, "all"), OF_SPEED)
 
 
-def run_benchmark(request: Request) -> dict:
+def run_benchmark(request: BenchRequest) -> dict:
     """What the benchmark gives. An option that it does not take is refused."""
-    name, usual = request.name, Request(request.name, request.seed)
+    name, usual = request.name, BenchRequest(request.name, seed=request.seed, json=request.json)
     if name not in OPTIONS:
         known = f"{', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all"
         raise ValueError(f"the benchmarks are {known}, but {name!r} came")
-    if request.seeds is not None and request.seeds < 1:
-        raise ValueError(f"--seeds must be at least 1, but is {request.seeds}")
-    given = {f.name: value for f in fields(Request) if (value := getattr(request, f.name)) != getattr(usual, f.name)}
+    given = {f.name: value for f in fields(request) if (value := getattr(request, f.name)) != getattr(usual, f.name)}
     for option in given.keys() - OPTIONS[name]:
         known, flag = ", ".join(one for one in OPTIONS if option in OPTIONS[one]), option.replace("_", "-")
         raise ValueError(f"--{flag} is for `bench {known}`, but came with `bench {name}`; leave it out")

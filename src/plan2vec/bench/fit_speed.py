@@ -2,36 +2,40 @@
 
 Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 vectors in 10 minutes on two cores
 
-`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory (a demo takes `--preset quick`: README).
+`c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory.
 `vectors` 100,000 observations of 8 numbers from a world of many rooms (where the block is, a code of the room), too.
 `total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other frame counts; 0 leaves one out.
 """
 
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from plan2vec.bench.measuring import Benchmark, Options, forget_peak, number_table, peak_memory, stopwatch
+from plan2vec.bench.measuring import choose_sizes, forget_peak, number_table, peak_memory, speed_rows, stopwatch
 from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains import rooms
 from plan2vec.domains.maze import simulate
 from plan2vec.evaluation import evaluate
 from plan2vec.pipeline import fit
+from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Groups
+from plan2vec.results.settings import Settings
 
 STAGES = ("local_metric", "graph", "embedding", "vectors")
 COLUMNS = ("total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error",
            "false_edge_share")
 
 
-def run(options: Options) -> Groups:
-    for domain, size in zip(("c-maze", "vectors"), options.choose_sizes((10_000, 100_000), (200, 400)), strict=False):
+def run(settings: Settings) -> Groups:
+    sizes = choose_sizes(settings, (10_000, 100_000), (200, 400))
+    for seed, (domain, size) in product(settings.seeds, zip(("c-maze", "vectors"), sizes, strict=False)):
         if size:
-            is_maze, seed = domain == "c-maze", options.seed
-            made = simulate(domain, size // 10, seed=seed) if is_maze else simulate_vectors(size, seed)
-            yield from fit_rows(options, domain, made, options.config())
+            made = simulate(domain, size // 10, seed=seed) if domain == "c-maze" else simulate_vectors(size, seed)
+            yield from fit_rows(settings, domain, made, replace(settings.size.config, seed=seed))
 
 
 def simulate_vectors(size: int, seed: int) -> Sequences:
@@ -46,18 +50,19 @@ def simulate_vectors(size: int, seed: int) -> Sequences:
     return Sequences(frames, seen.sequence, position=seen.position, domain=seen.domain, source="simulated vectors")
 
 
-def fit_rows(options: Options, domain: str, sequences: Sequences, config: Config) -> Groups:
+def fit_rows(settings: Settings, domain: str, sequences: Sequences, config: Config) -> Groups:
     """Rows of one fit: seconds by stage and memory as soon as they are known, then the scorecard."""
     forget_peak()
-    with stopwatch(options.device) as watch:
-        model = fit(sequences, config, device=str(options.device))
+    with stopwatch(settings.device) as watch:
+        model = fit(sequences, config, device=str(settings.device))
     numbers: dict[str, Any] = {"total": watch.seconds, "memory_gb": peak_memory()}
     numbers |= {stage: model.seconds[stage] for stage in STAGES}
-    yield options.rows(domain, "plan2vec", numbers, watch.seconds, frames=sequences.num_frames)
+    rows = partial(speed_rows, settings, config.seed, domain, "plan2vec", seconds=watch.seconds, frames=len(sequences))
+    yield rows(numbers)
     card: dict[str, Any] = evaluate(model, costs=False)
     known = {name: card[name] for name in COLUMNS if name in card} | {"evaluate": card["seconds"]["evaluate"]}
-    yield options.rows(domain, "plan2vec", known, watch.seconds, frames=sequences.num_frames)
+    yield rows(known)
 
 
-BENCHMARK = Benchmark("fit", "A whole fit, stage by stage", __doc__, run,
+BENCHMARK = Experiment("bench-fit", "A whole fit, stage by stage", __doc__, run,
                       partial(number_table, columns=COLUMNS, settings=("frames",)), None)

@@ -1,74 +1,42 @@
-"""What the benchmarks of speed share: what is asked for, a stopwatch, peak memory, rows, plain tables and figures."""
+"""What the benchmarks of speed share: a stopwatch, peak memory, rows, plain tables."""
 
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 
-from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
-from plan2vec.results.comparisons import LOOKS, legend_below, panels
-from plan2vec.results.rows import Case, Groups, Row, Stamp, make_rows, markdown, select, values
-from plan2vec.results.stamp import commit, machine_name
+from plan2vec.results.rows import Case, Row, machine_name, make_rows, markdown, values
+from plan2vec.results.settings import Settings
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 DIGITS = 4  # of numbers in tables
-TITLES = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}  # of metrics whose names lack it
+PREFIX = "bench-"  # of files of rows and pictures
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a benchmark is asked for."""
-
-    name: str = ""  # of the benchmark: its rows carry it
-    seed: int = 0
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    smoke: bool = False  # tiny, in seconds, to see that it runs; no results
-    sizes: tuple[int, ...] = ()  # frames; empty: the benchmark's own
-    commit: str | None = None  # of the rows; None: where the program stands
-
-    def choose(self, usual: Any, tiny: Any) -> Any:
-        return tiny if self.smoke else usual
-
-    def choose_sizes(self, usual: tuple[int, ...], tiny: tuple[int, ...]) -> tuple[int, ...]:
-        return self.sizes or self.choose(usual, tiny)
-
-    def config(self) -> Config:
-        """The default settings with the seed; of a smoke run brief ones."""
-        stage = EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, goals_per_round=32)
-        brief = {"local_metric": LocalMetricConfig(num_updates=5, batch_size=32), "embedding": stage}
-        return Config(seed=self.seed, **self.choose({}, brief))
-
-    @property
-    def machine(self) -> str:
-        """The GPU, or how many CPU cores."""
-        return machine_name(self.device) if self.device.type == "cuda" else f"{os.cpu_count()} CPU cores"
-
-    def rows(self, domain: str, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
-        """A row per number. The machine is part of the setting, so that rows of several machines stand side by side."""
-        case = Case(self.name, domain, {"machine": self.machine} | setting, method, self.seed)
-        return make_rows(case, numbers, seconds, Stamp(self.commit or commit(), self.machine))
+def choose_sizes(settings: Settings, usual: tuple[int, ...], tiny: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of frames: those asked for, else the benchmark's own."""
+    return settings.sizes or (tiny if settings.size.is_smoke else usual)
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A benchmark of speed or scale."""
+def machine_of(device: torch.device) -> str:
+    """The GPU, or how many CPU cores."""
+    return machine_name(device) if device.type == "cuda" else f"{os.cpu_count()} CPU cores"
 
-    name: str
-    title: str
-    text: str | None  # three paragraphs: the claim; what is expected; details
-    run: Callable[[Options], Groups]  # gives groups of rows as soon as they are known
-    table: Callable[[list[Row]], list[str]]
-    draw: Callable[[list[Row]], Figure] | None
+
+def speed_rows(asked: Settings, seed: int, domain: str, method: str, numbers: dict[str, Any], seconds: float,
+               **setting: Any) -> list[Row]:
+    """A row per number. The machine is part of the setting, so that rows of several machines stand side by side."""
+    machine = machine_of(asked.device)
+    case = Case(asked.experiment.removeprefix(PREFIX), domain, {"machine": machine} | setting, method, seed)
+    return make_rows(case, numbers, seconds, replace(asked.stamp, device=machine))
 
 
 @contextmanager
@@ -85,17 +53,6 @@ def stopwatch(device: torch.device) -> Iterator[SimpleNamespace]:
 def wait_for(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def best_of(repeats: int, device: torch.device, work: Callable[[], object]) -> float:
-    """Seconds of the fastest of a few runs, after one that does not count."""
-    work()
-    times = []
-    for _ in range(repeats):
-        with stopwatch(device) as watch:
-            work()
-        times.append(watch.seconds)
-    return min(times)
 
 
 def forget_peak() -> None:
@@ -135,25 +92,3 @@ def _words(value: Any) -> str:
     if not isinstance(value, int | float):
         return "-" if value is None else str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{DIGITS}g}"
-
-
-def size_figure(rows: list[Row], metrics: Sequence[str], size: str = "frames") -> Figure:
-    """A panel per metric: against the size, both axes logarithmic, a line per machine and method."""
-    figure, axes = panels(len(metrics))
-    cases = sorted({(row["setting"]["machine"], row["domain"], row["method"]) for row in rows})
-    for ax, metric in zip(axes, metrics, strict=True):
-        for look, (machine, domain, method) in enumerate(cases):
-            part = select(rows, machine=machine, domain=domain, method=method, metric=metric)
-            sizes = sorted({row["setting"][size] for row in part if row["value"] and size in row["setting"]})
-            means = [values(part, **{size: one}).mean() for one in sizes]
-            color, marker, dashes = LOOKS[look % len(LOOKS)]
-            if sizes:
-                ax.plot(sizes, means, dashes, color=color, marker=marker, markersize=5, label=f"{method}, {machine}")
-        ax.set(xscale="log", yscale="log", xlabel=size, title=TITLES.get(metric, metric.replace("_", " ")))
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_formatter="")
-        low, high = ax.get_ylim()
-        ax.set_ylim(low / 1.3, high * 1.3)  # three names or more, also where the values span less than a power of ten
-        ax.grid(color="0.9")
-    legend_below(figure, axes[0], 3, fontsize=8)
-    return figure

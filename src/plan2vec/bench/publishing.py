@@ -1,115 +1,46 @@
-"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes the two pages on speed."""
+"""`plan2vec bench NAME`: runs a benchmark of speed, keeps its rows, draws them, writes the page on speed."""
 
-import sys
-import tempfile
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from plan2vec.bench.measuring import Benchmark, Options, number_table
+from plan2vec.bench.measuring import PREFIX
 from plan2vec.files import write_text
-from plan2vec.learning.frame_tensors import choose_device
-from plan2vec.results.comparisons import Figures, save_both
-from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of, keep_rows, section
-from plan2vec.results.rows import Row, append_rows, read_rows
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.pages import RESULTS, keep_rows, section
+from plan2vec.results.requests import BenchRequest, ReproduceRequest
+from plan2vec.results.rows import read_rows
+from plan2vec.results.running import DOCS, choose_folder, run_all
 
-DOCS = Path(__file__).parents[3] / "docs"
-PREFIX = "bench-"  # of files of rows and pictures
-SHORT = {  # columns of the short page, of the benchmarks that it has tables of
-    "fit": ("total", "memory_gb", "success"), "scale": ("total", "memory_gb", "success", "spearman_true"),
-    "peers": ("fit_seconds", "times_ours", "new_frames_ms", "success"), "plan": ("ms_per_hop", "hops_per_second"),
-    "neighbors": ("search_seconds", "memory_gb")
-}
 HEAD = """# Speed and scale
 
-What a fit and a plan cost. `plan2vec bench all --draw-only --write-docs` makes this page and [all
-tables](results/speed.md) from the rows in [results/](results). `plan2vec bench fit` measures your machine; let it do
-nothing else meanwhile. Several processes and machines: [scaling](scaling.md).
+What a fit and a plan cost. `plan2vec bench all --draw-only --write-docs` makes this page from the rows in
+[results/](results). Rows of several machines stand side by side. `plan2vec bench fit` measures your machine; let it do
+nothing else meanwhile. [Several processes and machines](#several-processes-and-machines) are described below.
 """
-FULL_HEAD = """# All tables of speed
-
-Made from the rows beside this page. The short page is [performance](../performance.md). Rows of several machines stand
-side by side. `--device cpu` measures the CPU of a machine with a GPU.
-"""
+PAGE = "performance.md"
+BY_HAND = "## Several processes and machines\n"  # from here on the page is written by hand, and stays
 
 
-@dataclass(frozen=True)
-class Request:
-    name: str
-    seed: int = 0
-    seeds: int | None = None  # how many, from `seed` on; None: the benchmark's own number
-    paths: tuple[Path, ...] = ()  # of recordings
-    doom_data: Path | None = None  # folder of SPTM's mazes
-    mazes: tuple[str, ...] = ()
-    joined: bool = False
-    baselines: bool = False
-    dynamics: tuple[str, ...] = ()
-    device: str = "auto"
-    smoke: bool = False
-    sizes: tuple[int, ...] = ()
-    out: Path | None = None  # folder of rows and figures; None: runs/bench, a temporary one of a smoke run
-    draw_only: bool = False
-    write_docs: bool = False
-    commit: str | None = None
-
-
-def run_speed(request: Request, known: dict[str, Benchmark]) -> dict[str, Any]:
+def run_speed(request: BenchRequest, known: dict[str, Experiment]) -> dict[str, Any]:
     """Run (or only draw) a benchmark, or all; gives the folder, the tables and the rows."""
-    if request.smoke and request.write_docs:
-        raise ValueError("--smoke results are no results and cannot go into the documentation; leave out --write-docs")
     if request.sizes and request.name == "all":
         raise ValueError("--sizes are for one benchmark, but came with `bench all`; name it")
-    chosen = [known[name] for name in (known if request.name == "all" else [request.name])]
-    out = request.out or (Path(tempfile.mkdtemp(prefix="plan2vec-smoke-")) if request.smoke else Path("runs") / "bench")
-    made = [row for one in chosen if not request.draw_only for row in run_one(one, request, out)]
-    tables = {one.name: publish(one, out) for one in chosen}
+    chosen = dict(known) if request.name == "all" else {request.name: known[request.name]}
+    out = choose_folder(request, "bench")
+    asked = ReproduceRequest(request.name, request.smoke, commit=request.commit, device=request.device,
+                             seeds=request.seeds or 1, seed_start=request.seed)
+    made = [] if request.draw_only else run_all(list(chosen.values()), asked, out, request.sizes)
+    tables = {name: one.publish(out) for name, one in chosen.items()}
     if request.write_docs:
-        for one in chosen:
-            keep_rows(DOCS, out, f"{PREFIX}{one.name}", partial(figures, one))
-        for name, page in speed_pages(DOCS, known).items():
-            write_text(DOCS / name, page)
+        for one in chosen.values():
+            keep_rows(DOCS, out, one)
+        write_text(DOCS / PAGE, speed_page(DOCS, known))
     return {"out": str(out), "tables": tables, "rows": made}
 
 
-def run_one(benchmark: Benchmark, request: Request, out: Path) -> list[Row]:
-    """The rows of all seeds, appended to the folder's file as they come."""
-    made, device = list[Row](), choose_device(request.device)
-    for seed in range(request.seed, request.seed + (request.seeds or 1)):
-        for rows in benchmark.run(Options(benchmark.name, seed, device, request.smoke, request.sizes, request.commit)):
-            append_rows(out / f"{PREFIX}{benchmark.name}.jsonl", rows)
-            made += rows
-            words = ", ".join(f"{row['metric']} {row['value']}" for row in rows)
-            print(f"{benchmark.name} {rows[0]['method']} {rows[0]['setting']}: {words}", file=sys.stderr, flush=True)
-    return made
-
-
-def publish(benchmark: Benchmark, out: Path) -> list[str]:
-    rows = read_rows(out / f"{PREFIX}{benchmark.name}.jsonl")
-    for name, figure in figures(benchmark, rows).items():
-        save_both(figure, out, name)
-    return benchmark.table(rows) if rows else []
-
-
-def figures(benchmark: Benchmark, rows: list[Row]) -> Figures:
-    return {f"{PREFIX}{benchmark.name}": benchmark.draw(rows)} if rows and benchmark.draw else {}
-
-
-def speed_pages(docs: Path, known: dict[str, Benchmark]) -> dict[str, str]:
-    """The short page and the full one, by file below docs/."""
+def speed_page(docs: Path, known: dict[str, Experiment]) -> str:
+    """docs/performance.md: what was measured, then what is written by hand."""
     rows = {name: read_rows(docs / RESULTS / f"{PREFIX}{name}.jsonl") for name in known}
-    rest = [benchmark for name, benchmark in known.items() if name not in SHORT]
-    more = [f"- [{one.title}](results/speed.md#{anchor(one.title)}): {claim_of(one.text)}" for one in rest]
-    short = [HEAD, *(short_section(known[name], rows[name]) for name in SHORT), "## Single stages", "", *more, ""]
-    full = [FULL_HEAD, *(section(docs, f"{PREFIX}{name}", one.title, one.text, f"plan2vec bench {name}", rows[name],
-                                 one.table(rows[name])) for name, one in known.items())]
-    return {"performance.md": "\n".join(short), "results/speed.md": "\n".join(full)}
-
-
-def short_section(benchmark: Benchmark, rows: list[Row]) -> str:
-    shown = [row for row in rows if row["metric"] in SHORT[benchmark.name] and row["value"] is not None]
-    shown.sort(key=lambda row: row["setting"]["frames"])
-    path = f"{PICTURES.as_posix()}/{PREFIX}{benchmark.name}.png"
-    picture = [f"![{benchmark.title}]({path})", ""] if benchmark.draw else []
-    table = number_table(shown, SHORT[benchmark.name], ("frames",))
-    return "\n".join([f"## {benchmark.title}", "", claim_of(benchmark.text), "", *picture, *table])
+    made = [section(docs, one, f"plan2vec bench {name}", rows[name], docs) for name, one in known.items() if rows[name]]
+    by_hand = "".join((docs / PAGE).read_text().partition(BY_HAND)[1:])
+    return "\n".join([HEAD, *made, by_hand]).rstrip("\n") + "\n"

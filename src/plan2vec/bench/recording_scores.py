@@ -7,35 +7,28 @@ Expected: plan_validity at least 0.97 on average, revisit_recall 0.7; with --joi
 Every recording is fitted with the defaults, once per seed, and judged by `evaluate`: the reference names the measures.
 `--doom-data` replays walks through mazes, `--joined` fits all recordings as one, each with a label of its own, so that
 every closure between two of them is false. `--dynamics` rolls out simulators whose steps cannot all be undone.
-`--baselines` lets other distances walk the same graph. With `phase` (laps of a loop, in [0, 1)): is the map a ring?
+With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from plan2vec.baselines.pixels import pixel_scorer
-from plan2vec.baselines.sptm import MetricScorer
-from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.bench.dynamics import DYNAMICS, impossible_hops, roll_out
 from plan2vec.config import Config
-from plan2vec.data import Sequences, SuccessRule, make_sequences
+from plan2vec.data import Sequences, make_sequences
 from plan2vec.domains import doom
-from plan2vec.evaluation import evaluate, rank_agreement, scorecard, truth_of
+from plan2vec.evaluation import evaluate, rank_agreement
 from plan2vec.graph.build import edge_rows
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
-from plan2vec.planner import Distance
 from plan2vec.readers import read
-from plan2vec.results.rows import Case, Row, make_rows, markdown, values
-from plan2vec.results.stamp import stamp_of
-from plan2vec.search.shortest_paths import distances_from
-from plan2vec.validity import SOON, counted_closures, validity_numbers
+from plan2vec.results.rows import Case, Row, make_rows, markdown, stamp_of, values
+from plan2vec.validity import SOON, counted_closures
 
 IN_TABLE = {
     "plan_validity": "plans possible", "plan_validity_10": "hops to 10 steps", "plan_validity_14": "to 14",
@@ -63,8 +56,8 @@ class Recording:
 
 def run(
     seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
-    doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False, baselines: bool = False,
-    dynamics: tuple[str, ...] = ()
+    doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False,
+    dynamics: tuple[str, ...] = (), encoder: str | None = None
 ) -> dict:
     """Rows of every recording, and a table of them."""
     if not (paths or doom_data or dynamics):
@@ -75,13 +68,14 @@ def run(
     if unknown := set(dynamics) - set(DYNAMICS):
         raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
     rows: list[Row] = []
+    config = replace(config, encoder=encoder or config.encoder)
     size = PICTURE.get(choose_device(device).type, PICTURE["cpu"])
     for recording in recordings(paths, doom_data, mazes, joined, size):
         for number in range(seed, seed + seeds):
-            rows += rows_of(recording, replace(config, seed=number), device, baselines)
+            rows += rows_of(recording, replace(config, seed=number), device)
     for name in dynamics:
         for number in range(seed, seed + seeds):
-            rows += rows_of(Recording(name, roll_out(name, number)), replace(config, seed=number), device, False)
+            rows += rows_of(Recording(name, roll_out(name, number)), replace(config, seed=number), device)
     return {"table": table(rows), "rows": rows}
 
 
@@ -119,51 +113,17 @@ def read_phase(path: Path) -> np.ndarray | None:
         return file["phase"].astype(np.float64) if "phase" in file.files else None
 
 
-def rows_of(recording: Recording, config: Config, device: str, baselines: bool) -> list[Row]:
+def rows_of(recording: Recording, config: Config, device: str) -> list[Row]:
     began = perf_counter()
     model = fit(recording.sequences, config, device=device)
     card = {name: value for name, value in evaluate(model).items() if isinstance(value, int | float)} | ring_numbers(
         model, recording.phase)
     if recording.name in DYNAMICS:
         card |= impossible_hops(recording.name, model)
-    rows = rows_for(recording, model, "plan2vec", card, began)
-    for method, distance in methods(model).items() if baselines else ():
-        began = perf_counter()
-        rows += rows_for(recording, model, method, score(model, distance()), began)
-    return rows
-
-
-def rows_for(recording: Recording, model: Model, method: str, card: dict[str, Any], began: float) -> list[Row]:
+    method = f"plan2vec, {config.encoder} encoder" if config.encoder else "plan2vec"
     case = Case("recordings", recording.name, {"view": model.config.view}, method, model.config.seed)
-    card = {name: value for name, value in card.items() if name != "seed"}
+    card.pop("seed")
     return make_rows(case, card, round(perf_counter() - began, 1), stamp_of(model.device))
-
-
-def methods(model: Model) -> dict[str, Callable[[], Distance]]:
-    """Who else walks the graph: the baselines, and the exact distance on the graph."""
-    frames, device, config = model.sequences.frames, model.device, model.config
-    return {
-        "SPTM": lambda: MetricScorer(model.local_metric, device).on(frames),
-        "pixels": lambda: pixel_scorer(device).on(frames),
-        "VAE": lambda: train_vae(frames, config.encoder, config.dim, VAEConfig(), config.seed, device).on(frames),
-        "exact graph distance": lambda: exact_distance(model)
-    }
-
-
-def exact_distance(model: Model) -> Distance:
-    """All shortest distances: recordings of a few thousand frames allow it."""
-    lengths = distances_from(model.graph, np.arange(model.graph.shape[0]))
-    return lambda frames, goals: lengths[frames, goals]
-
-
-def score(model: Model, distance: Distance) -> dict[str, Any]:
-    """What depends on the distance that walks, not on the graph."""
-    truth, sequence, seed = truth_of(model.sequences), model.sequences.sequence, model.config.seed
-    card = scorecard(model.graph, sequence, distance, seed, truth, SuccessRule(), min_gap=SOON)
-    if truth is not None:
-        card |= validity_numbers(model.graph, sequence, distance, truth, np.random.default_rng(seed))
-    names = ("success", "success_graph", "greedy_validity", "spearman_true", "embedding_error", "path_ratio")
-    return {name: card[name] for name in names if name in card}
 
 
 def ring_numbers(model: Model, phase: np.ndarray | None) -> dict[str, float]:
@@ -175,7 +135,6 @@ def ring_numbers(model: Model, phase: np.ndarray | None) -> dict[str, float]:
     gaps = lap_gap(phase[edge_rows(model.graph)[counted]], phase[model.graph.indices[counted]])
     agreement = rank_agreement(model.distance_between(first, second), lap_gap(phase[first], phase[second]))
     return {
-        "ring_correlation": circular_correlation(angles(model.vectors), 2 * np.pi * phase),
         "ring_spearman": agreement or 0.0, "ring_closures": len(gaps),
         "ring_false_share": float(np.mean(gaps > MAX_PHASE)) if len(gaps) else 0.0
     }
@@ -185,20 +144,6 @@ def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Share of a lap between two phases, the short way round."""
     gap = np.abs(first - second) % 1
     return np.minimum(gap, 1 - gap)
-
-
-def angles(vectors: np.ndarray) -> np.ndarray:
-    """Angle of every vector about the centre, in the plane of the first two principal components."""
-    centred = vectors - vectors.mean(axis=0)
-    plane = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
-    return np.arctan2(plane[:, 1], plane[:, 0])
-
-
-def circular_correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Fisher and Lee's correlation of two angles, from random pairs; the direction of turning does not count."""
-    i, j = np.random.default_rng(0).integers(len(first), size=(2, NUM_PAIRS))
-    a, b = np.sin(first[i] - first[j]), np.sin(second[i] - second[j])
-    return float(abs((a * b).sum()) / np.sqrt((a**2).sum() * (b**2).sum()))
 
 
 def table(rows: list[Row]) -> list[str]:

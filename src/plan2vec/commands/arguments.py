@@ -1,5 +1,6 @@
 """What can be typed: every command with its options, their units and defaults. The help comes from the comments."""
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -9,9 +10,9 @@ import tyro
 
 from plan2vec.commands.help import command_help, program_help
 from plan2vec.config import Config, ReadOptions, preset
+from plan2vec.results.requests import BenchRequest, Device, ReproduceRequest
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
-Preset = Literal["default", "quick", "paper"]
+Preset = Literal["default", "paper"]
 Settings = Annotated[Config, tyro.conf.arg(name="")]
 ReadSettings = Annotated[ReadOptions, tyro.conf.arg(name="")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -28,8 +29,8 @@ class Demo:
     device: Device = "auto"  # auto: a GPU where there is one
     verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
-    preset: Preset = "quick"  # start from these settings: half the work of a fit's default is enough for these frames
-    config: Settings = field(default_factory=lambda: preset("quick"))
+    preset: Preset = "default"  # start from these settings
+    config: Settings = field(default_factory=Config)
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,35 @@ class Inspect:
 
 
 @dataclass(frozen=True)
-class PlanCommand:
-    """Plan between two recorded frames, or images, on a fitted run."""
+class AuditCommand:
+    """Say which episodes of a dataset to look at, worst first, and why. Nothing is deleted."""
+
+    recordings: Recordings  # a run folder, or recordings as for fit
+    out: Path | None = None  # run folder of recordings that are fitted first; default runs/audit-NAME
+    no_fit: bool = False  # of recordings: compare frames only, in seconds; detours are not judged
+    against: Path | None = None  # other recordings: also find episodes that are in both (leakage between splits)
+    num: int = 20  # episodes printed
+    csv: Path | None = None  # also as a table: a .csv file, one line per episode
+    page: Path | None = None  # the page with a strip of frames per finding; default audit.html of the run
+    reading: ReadSettings = field(default_factory=ReadOptions)
+    device: Device = "auto"  # auto: a GPU where there is one
+    json: bool = False  # print everything as one JSON object
+    config: Settings = field(default_factory=Config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnRun:
+    """What every command that opens a fitted map takes."""
 
     run: RunFolder  # run folder
+    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
+    device: Device = "auto"  # auto: a GPU where there is one
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanCommand(OnRun):
+    """Plan between two recorded frames, or images, on a fitted run."""
+
     start: str  # frame number, sequence:index, or an image file
     goal: str  # frame number, sequence:index, or an image file
     # greedy and lookahead walk the map, astar searches with it, dijkstra without it; auto: greedy, where it fails astar
@@ -70,16 +96,13 @@ class PlanCommand:
     memory: bool = False  # greedy and lookahead never choose a frame twice
     strip: Path | None = None  # where the film strip goes; default figures/ of the run
     video: Path | None = None  # also as a moving picture: a .gif or .mp4 file
-    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
-    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the plan as one JSON object
 
 
-@dataclass(frozen=True)
-class Evaluate:
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(OnRun):
     """Say whether a fitted map can be trusted; all its numbers with --verbose or --json."""
 
-    run: RunFolder  # run folder
     success_radius: float | None = None  # true distance to the goal that counts as arrived (units of position)
     max_hops: int | None = None  # hops a walk may take
     epsilon: float | None = None  # probability of a random hop
@@ -89,8 +112,6 @@ class Evaluate:
     false_beyond: float | None = None
     # leave out closures between frames of one sequence less than this apart; default 20, in a simulated domain 0
     min_gap: int | None = None
-    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
-    device: Device = "auto"  # auto: a GPU where there is one
     verbose: bool = False  # print every number of the scorecard, not only the verdict
     json: bool = False  # print the scorecard as one JSON object
 
@@ -103,33 +124,25 @@ class Check:
     json: bool = False  # print the answer as one JSON object
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, kw_only=True)
+class Report(OnRun):
     """Write the pictures and report.html of a fitted run anew."""
 
-    run: RunFolder  # run folder
-    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
-    device: Device = "auto"  # auto: a GPU where there is one
 
-
-@dataclass(frozen=True)
-class Add:
+@dataclass(frozen=True, kw_only=True)
+class Add(OnRun):
     """Add recordings to a fitted run: new frames join the graph and the map follows. Old frame numbers stay valid."""
 
-    run: RunFolder  # run folder
     recordings: Recordings  # frames like those on the map
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
     trust_pickle: bool = False  # as for fit: consent is never taken from the run
-    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
-    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print what was added as one JSON object
 
 
-@dataclass(frozen=True)
-class ClosuresCommand:
+@dataclass(frozen=True, kw_only=True)
+class ClosuresCommand(OnRun):
     """Look at the most doubtful closures; strike the false ones and bring the map up to date."""
 
-    run: RunFolder  # run folder
     num: int = 20  # closures listed
     picture: Path | None = None  # where the frame pairs go; default figures/suspicious.png of the run
     # a false closure, as 12-480; may be repeated, or several with commas
@@ -138,16 +151,13 @@ class ClosuresCommand:
     update: bool = False  # fine-tune the map to what was struck before, in the explorer or with --no-update
     no_update: bool = False  # strike and keep only; the map itself follows with --update
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
-    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
-    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the list as one JSON object
 
 
-@dataclass(frozen=True)
-class Relabel:
+@dataclass(frozen=True, kw_only=True)
+class Relabel(OnRun):
     """Write the learned distance to a goal as reward into a copy of an offline dataset."""
 
-    run: RunFolder  # run folder
     dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]  # .npz, minari:ID or its folder
     out: Path  # where the copy goes: an .npz file or, for Minari, a folder; must not exist
     # future: a later frame of the sequence | random: any frame | a frame number of the run, or an image file, as for
@@ -158,82 +168,54 @@ class Relabel:
     discount: float = 0.99  # of the agent that will learn from it, per step
     scale: float = 1.0  # reward that one step of distance is worth
     seed: int = 0  # of the goals that are drawn
-    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
-    device: Device = "auto"  # auto: a GPU where there is one
     json: bool = False  # print the answer as one JSON object
 
 
-@dataclass(frozen=True)
-class Explore:
+@dataclass(frozen=True, kw_only=True)
+class Progress(OnRun):
+    """Write the progress of every frame: the share of its episode's way to a goal that is done, as LeRobot reads it."""
+
+    out: Path  # .parquet (LeRobot looks for sarm_progress.parquet), .csv or .json
+    # LAST: where the other episodes end | 3,7,10-19: where these good episodes end | 3:57,7:60: frames | an image file
+    goals: str = "LAST"
+    chunk: int = 50  # frames of a training sample, for the suggested kappa and the share of samples dropped
+    video: int | None = None  # also write this episode with its curve, beside the file (.mp4, without [video] .gif)
+    json: bool = False  # print the answer as one JSON object
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(OnRun):
+    """Write the graph for other programs, or the images along a plan (a topomap, for robots of the GNM / ViNT family).
+    """
+
+    format: Literal["graphml", "topomap", "csv"]  # a file | a folder of images | a folder of tables
+    out: Path  # must not exist
+    start: str | None = None  # of a topomap: frame number, sequence:index, or an image file
+    goal: str | None = None  # the same
+    json: bool = False  # print the answer as one JSON object
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explore(OnRun):
     """Look at a fitted run in the browser: map, plans, neighbours, suspicious closures."""
 
-    run: RunFolder  # run folder
     port: int = 0  # 0: a free one
     host: str = "127.0.0.1"  # any other address lets other machines in; the token is the only password
     no_browser: bool = False  # print the address only
-    encoder: str | None = None  # module:factory, if the map has a network of your own: code runs only if named
-    device: Device = "auto"  # auto: a GPU where there is one
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Run a benchmark and print its rows."""
-
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or one; a wrong name lists them
-    paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
-    doom_data: Path | None = None  # of `bench recordings`: the folder of SPTM's mazes, which are replayed
-    mazes: tuple[str, ...] = ()  # of `bench recordings`: these mazes of --doom-data; default all
-    joined: bool = False  # of `bench recordings`: all recordings in one fit, where closures between them are false
-    baselines: bool = False  # of `bench recordings`: other distances walk the same graph
-    dynamics: tuple[str, ...] = ()  # of `bench recordings`: simulators to roll out (pendulum mountain-car)
-    seed: int = 0  # the first one
-    seeds: int | None = None  # how many, from --seed on; default 1
-    sizes: tuple[int, ...] = ()  # numbers of frames (or nodes); default: the benchmark's own
-    smoke: bool = False  # tiny, in seconds, to see that it runs; no results
-    out: Path | None = None  # folder of rows and figures; default runs/bench, a temporary one with --smoke
-    draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
-    # join the folder's rows into docs/results and make docs/performance.md and its figures anew
-    write_docs: bool = False
-    commit: str | None = None  # written into the rows where the program does not run from a checkout
-    device: Device = "auto"  # auto: a GPU where there is one
-    json: bool = False  # print the rows as one JSON object
-
-
-@dataclass(frozen=True)
-class Reproduce:
-    """Run the paper's experiments anew: rows, markdown tables with 95 % intervals, figures."""
-
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]  # all, or one; a wrong name lists them
-    seeds: int = 5  # how many
-    seed_start: int = 0  # the first of them
-    domains: tuple[str, ...] = ()  # only these domains (open, c-maze, rope, street-small ...); default all
-    methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
-    # only these parts of the experiment (of table1: fitted unseen large paper); default all
-    blocks: tuple[str, ...] = ()
-    # .npz of the real street network (docs/domains.md); default: streets of a generated city
-    street_graph: Path | None = None
-    env: str | None = None  # of ogbench: only this data set, e.g. pointmaze-giant-stitch-v0
-    # folder of OGBench's data sets; the missing ones are made there; default: in the output folder
-    ogbench_data: Path | None = None
-    smoke: bool = False  # tiny data, one room, one seed, in seconds, to see that everything runs; no results
-    out: Path | None = None  # folder of rows and figures; default runs/reproduce, a temporary one with --smoke
-    missing_only: bool = False  # leave out what the folder has rows of: continues after a time limit
-    rows_only: bool = False  # no tables and figures: for processes side by side that share the folder
-    draw_only: bool = False  # tables and figures from the rows in the folder; nothing is run
-    write_docs: bool = False  # join the rows into docs/results and make docs/results.md and its figures anew
-    time_limit: float | None = None  # seconds after which no further room, seed or method is begun
-    recordings: Path | None = None  # of g1-bottle: the robot's frames (.npz); without them it is left out
-    commit: str | None = None  # written into the rows where the program does not run from a checkout
-    device: Device = "auto"  # auto: a GPU where there is one
-    json: bool = False  # print the tables as one JSON object
 
 
 # a setting that is on, off or undecided is no flag to tyro
 DIRECTION = {"--directed": ("--directed", "True"), "--no-directed": ("--directed", "False")}
 COMMANDS: dict[str, Any] = {"demo": Demo, "inspect": Inspect, "fit": Fit, "plan": PlanCommand, "explore": Explore,
                             "evaluate": Evaluate, "report": Report, "check": Check, "closures": ClosuresCommand,
-                            "add": Add, "relabel": Relabel, "bench": Bench, "reproduce": Reproduce}
+                            "add": Add, "audit": AuditCommand, "progress": Progress, "export": Export,
+                            "relabel": Relabel, "bench": BenchRequest, "reproduce": ReproduceRequest}
 Command = Any  # one of these
+LIMITS: dict[str, tuple[float, float]] = {  # least and most of what is typed; a million hops is a slip of the finger
+    "checkpoint_seconds": (0, math.inf), "chunk": (1, math.inf), "episodes": (1, 10**6), "epsilon": (0, 1),
+    "false_beyond": (0, math.inf), "lookahead": (1, math.inf), "max_hops": (0, 10**6), "min_gap": (0, 10**6),
+    "num": (1, math.inf), "num_updates": (1, math.inf), "port": (0, 65535), "seed": (0, 2**63 - 1),
+    "seed_start": (0, 2**31), "seeds": (1, math.inf), "sizes": (0, math.inf), "success_radius": (0, math.inf)}
 
 
 def asked_help(arguments: list[str]) -> str | None:
@@ -259,7 +241,17 @@ def parse(arguments: list[str]) -> Command:
         defaults["default"] = Demo(config=config) if command is Demo else Fit(tyro.MISSING, tyro.MISSING, config=config)
     flags = (tyro.conf.FlagCreatePairsOff,)
     typed = [word for argument in arguments[1:] for word in DIRECTION.get(argument, (argument,))]
-    return tyro.cli(command, prog=f"plan2vec {name}", args=typed, config=flags, **defaults)
+    return checked(tyro.cli(command, prog=f"plan2vec {name}", args=typed, config=flags, **defaults))
+
+
+def checked(command: Command) -> Command:
+    for name, (least, most) in LIMITS.items():
+        value = getattr(command, name, None)
+        values = value if isinstance(value, tuple) else () if value is None else (value,)
+        for bad in (value for value in values if not least <= value <= most):
+            words = f"at least {least}" if most == math.inf else f"from {least} to {most:,}"
+            raise ValueError(f"--{name.replace('_', '-')} must be {words}, but is {bad}")
+    return command
 
 
 def _preset_name(arguments: list[str]) -> str | None:

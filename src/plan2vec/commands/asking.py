@@ -3,9 +3,9 @@
 import dataclasses
 import errno
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,20 @@ from plan2vec.files import own_folder, write_text
 from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.growing import follow_strikes
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.model import Model, load
+from plan2vec.model import Model, is_file, load
 from plan2vec.pictures.figures import frame_name, is_image, save_figure
 from plan2vec.pictures.frame_grids import closure_figure, film_strip
-from plan2vec.pictures.plan_video import save_video, writer_of
+from plan2vec.pictures.hops import count_words, hops_of
+from plan2vec.pictures.plan_video import require_images, save_video, writer_of
+from plan2vec.planner import Plan
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.manifest import COVERED, check_files
 from plan2vec.runs.products import fitted_struck, load_graph
 from plan2vec.runs.struck import Pair, drop_struck, judge, read_judged
+
+IN_SENTENCE = ("start", "goal", "method", "length", "hops", "reason")  # said before the table of a plan
+INSIDE = ("parts", "num_touched", "num_expanded")  # of the search: for programs
 
 
 def run_check(command: Check) -> None:
@@ -85,8 +90,6 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
 
 def suspects(model: Model, num: int) -> list[dict]:
     """The `num` closures most worth a look, without those that were judged; frames also as sequence:index."""
-    if num < 1:
-        raise ValueError(f"--num must be at least 1, but is {num}")
     judged = read_judged(model.folder).all
     rng = rng_at(model.config.seed, Stream.PICTURES)
     found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng,
@@ -130,7 +133,7 @@ def run_relabel(command: Relabel) -> None:
     model = load(command.run, command.device, command.encoder)
     goal: str | np.ndarray = command.goal
     if command.goal not in HINDSIGHT:
-        goal = (model.prepare(command.goal)[0] if Path(command.goal).is_file()
+        goal = (model.prepare(command.goal)[0] if is_file(command.goal)
                 else np.asarray(model.sequences.frames[model.frame_number(command.goal, "goal")]))
     sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
     print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
@@ -144,7 +147,7 @@ def unless_read_only(name: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
-        say(f"{name} is not written: {error.strerror}")
+        say(f"{name} is not written: {os.strerror(error.errno)}")
 
 
 def run_evaluate(command: Evaluate) -> None:
@@ -160,23 +163,21 @@ def run_evaluate(command: Evaluate) -> None:
 def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
     given: dict[str, Any] = {"radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
                              "episodes": command.episodes, "memory": command.memory or None}
-    for name, value in given.items():
-        if (value is not None and value < 0) or (name == "episodes" and value == 0):
-            raise ValueError(f"--{name.replace('_', '-')} must be positive, but is {value}")
     return dataclasses.replace(rule, **{name: value for name, value in given.items() if value is not None})
 
 
 def run_plan(command: PlanCommand) -> None:
-    if command.lookahead < 1:
-        raise ValueError(f"--lookahead must be at least 1 hop, but is {command.lookahead}")
     if command.video is not None:
         writer_of(command.video)  # refuses before any work is done
     model = load(command.run, command.device, command.encoder)
+    if command.video is not None:
+        require_images(model.sequences)
     made = model.plan(command.start, command.goal, command.method, command.lookahead, command.memory)
     answer = dataclasses.asdict(made) | {"hops": made.hops}
     del answer["touched"]
     parts = model.parts[1]  # of the graph, in which start and goal lie
     answer["parts"] = [int(parts[number]) if number >= 0 else None for number in (made.start, made.goal)]
+    answer |= {"start_image": placed(model, command.start), "goal_image": placed(model, command.goal)}
     answer = clean(answer)
     if made.nodes is not None:
         strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
@@ -186,4 +187,25 @@ def run_plan(command: PlanCommand) -> None:
     if made.nodes is not None and command.video is not None:
         save_video(model, made, command.video)
         answer["video"] = str(command.video)
+    if not command.json:
+        print(plan_sentence(model, made))
+        answer = {name: value for name, value in answer.items() if name not in (*IN_SENTENCE, *INSIDE)}
     print_answer(answer, command.json)
+
+
+def placed(model: Model, asked: str) -> str | None:
+    """Where an image was found on the map; None of a frame's number."""
+    if not is_file(asked):
+        return None
+    found = model.locate(asked)
+    where = f"frame {found.number} ({frame_name(model.sequences, found.number)}), {found.distance:.2f} steps away"
+    return f"{asked} lies at {where}" if found.on_map else f"{asked} is not on the map; nearest is {where}"
+
+
+def plan_sentence(model: Model, made: Plan) -> str:
+    """What a person wants to know first."""
+    if made.length is None:
+        return f"no plan: {made.reason}"
+    ends = f"from {made.start} to {made.goal} by {made.method}"
+    why = f" ({made.reason})" if made.reason else ""
+    return f"{made.length:.2f} steps in {count_words(hops_of(model, made.nodes or []))}, {ends}{why}"

@@ -18,10 +18,10 @@ WORDS: dict[Any, str] = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
 
 def comments_of(settings: type) -> dict[str, str]:
-    """What the comments behind, or above, the fields of a dataclass say."""
+    """What the comments behind, or above, the fields of a dataclass and of those that it extends say."""
     found: dict[str, str] = {}
     above: list[str] = []
-    for line in inspect.getsource(settings).splitlines():
+    for line in "\n".join(inspect.getsource(one) for one in settings.__mro__[:-1]).splitlines():
         text = line.strip()
         field = re.match(r"(\w+): [^#]*?(?:  # (.*))?$", text)
         if text.startswith("#"):
@@ -43,7 +43,9 @@ class Option:
 def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[Option]:
     """The options that the fields of a dataclass become, those of nested ones too."""
     hints, comments = get_type_hints(settings, include_extras=True), comments_of(settings)
-    for field in dataclasses.fields(settings):
+    shared = [field.name not in settings.__annotations__ and not plain_type(hints[field.name])[1]
+              for field in dataclasses.fields(settings)]  # with other commands: they come last
+    for _, field in sorted(zip(shared, dataclasses.fields(settings), strict=True), key=lambda pair: pair[0]):
         kind, is_positional = plain_type(hints[field.name])
         if dataclasses.is_dataclass(kind):
             nameless = field.name in ("config", "reading")

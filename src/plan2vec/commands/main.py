@@ -1,19 +1,19 @@
 """The program: one command per call. What a command needs is imported when it is called."""
 
-import dataclasses
-import json
 import os
 import signal
 import sys
 import threading
 from importlib import import_module
 
-from plan2vec.commands.arguments import Bench, Command, Explore, Reproduce, asked_help, parse
+from plan2vec.commands.arguments import Command, Explore, asked_help, parse
+from plan2vec.results.requests import BenchRequest, ReproduceRequest
 from plan2vec.version import __version__
 
 HOME_OF = (  # module in which `run_NAME` does what a command asks
-    dict.fromkeys(("demo", "fit", "inspect", "add", "report"), "fitting")
+    dict.fromkeys(("demo", "fit", "inspect", "add", "report"), "fitting") | {"audit": "auditing"}
     | dict.fromkeys(("plan", "evaluate", "check", "closures", "relabel"), "asking")
+    | dict.fromkeys(("progress", "export"), "labelling")
     | dict.fromkeys(("explore", "bench", "reproduce"), "main")
 )
 
@@ -37,6 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
         return refuse("interrupted; the same command continues where it was", 143 if stopped.args else 130)
     except (ValueError, OSError) as error:
         return refuse(" ".join(str(error).split()), 2)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):  # as torch says it
+            raise
+        return refuse(f"not enough memory ({' '.join(str(error).split())[:200]}); ask for less", 2)
 
 
 def _stop(*_: object) -> None:
@@ -59,6 +63,9 @@ def refuse(text: str, code: int) -> int:
 
 
 def run_command(name: str, command: Command) -> int:
+    if isinstance(command, Explore) and os.environ.get("WORLD_SIZE", "1") == "1":
+        run_explore(command)  # prints its address before torch is imported, which takes seconds
+        return 0
     from plan2vec.learning import processes
     from plan2vec.learning.training import show_log
 
@@ -79,28 +86,23 @@ def run_explore(command: Explore) -> None:
     explore(command.run, command.host, command.port, not command.no_browser, command.device, command.encoder)
 
 
-def run_bench(command: Bench) -> None:
+def run_bench(request: BenchRequest) -> None:
     from plan2vec.bench import run_benchmark
-    from plan2vec.bench.publishing import Request
     from plan2vec.commands.answers import print_answer, print_tables
 
-    values = dataclasses.asdict(command)
-    as_json = values.pop("json")
-    answer = run_benchmark(Request(**values))
-    if as_json or "tables" not in answer:
-        print_answer(answer, as_json)
+    answer = run_benchmark(request)
+    if request.json or "tables" not in answer:
+        print_answer(answer, request.json)
     else:
         print_tables(answer)
 
 
-def run_reproduce(command: Reproduce) -> None:
-    from plan2vec.commands.answers import print_tables
-    from plan2vec.experiments.reproduce import Request, reproduce
+def run_reproduce(request: ReproduceRequest) -> None:
+    from plan2vec.commands.answers import print_answer, print_tables
+    from plan2vec.experiments.reproduce import reproduce
 
-    values = dataclasses.asdict(command)
-    del values["json"]
-    answer = reproduce(Request(**values))
-    if command.json:
-        print(json.dumps(answer, allow_nan=False))
+    answer = reproduce(request)
+    if request.json:
+        print_answer(answer, True)
     else:
         print_tables(answer)

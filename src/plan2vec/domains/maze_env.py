@@ -6,30 +6,48 @@
 The import is what registers them: Gymnasium 1.4 does not look for entry points of installed packages.
 """
 
-from typing import SupportsFloat
+from copy import deepcopy
+from typing import Any, SupportsFloat
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from plan2vec.domains import maze
-from plan2vec.domains.goal_env import GoalEnv, Info, Observation, register, require_options
 
 ENVIRONMENTS = {"plan2vec/OpenRoom-v0": "open", "plan2vec/Table-v0": "table", "plan2vec/CMaze-v0": "c-maze"}
+OBSERVATION_TYPES, OPTIONS = ("image", "state"), ("position", "goal")
+Info = dict[str, Any]
+Observation = dict[str, np.ndarray]
 
 
-class MazeEnv(GoalEnv[np.int64]):
-    """One room. Start and goal are uniform, or given: `reset(options={"position": (x, y), "goal": (x, y)})`. A reset on
-    the goal says so in `info["is_success"]`, but only steps end an episode."""
+class MazeEnv(gymnasium.Env[Any, np.int64]):
+    """One room. `observation` and `achieved_goal` both show where the block is, `desired_goal` where it should go.
+
+    Start and goal are uniform, or given: `reset(options={"position": (x, y), "goal": (x, y)})`. A reset on the goal
+    says so in `info["is_success"]`, but only steps end an episode.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (where Gymnasium reads it)
 
     def __init__(self, room: str = "c-maze", obs_type: str = "image", render_mode: str | None = None) -> None:
-        super().__init__(obs_type, render_mode, spaces.Box(-maze.REACH, maze.REACH, (2,), np.float64))
-        self.room = maze.find_room(room)
+        if obs_type not in OBSERVATION_TYPES:
+            raise ValueError(f"obs_type must be one of {OBSERVATION_TYPES}, but came as {obs_type!r}")
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode must be None or 'rgb_array', but came as {render_mode!r}")
+        self.room, self.obs_type, self.render_mode = maze.find_room(room), obs_type, render_mode
+        places = spaces.Box(-maze.REACH, maze.REACH, (2,), np.float64)
+        view = spaces.Box(0, 255, (64, 64, 1), np.uint8) if obs_type == "image" else places
+        names = ("observation", "achieved_goal", "desired_goal")
+        self.observation_space = spaces.Dict({name: deepcopy(view) for name in names})
         self.action_space = spaces.Discrete(len(maze.ACTIONS))
         self._state = self._goal = np.zeros(2)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
         super().reset(seed=seed)
-        options = require_options(options, "position", "goal")
+        options = options or {}
+        if unknown := set(options) - set(OPTIONS):
+            raise ValueError(f"reset knows the options {' and '.join(map(repr, OPTIONS))}, but got {sorted(unknown)}")
         start, goal = maze.sample_positions(self.room, 2, self.np_random)
         self._state, self._goal = self._given("position", options, start), self._given("goal", options, goal)
         return self._result()
@@ -41,6 +59,13 @@ class MazeEnv(GoalEnv[np.int64]):
         observation, info = self._result()
         return observation, 0.0 if info["is_success"] else -1.0, info["is_success"], False, info
 
+    def render(self) -> np.ndarray | None:
+        """(64, 64, 3) uint8: the room in gray, the goal tinted cyan."""
+        if self.render_mode is None:
+            return None
+        achieved, desired = maze.render(self.room, np.stack([self._state, self._goal]))[..., 0]
+        return np.stack([np.minimum(achieved, desired), achieved, achieved], axis=-1)
+
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: object) -> np.ndarray:
         """(...,) 0 where goals (..., 2) or images (..., 64, 64, 1) are less than the success radius apart, else -1.
         Images are compared by where the block is in them (`maze.locate`, to 1e-4 m), so that goals can be relabelled in
@@ -49,9 +74,6 @@ class MazeEnv(GoalEnv[np.int64]):
         if self.obs_type == "image":
             achieved, desired = maze.locate(self.room, achieved), maze.locate(self.room, desired)
         return np.where(np.linalg.norm(achieved - desired, axis=-1) < maze.SUCCESS.radius, 0.0, -1.0)
-
-    def _draw(self, states: np.ndarray) -> np.ndarray:
-        return maze.render(self.room, states)
 
     def _given(self, name: str, options: Info, default: np.ndarray) -> np.ndarray:
         """(2,) the position in `options`, refused where it is not in the free space."""
@@ -67,15 +89,19 @@ class MazeEnv(GoalEnv[np.int64]):
 
     def _result(self) -> tuple[Observation, Info]:
         """An observation, whose reward is a function of it alone, and the ground truth beside it."""
-        observation = self._observation()
-        reward = float(self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {}))
+        states = np.stack([self._state, self._goal])
+        achieved, desired = maze.render(self.room, states) if self.obs_type == "image" else states
+        observation = {"observation": achieved.copy(), "achieved_goal": achieved.copy(), "desired_goal": desired.copy()}
+        reward = float(self.compute_reward(achieved, desired, {}))
         return observation, {"is_success": reward == 0, "position": self._state.copy(), "goal": self._goal.copy()}
 
 
 def register_environments() -> None:
     """Makes the rooms known to `gymnasium.make`; calling it again changes nothing."""
     for name, room in ENVIRONMENTS.items():
-        register(name, f"{__name__}:MazeEnv", maze.SUCCESS.max_hops, room=room)
+        if name not in gymnasium.registry:
+            entry, settings = f"{__name__}:MazeEnv", {"room": room}
+            gymnasium.register(name, entry, kwargs=settings, max_episode_steps=maze.SUCCESS.max_hops)
 
 
 register_environments()

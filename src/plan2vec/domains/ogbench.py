@@ -115,7 +115,11 @@ class Guide:
 
     def __init__(self, env: Any):
         self.cells: list[Cell] = [(int(i), int(j)) for i, j in np.argwhere(env.maze_map == 0)]
-        self.crossings = [cell for cell in self.cells if not _is_hallway(env.maze_map, *cell)]
+        self.crossings = []  # cells that do not only lead straight on
+        for i, j in self.cells:
+            rows, columns = env.maze_map[[i - 1, i + 1], j], env.maze_map[i, [j - 1, j + 1]]
+            if not ((not rows.any() and columns.all()) or (rows.all() and not columns.any())):
+                self.crossings.append((i, j))
         self._locate: Callable[[np.ndarray], Cell] = env.xy_to_ij
         centre = {cell: np.array(env.ij_to_xy(cell), float) for cell in self.cells}
         self._next_centre = lru_cache(None)(lambda here, goal: env.get_oracle_subgoal(centre[here], centre[goal])[0])
@@ -131,12 +135,6 @@ class Guide:
         """(2,) towards the centre of the next cell, of length 1."""
         way = self._next_centre(self._locate(here), self._locate(goal)) - here
         return way / (np.linalg.norm(way) + 1e-6)
-
-
-def _is_hallway(maze_map: np.ndarray, i: int, j: int) -> bool:
-    """The cell only leads straight on."""
-    rows, columns = maze_map[[i - 1, i + 1], j], maze_map[i, [j - 1, j + 1]]
-    return bool((not rows.any() and columns.all()) or (rows.all() and not columns.any()))
 
 
 if __name__ == "__main__":  # a child of `generate`

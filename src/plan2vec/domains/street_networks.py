@@ -51,7 +51,6 @@ class Streets:
     links: np.ndarray  # (m, 2) int64, one row per direction: a street that can be walked both ways has two
     heading: np.ndarray  # (n,) degrees: the direction that the camera's car drove, the middle of the panorama
     latlng: np.ndarray | None = None  # (n, 2) degrees, where known
-    one_way: bool = False  # some links lead in one direction only
 
     @property
     def num_views(self) -> int:
@@ -84,12 +83,6 @@ def street_graph(streets: Streets) -> csr_array:
 def street_distance(streets: Streets, sources: np.ndarray | None = None) -> np.ndarray:
     """(len(sources), n) metres along the links from each source (default: every view); inf where no way leads."""
     return distances_from(street_graph(streets), np.arange(streets.num_views) if sources is None else sources)
-
-
-def largest_part(streets: Streets) -> Streets:
-    """The views of the largest part in which every view can be reached from every other."""
-    part = connected_components(street_graph(streets), connection="strong")[1]
-    return _kept(streets, part == np.bincount(part).argmax())
 
 
 def _kept(streets: Streets, kept: np.ndarray) -> Streets:
@@ -150,7 +143,8 @@ def cut(streets: Streets, size: str) -> Streets:
     if not len(kept.links):
         place = f"latitude {box.latitude}, longitude {box.longitude}"
         raise ValueError(f"{streets.name} has no linked views inside the box of {size}: {place}")
-    return largest_part(kept)
+    part = connected_components(street_graph(kept), connection="strong")[1]
+    return _kept(kept, part == np.bincount(part).argmax())
 
 
 @dataclass(frozen=True)
@@ -159,42 +153,37 @@ class _Plan:
 
     crossings: np.ndarray  # (c, 2) metres
     pieces: np.ndarray  # (p, 2) crossings at both ends, in driving direction
-    line: np.ndarray  # (p,) the avenue or street that a piece belongs to
-    two_way: np.ndarray  # (p,) bool
 
 
-def generate_city(size: str | int, seed: int = 0, one_way: bool = False) -> Streets:
+def generate_city(size: str | int, seed: int = 0) -> Streets:
     """A city of about as many views as the paper's part of that name has, or of about a given number (at least 12)."""
     num_views = find_box(size).num_views if isinstance(size, str) else size
     if num_views < 12:
         raise ValueError(f"a city needs at least 12 views, but {num_views} were asked for")
     rng = np.random.default_rng(seed)
-    plan = _build_over(_lay_out(num_views, one_way, rng), rng)
+    plan = _build_over(_lay_out(num_views, rng), rng)
     piece = np.linalg.norm(np.diff(plan.crossings[plan.pieces], axis=1)[:, 0], axis=1)
     # a piece of k steps has k - 1 views of its own
     scale = (num_views - len(plan.crossings) + len(plan.pieces)) * STEP / piece.sum()
     name = size if isinstance(size, str) else f"street-{size}"
-    return _place_views(replace(plan, crossings=plan.crossings * scale), name, one_way, rng)
+    return _place_views(replace(plan, crossings=plan.crossings * scale), name, rng)
 
 
-def _lay_out(num_views: int, one_way: bool, rng: np.random.Generator) -> _Plan:
-    """Avenues and streets with a diagonal across them; one-way streets run in turns there and back."""
+def _lay_out(num_views: int, rng: np.random.Generator) -> _Plan:
+    """Avenues and streets with a diagonal across them; they run in turns there and back."""
     side = np.sqrt(num_views * STEP / (1 / BLOCK[0] + 1 / BLOCK[1]))
     nums = [max(1, round(side / between)) for between in BLOCK]
     x, y = (np.append(0.0, np.cumsum(between * rng.uniform(0.8, 1.2, num)))
             for num, between in zip(nums, BLOCK, strict=True))  # unevenly spaced
     ends = [((at, y[0]), (at, y[-1])) for at in x] + [((x[0], at), (x[-1], at)) for at in y]
-    is_border = [at in (x[0], x[-1]) for at in x] + [at in (y[0], y[-1]) for at in y]
     if len(x) > 2 or len(y) > 3:
         ends.append(((x[0] + 0.3 * (x[-1] - x[0]), y[0]), (x[0] + 0.75 * (x[-1] - x[0]), y[-1])))
-        is_border.append(True)
     lines = np.array([end if number % 2 else end[::-1] for number, end in enumerate(ends)])
-    crossings, pieces, line = _cross(lines)
-    return _Plan(crossings, pieces, line, np.array(is_border)[line] if one_way else np.ones(len(line), bool))
+    return _Plan(*_cross(lines))
 
 
-def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Crossings (c, 2) of straight lines (k, 2, 2), the pieces (p, 2) between them, and (p,) the line of each piece."""
+def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Crossings (c, 2) of straight lines (k, 2, 2), and the pieces (p, 2) between them."""
     met = [(first, _meeting(lines[first], lines[second])) for first, second in np.ndindex(len(lines), len(lines))
            if first != second]
     owner, places = zip(*((first, place) for first, place in met if place is not None), strict=True)
@@ -207,7 +196,7 @@ def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         mine = np.unique(crossing[np.array(owner) == number])
         mine = mine[np.argsort(crossings[mine] @ (end - start))]
         pieces.append(np.stack([mine[:-1], mine[1:]], axis=1))
-    return crossings, np.concatenate(pieces), np.repeat(np.arange(len(lines)), [len(piece) for piece in pieces])
+    return crossings, np.concatenate(pieces)
 
 
 def _meeting(first: np.ndarray, second: np.ndarray) -> np.ndarray | None:
@@ -224,17 +213,17 @@ def _build_over(plan: _Plan, rng: np.random.Generator) -> _Plan:
     kept = np.ones(len(plan.pieces), bool)
     for piece in rng.permutation(len(plan.pieces))[: round(JOINED_SHARE * len(plan.pieces))]:
         kept[piece] = False
-        links = np.concatenate([plan.pieces[kept], plan.pieces[kept & plan.two_way][:, ::-1]])
+        links = plan.pieces[kept]
         graph = coo_array((np.ones(len(links)), links.T), shape=(len(plan.crossings),) * 2)
-        kept[piece] = connected_components(graph, connection="strong")[0] > 1
-    return replace(plan, pieces=plan.pieces[kept], line=plan.line[kept], two_way=plan.two_way[kept])
+        kept[piece] = connected_components(graph, directed=False)[0] > 1
+    return replace(plan, pieces=plan.pieces[kept])
 
 
-def _place_views(plan: _Plan, name: str, one_way: bool, rng: np.random.Generator) -> Streets:
+def _place_views(plan: _Plan, name: str, rng: np.random.Generator) -> Streets:
     """Views at the crossings and about every STEP between them; each looks along its street, or one of its streets."""
     xy, heading, links = [plan.crossings], [np.zeros(len(plan.crossings))], []
     num_views = len(plan.crossings)
-    for (first, last), two_way in zip(plan.pieces, plan.two_way, strict=True):
+    for first, last in plan.pieces:
         start, end = plan.crossings[first], plan.crossings[last]
         length = float(np.linalg.norm(end - start))
         num_steps = max(1, round(length / STEP))
@@ -245,10 +234,9 @@ def _place_views(plan: _Plan, name: str, one_way: bool, rng: np.random.Generator
         xy.append(start + along[:, None] * direction)
         heading.append(np.full(num_steps - 1, azimuth))
         heading[0][[first, last]] = azimuth
-        there = np.stack([chain[:-1], chain[1:]], axis=1)
-        links.append(_both_ways(there) if two_way else there)
+        links.append(_both_ways(np.stack([chain[:-1], chain[1:]], axis=1)))
         num_views += num_steps - 1
     turn = radians(CITY_TURN)
     turned = np.concatenate(xy) @ np.array([[cos(turn), -np.sin(turn)], [np.sin(turn), cos(turn)]])
     azimuths = (np.concatenate(heading) + CITY_TURN) % 360
-    return Streets(name, "generated city", turned, np.concatenate(links), azimuths, one_way=one_way)
+    return Streets(name, "generated city", turned, np.concatenate(links), azimuths)

@@ -25,8 +25,6 @@ TOP, BOTTOM = 55.0, -30.0  # degrees of elevation at the upper and lower edge
 FARTHEST = 150.0  # metres that a ray travels
 HAZE = 120.0  # metres after which about a third of a front's contrast is left
 SKY, SKY_TOP, PAVEMENT_GRAY, ROAD_GRAY = 225.0, 185.0, 150.0, 85.0
-SKY_TINT = (0.92, 1.0, 1.1)  # red, green, blue over gray
-PALETTE = 1 + 0.25 * np.random.default_rng(7).uniform(-1, 1, (16, 3)).astype(np.float32)  # of buildings, over gray
 CELL = 1.0  # metres of the raster of distances
 SHORTEST_STEP = 1.0  # metres that a ray advances at least
 RAYS_PER_COLUMN = 2
@@ -38,7 +36,6 @@ class ViewConfig:
     """How views look; with the last three at 0 every visit of a view gives the same image."""
 
     pixels: int = 64  # of both sides
-    rgb: bool = False
     seed: int = 0  # of the city's buildings
     noise: float = 0.0  # standard deviation of a pixel, gray levels of 255
     exposure: float = 0.0  # standard deviation of the logarithm of a visit's brightness
@@ -50,10 +47,10 @@ NOISY = ViewConfig(noise=10.0, exposure=0.25, heading_jitter=8.0)  # no two visi
 
 def render_views(streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewConfig(),
                  rng: np.random.Generator | None = None) -> np.ndarray:
-    """(m, pixels, pixels, 1 or 3) uint8: one visit to each of `nodes` (m,), drawn from `rng` (None: seed 0)."""
+    """(m, pixels, pixels, 1) uint8: one visit to each of `nodes` (m,), drawn from `rng` (None: seed 0)."""
     rng = np.random.default_rng(0) if rng is None else rng
     nodes = np.asarray(nodes)
-    frames = np.empty((len(nodes), config.pixels, config.pixels, 3 if config.rgb else 1), np.uint8)
+    frames = np.empty((len(nodes), config.pixels, config.pixels, 1), np.uint8)
     raster, facades = _raster(streets), facade_atlas(config.seed)
     heading = streets.heading[nodes] + config.heading_jitter * rng.standard_normal(len(nodes))
     gain = np.exp(config.exposure * rng.standard_normal(len(nodes))).astype(np.float32)
@@ -144,16 +141,15 @@ def _distance_at(raster: _Raster, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _panoramas(raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig):
-    """(m, pixels, pixels, channels) float32 gray levels of views at `xy` (m, 2) that look to `heading` (m,) degrees."""
+    """(m, pixels, pixels, 1) float32 gray levels of views at `xy` (m, 2) that look to `heading` (m,) degrees."""
     num_rays = RAYS_PER_COLUMN * config.pixels
     azimuth = np.radians(heading[:, None] + ((np.arange(num_rays) + 0.5) / num_rays - 0.5) * 360).ravel()
     direction = np.stack([np.sin(azimuth), np.cos(azimuth)], axis=1).astype(np.float32)
     start = np.repeat(xy, num_rays, axis=0)
     far = _cast(raster, start, direction)
     hits = _meet(raster, facades, far, start + (far + 1.0)[:, None] * direction, direction)  # a little inside the front
-    image = _columns(facades, hits, config)  # (channels, m * rays, rows)
-    image = image.reshape(len(image), len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels)
-    return np.add.reduce(image, axis=3).transpose(1, 3, 2, 0) / RAYS_PER_COLUMN
+    image = _columns(facades, hits, config).reshape(len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels)
+    return np.add.reduce(image, axis=2).transpose(0, 2, 1)[..., None] / RAYS_PER_COLUMN
 
 
 @dataclass(frozen=True)
@@ -176,7 +172,7 @@ def _meet(raster: _Raster, facades: Facades, far: np.ndarray, at: np.ndarray, di
 
 
 def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
-    """(channels, k, rows) float32: what each of k rays sees from TOP to BOTTOM."""
+    """(k, rows) float32: what each of k rays sees from TOP to BOTTOM."""
     elevation = TOP - (TOP - BOTTOM) * (np.arange(config.pixels) + 0.5) / config.pixels  # degrees
     slope = np.tan(np.radians(elevation)).astype(np.float32)
     tone = 0.7 + 0.6 * (hits.bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
@@ -190,12 +186,8 @@ def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
     behind *= ((1 - clear) * SKY)[:, None] - sky  # in place: haze before fronts, sky elsewhere
     behind += sky
     ground, on_ground = _ground(hits, slope)
-    tints = PALETTE[hits.bits >> np.uint32(28)].T if config.rgb else np.ones((1, len(light)), np.float32)
-    image = np.empty((len(tints), *texel.shape), np.float32)
-    for channel, tint, sky_tint in zip(image, tints, SKY_TINT if config.rgb else (1.0,), strict=True):
-        np.multiply(shade, (light * tint)[:, None], out=channel)
-        channel += behind if sky_tint == 1 else behind * np.float32(sky_tint)
-        np.copyto(channel, ground, where=on_ground)
+    image = shade * light[:, None] + behind
+    np.copyto(image, ground, where=on_ground)
     return image
 
 

@@ -14,12 +14,13 @@ def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> T
     | relative | abs(e) / path                          | never fails, forgives the few large errors that trap walks |
     | sammon   | e^2 / path                             | punishes them; one update of a squared head can undo a map |
     | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm       |
+    | slope    | as huber, and `slope_loss` beside it   | neighbours keep their order: for worlds of many rooms      |
     | absolute | abs(e) / mean path                     | near and far alike                                         |
     """
     known = target < torch.inf
     path = torch.where(known, target, 0)
     error = (distance - path).abs() * known
-    if kind in ("sammon", "huber"):
+    if kind in ("sammon", "huber", "slope"):
         inner = error if kind == "sammon" else error.clamp(max=BEYOND)
         error = inner * (2 * error - inner) / mean  # over the mean path, so that losses of all kinds are of one size
     error = error / (mean if kind == "absolute" else path.clamp(min=1))

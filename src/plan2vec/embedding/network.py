@@ -8,6 +8,7 @@ from plan2vec.config import Config, head_of
 from plan2vec.embedding.heads import Head, make_head
 from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, mlp
 from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.learning.frozen import FROZEN
 from plan2vec.learning.training import Journal
 
 
@@ -50,13 +51,13 @@ class OnMetric(nn.Module):
 
 
 def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None = None) -> Embedding:
-    """An untrained map of the configured encoder and head; for views of a moving camera on top of the metric's."""
+    """An untrained map of the configured encoder and head; with one for views, or a frozen one, on top of the metric's.
+    """
     head, dim = make_head(head_of(config), config.norm_order, config.dim), config.local_metric.dim
-    if config.encoder not in VIEWS or frames.ndim != 4:
+    if config.encoder != FROZEN and (config.encoder not in VIEWS or frames.ndim != 4):
         return Embedding(make_encoder(config.encoder, frames, config.dim), head)
     network = Encoder(mlp(dim, config.dim, 512, 3), torch.zeros(dim), torch.ones(dim))
-    below = config.local_metric.candidates if config.local_metric.architecture == "stacked" else None
-    return Embedding(OnMetric(metric or make_encoder(below or config.encoder, frames, dim), network), head)
+    return Embedding(OnMetric(metric or make_encoder(config.encoder, frames, dim), network), head)
 
 
 def taught_part(embedding: Embedding, images: FrameTensors) -> tuple[Embedding, FrameTensors]:

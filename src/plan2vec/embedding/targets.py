@@ -8,7 +8,6 @@ one.
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
@@ -23,9 +22,6 @@ from plan2vec.search.gpu_graph import DeviceGraph
 from plan2vec.search.gpu_search import DeviceSearch, distances_from_on
 from plan2vec.search.shortest_paths import choose_workers
 
-# whole path | h hops + D (paper, eq. 7) | A* led by D itself (Alg. 1)
-Targets = Literal["full", "bootstrapped", "heuristic"]
-
 
 @dataclass(frozen=True)
 class Round:
@@ -38,17 +34,14 @@ class Round:
     def nodes_with_all_paths(self) -> np.ndarray | None:
         """(m,) nodes with a path, where each has one to every goal, as on a graph of one part; else None."""
         known = self.targets.isfinite()
-        return _numbers_of(known[0]) if bool((known == known[0]).all()) else None
+        return np.flatnonzero(known[0].cpu().numpy()) if bool((known == known[0]).all()) else None
 
     def nodes_with_a_path(self, rows: np.ndarray) -> np.ndarray:
         """(m,) nodes that have a path to one of these goals."""
         if self.nodes_with_all_paths is not None:
             return self.nodes_with_all_paths
-        return _numbers_of(self.targets[torch.from_numpy(rows).to(self.targets.device)].isfinite().any(dim=0))
-
-
-def _numbers_of(chosen: Tensor) -> np.ndarray:
-    return np.flatnonzero(chosen.cpu().numpy())
+        known = self.targets[torch.from_numpy(rows).to(self.targets.device)].isfinite()
+        return np.flatnonzero(known.any(dim=0).cpu().numpy())
 
 
 def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
@@ -64,6 +57,8 @@ class Rounds:
         self.reachable = joined_nodes(graph)
         self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))
         self.searched_beside: dict[int, Future[Round]] = {}
+        num_workers = choose_workers(graph, config.goals_per_round)
+        self.takes_child_processes = size() == 1 and device.type == "cpu" and num_workers > 1
 
     def at(self, number: int) -> Round:
         """The round of this number; `allowed` [g, v] hides the tasks that may not be learned from."""
@@ -82,17 +77,10 @@ class Rounds:
     def search(self, number: int) -> Round:
         rng = rng_at(self.seed, Stream.MAP_GOALS, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
-        return Round(goals, self._lengths_to(goals, number, rng))
-
-    def _lengths_to(self, goals: np.ndarray, number: int, rng: np.random.Generator) -> Tensor:
-        """[goals, n] the lengths of the shortest paths from every node."""
         if self.device.type == "cuda":
-            return self.device_search.shared_distances_from(goals)
-        return torch.from_numpy(distances_from_on(self.device, self.backward, goals)).to(self.device)
-
-    @property
-    def takes_child_processes(self) -> bool:
-        return size() == 1 and self.device.type == "cpu" and choose_workers(self.graph, self.config.goals_per_round) > 1
+            return Round(goals, self.device_search.shared_distances_from(goals))
+        lengths = distances_from_on(self.device, self.backward, goals)
+        return Round(goals, torch.from_numpy(lengths).to(self.device))
 
     @cached_property
     def device_search(self) -> DeviceSearch:

@@ -1,8 +1,8 @@
 """Stage 4, amortized search: an embedding whose distances are shortest-path lengths on the graph, in steps.
 
-In the paper: D(x, x') = |phi(x) - phi(x')|_p, regressed towards the length of planned paths (equations 6 and 7). Its
-Algorithm 1, paths by A* that D itself leads, is in `bootstrapped.py`. Here one batch supervises every pair of a block
-of goals and nodes, so 384 encodings carry 32,768 distances.
+In the paper: D(x, x') = |phi(x) - phi(x')|_p, regressed towards the length of planned paths (equation 6). Here the
+paths are the shortest ones, found by exact search and not by A* that D itself leads (Algorithm 1), and one batch
+supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
 """
 
 from copy import deepcopy
@@ -15,12 +15,11 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.config import Config, EmbeddingConfig
-from plan2vec.embedding.bootstrapped import BootstrappedRounds
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.losses import distance_loss, slope_loss
 from plan2vec.embedding.network import Embedding, build_embedding, taught_part
-from plan2vec.embedding.targets import Rounds, Targets, mean_length
-from plan2vec.embedding.value_iteration import Walks, train_value_iteration
+from plan2vec.embedding.targets import Rounds, mean_length
+from plan2vec.embedding.value_iteration import Walker, Walks
 from plan2vec.graph.build import random_neighbors
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
@@ -36,8 +35,6 @@ from plan2vec.local_metric import LocalMetric, siamese_part
 class Teaching:
     """What only experiments change of how the map is taught; a fit takes it as it is."""
 
-    targets: Targets = "full"
-    depth: int = 10  # hops searched before D takes over, for bootstrapped targets
     unit: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
     # (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from
     allowed: np.ndarray | None = None
@@ -50,7 +47,9 @@ class Teaching:
 
 def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
               teaching: Teaching = Teaching(), journal: Journal = Journal()) -> Embedding:
-    """Learn D(v, g) = the shortest path from v to g, by the configured variant; of views on the local metric's vectors.
+    """Learn D(v, g) = the shortest path from v to g, by the configured variant.
+
+    With an encoder for views only a small network on top of the local metric's vectors is trained.
     """
     torch.manual_seed(config.seed)
     below = None if metric is None else deepcopy(siamese_part(metric).encoder)
@@ -59,12 +58,7 @@ def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: Lo
     part, seen = taught_part(embedding, images)
     if part is not embedding:
         part.encoder.mean, part.encoder.deviation = (some.to(images.device) for some in standardization(seen.frames))
-    if config.variant == "value-iteration":
-        settings = config.value_iteration
-        train_value_iteration(part, seen, graph, settings, config.seed, walks=teaching.walks, journal=journal)
-        return embedding
-    teacher = Teacher(part, graph, seen, config.embedding, config.seed, teaching)
-    train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "embedding", journal)
+    _teach(part, seen, graph, config, teaching, "embedding", journal)
     return embedding.eval()
 
 
@@ -72,13 +66,18 @@ def fine_tune(embedding: Embedding, images: FrameTensors, graph: csr_array, conf
               journal: Journal = Journal()) -> Embedding:
     """A copy of a learned map, taught the distances of a graph that has changed; its scale and standardization stay."""
     tuned = deepcopy(embedding)
-    part, seen = taught_part(tuned, images)
-    if config.variant == "value-iteration":
-        train_value_iteration(part, seen, graph, config.value_iteration, config.seed, "fine_tuning", journal=journal)
-        return tuned
-    teacher = Teacher(part, graph, seen, config.embedding, config.seed, Teaching())
-    train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, "fine_tuning", journal)
+    _teach(*taught_part(tuned, images), graph, config, Teaching(), "fine_tuning", journal)
     return tuned.eval()
+
+
+def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching, stage: str,
+           journal: Journal) -> None:
+    if config.variant == "value-iteration":
+        walker = Walker(embedding, graph, images, config.embedding, config.seed, teaching.walks)
+        train(walker, walker.loss_at, config.embedding.num_updates, teaching.walks.learning_rate, stage, journal)
+        return
+    teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching)
+    train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, stage, journal)
 
 
 class Teacher(nn.Module):
@@ -89,10 +88,7 @@ class Teacher(nn.Module):
         super().__init__()
         self.embedding, self.graph, self.images = embedding, graph, images
         self.config, self.seed, self.teaching = config, seed, teaching
-        if teaching.targets == "full":
-            self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed)
-        else:
-            self.rounds = BootstrappedRounds(embedding, graph, images, config, seed, teaching.targets, teaching.depth)
+        self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed)
         self.targets = torch.empty(0)  # of the current round, where the network is
         self.at_once = images.at_once_in_training(embedding)
 
@@ -107,7 +103,7 @@ class Teacher(nn.Module):
         self._copy_targets(current.targets)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         nodes = rng.choice(current.nodes_with_a_path(rows), config.nodes_per_update)
-        if config.slope:
+        if config.loss == "slope":
             half = len(nodes) // 2
             nodes[len(nodes) - half :] = random_neighbors(self.graph, nodes[:half], rng)
         seen = np.concatenate((nodes, current.goals[rows]))
@@ -133,8 +129,8 @@ class Teacher(nn.Module):
         distance = self.embedding.head.pairwise(*vectors.split((num_nodes, len(rows))))  # [nodes, goals]
         target = self.targets[rows, seen[:num_nodes, None]]
         loss = distance_loss(distance, target, config.loss, self.unit)
-        if config.slope:
-            loss = loss + config.slope * slope_loss(distance, target, self.unit)
+        if config.loss == "slope":
+            loss = loss + slope_loss(distance, target, self.unit)
         for weight in more[:guided]:
             loss = loss.lerp(self.guide_loss(vectors, seen), on_device(weight, device))
         return loss

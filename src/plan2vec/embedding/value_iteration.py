@@ -18,14 +18,14 @@ import torch.nn.functional as F
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from plan2vec.config import ValueIterationConfig
+from plan2vec.config import EmbeddingConfig
 from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.network import Embedding
 from plan2vec.graph.build import edge_rows, joined_nodes, select_edges
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.training import Journal, frozen_copy, move_towards, train
+from plan2vec.learning.training import frozen_copy, move_towards
 from plan2vec.planner import walk_many
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts
@@ -37,6 +37,7 @@ SOURCES_AT_ONCE = 1024  # rows of shortest distances held while the lookahead gr
 class Walks:
     """What only experiments change of how value iteration learns."""
 
+    lookahead: int = 1  # hops within which a walk chooses its next frame
     num_rounds: int = 150  # how often walks are made anew, led by D as it is then
     rollouts: int = 64  # walks per round (paper: 20)
     hops: int = 20  # hops of a walk
@@ -48,15 +49,6 @@ class Walks:
     learning_rate: float = 1e-3  # Adam, at its highest
 
 
-def train_value_iteration(embedding: Embedding, images: FrameTensors, graph: csr_array, config: ValueIterationConfig,
-                          seed: int, stage: str = "embedding", walks: Walks = Walks(),
-                          journal: Journal = Journal()) -> Embedding:
-    """Teach D to the embedding, whose unit is set, by walks that D itself leads."""
-    walker = Walker(embedding, graph, images, config, seed, walks)
-    train(walker, walker.loss_at, config.num_updates, walks.learning_rate, stage, journal)
-    return embedding
-
-
 class Walker(nn.Module):
     """Walks, and the loss of every update from them. A checkpoint holds walks and target network."""
 
@@ -64,14 +56,14 @@ class Walker(nn.Module):
     lengths: Tensor
     newest: Tensor
 
-    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: ValueIterationConfig,
+    def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig,
                  seed: int, walks: Walks):
         super().__init__()
         self.embedding, self.target = embedding, frozen_copy(embedding)
         self.images, self.config, self.seed = images, walks, seed
         self.num_updates = config.num_updates
         self.tasks = Tasks(graph)
-        self.graph = lookahead_graph(self.tasks.graph, config.lookahead, images.device)
+        self.graph = lookahead_graph(self.tasks.graph, walks.lookahead, images.device)
         kept = (walks.replay_rounds, walks.rollouts)
         self.register_buffer("nodes", torch.zeros(*kept, walks.hops + 2, dtype=torch.int64))  # x_0, ..., x_T, goal
         self.register_buffer("lengths", torch.zeros(*kept, walks.hops))  # of the hops, steps
@@ -92,7 +84,8 @@ class Walker(nn.Module):
         """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and with the goal."""
         distinct, inverse = np.unique(nodes.numpy(), return_inverse=True)
         place = torch.from_numpy(inverse.reshape(nodes.shape)).to(lengths.device)
-        encoded = in_shares(len(distinct), lambda part: self._encode(distinct[part]))
+        at_once = self.images.at_once_in_training(self.embedding)
+        encoded = in_shares(len(distinct), lambda part: self._encode(distinct[part]), at_once)
         vectors, slow = encoded[:, 0][place], encoded[:, 1].detach()[place]  # [w, T + 2, dim]
         with torch.no_grad():
             onward = self.embedding.head(slow[:, :-1, None], slow[:, None])  # [w, T + 1, T + 2]

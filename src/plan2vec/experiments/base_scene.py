@@ -5,9 +5,10 @@ calls the stages of `pipeline.learn`, on other frames or with other settings tha
 with their graph: walks take place there. Ground truth is read by the sites' scores alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.registry import Map, baseline_trainers
-from plan2vec.config import DEFAULTS, Config, setting, settle, with_settings
+from plan2vec.config import DEFAULTS, WALKED_UPDATES, Config, by_settings, setting, settle, with_settings
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import Walks
@@ -24,18 +25,20 @@ from plan2vec.evaluation import graph_numbers
 from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames
 from plan2vec.graph.neighbors import usearch_installed
+from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.rows import Case, Groups, Row, make_rows
+from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
 from plan2vec.results.settings import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
 
 SMOKE_WALKS = Walks(num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6)
-Setting = dict[str, Any]
+# what a method gave: numbers; arrays for pictures; and by a further entry of the setting, by its value, more numbers
+Found = dict[str, Any]
 
 
 class Scene:
@@ -46,6 +49,7 @@ class Scene:
         self.config = settled(replace(config, seed=seed))
         self.maps: dict[tuple[str, Config, Teaching], Map] = {}
         self.baselines: dict[str, Scorer] = {}
+        self.labels: dict[str, str] = {}  # entries of the setting of all its rows
 
     @property
     def recordings(self) -> Sequences:
@@ -60,8 +64,15 @@ class Scene:
     def metric(self) -> LocalMetric:
         return self.timed_metric[0].metric
 
-    def train_metric(self, recorded: Sequences, config: Config, usable: np.ndarray | None = None) -> TrainedMetric:
-        return train_local_metric(recorded.without_truth(), config, self.images(recorded.frames), usable)
+    def train_metric(self, recorded: Sequences, config: Config, usable: np.ndarray | None = None,
+                     change: Augmentation | None = None) -> TrainedMetric:
+        return train_local_metric(recorded.without_truth(), config, self.images(recorded.frames), usable, change=change)
+
+    @property
+    def walked_config(self) -> Config:
+        """The same settings, by value iteration."""
+        stage = replace(self.config.embedding, num_updates=WALKED_UPDATES)
+        return replace(self.config, variant="value-iteration", embedding=self.size.shorten(stage))
 
     def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
         """Stage 2, and the seconds it took."""
@@ -78,7 +89,8 @@ class Scene:
     def train_map(self, site: "Site", config: Config, teaching: Teaching = Teaching()) -> Map:
         """Stage 4 on a site; on a named site once per configuration and teaching."""
         if self.size.is_smoke:
-            teaching = replace(teaching, walks=replace(SMOKE_WALKS, target_hops=teaching.walks.target_hops))
+            teaching = replace(teaching, walks=replace(
+                SMOKE_WALKS, lookahead=teaching.walks.lookahead, target_hops=teaching.walks.target_hops))
         known = self.maps.get((site.name, config, teaching)) if site.name else None
         learned = known or Map(train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
         if site.name:
@@ -109,26 +121,49 @@ class Scene:
     def images(self, frames: np.ndarray) -> FrameTensors:
         return FrameTensors(frames, self.device)
 
-    def lacking(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str]) -> list[str]:
+    def lacking(self, settings: Settings, methods: Iterable[str], **setting: Any) -> list[str]:
         """The chosen ones of the methods that are still to be run."""
-        chosen = settings.chosen("methods", tuple(methods))
-        return [m for m in chosen if settings.lacks(Case(experiment, self.domain, setting, m, self.seed))]
+        case = {"domain": self.domain, "seed": self.seed} | self.labels | setting
+        return [m for m in settings.chosen("methods", methods) if settings.lacks(method=m, **case)]
 
-    def rows(self, settings: Settings, experiment: str, setting: Setting, method: str, metrics: dict[str, Any],
-             seconds: float) -> list[Row]:
-        return make_rows(Case(experiment, self.domain, setting, method, self.seed), metrics, seconds, settings.stamp)
+    def measured(self, settings: Settings, methods: Iterable[str], measure: Callable[..., Found],
+                 **setting: Any) -> Groups:
+        """A group of rows per method that is still to be run: of what `measure(scene, method, **setting)` finds."""
+        for method in self.lacking(settings, methods, **setting):
+            found, seconds = timed(measure, self, method, **setting)
+            yield self.rows(settings, method, found, seconds, **setting)
 
-    def measured(self, settings: Settings, experiment: str, setting: Setting, methods: Sequence[str],
-                 measure: Callable[..., dict[str, Any]], *more: Any) -> Groups:
-        """A group of rows per method that is still to be run: what `measure(scene, *more, method)` gives."""
-        for method in self.lacking(settings, experiment, setting, methods):
-            metrics, seconds = timed(measure, self, *more, method)
-            yield self.rows(settings, experiment, setting, method, metrics, seconds)
+    def rows(self, settings: Settings, method: str, found: Found, seconds: float, **setting: Any) -> list[Row]:
+        """A row per number; those by a further entry of the setting come after. Arrays are kept for pictures."""
+        case = Case(settings.experiment, self.domain, self.labels | setting, method, self.seed)
+        arrays = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+        curves = {name: value for name, value in found.items() if isinstance(value, dict)}
+        if arrays:
+            save_arrays(settings.arrays, settings.experiment, part_of(vars(case)), **arrays)
+        numbers = {name: value for name, value in found.items() if name not in arrays | curves}
+        rows = make_rows(case, numbers, seconds, settings.stamp)
+        for name, numbers_at in curves.items():
+            for place, numbers in numbers_at.items():
+                at = replace(case, setting=case.setting | {name: place})
+                rows += make_rows(at, numbers, 0.0 if rows else seconds, settings.stamp)  # the time counts once
+        return rows
+
+
+def in_scenes(settings: Settings, scenes: Iterable[Scene], methods: Iterable[str], measure: Callable[..., Found],
+              **choices: Iterable[Any]) -> Groups:
+    """What `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of blocks for
+    those that are selected."""
+    if "block" in choices:
+        choices["block"] = settings.chosen("blocks", choices["block"])
+    cases = [dict(zip(choices, chosen, strict=True)) for chosen in product(*choices.values())]
+    for scene in scenes:
+        for case in cases:
+            yield from scene.measured(settings, methods, measure, **case)
 
 
 def settled(config: Config) -> Config:
     """What is not given is decided as for a camera that does not move, without a look at the recordings."""
-    decided = DEFAULTS | {"view": "fixed"}
+    decided = DEFAULTS | by_settings(config) | {"view": "fixed"}
     return with_settings(config, {name: value for name, value in decided.items() if setting(config, name) is None})
 
 

@@ -11,33 +11,27 @@ that truly join places more than three of the longest steps apart.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from plan2vec.data import split_sequences
 from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.evaluation import truth_of
-from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
+from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, in_rooms
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
-from plan2vec.results.comparisons import Column, Figures, by_method, compare, domain_panels, dots, panel_figure
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
-from plan2vec.results.settings import Settings
+from plan2vec.results.comparisons import Column, by_method, compare
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Row, in_order, select
 
-NAME, TITLE = "local-metric", "Table 5: accuracy of the local metric"
-DOMAINS = tuple(ROOM_TITLES)
-METHODS = tuple(f"{architecture} {loss}" for architecture in ("siamese", "stacked")
-                for loss in ("hinge", "regression", "nce"))
-BLOCKS = ()
+METHODS = [f"{architecture} {loss}" for architecture in ("siamese", "stacked")
+           for loss in ("hinge", "regression", "nce")]
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
 PAPERS_METHOD = "stacked regression"
 STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
 
 
-def run(settings: Settings) -> Groups:
-    for scene in maze_scenes(settings, DOMAINS):
-        yield from scene.measured(settings, NAME, {}, METHODS, measure)
-
-
-def measure(scene: MazeScene, method: str) -> dict[str, float | None]:
+def measure(scene: MazeScene, method: str) -> Found:
     """Accuracy on the sequences trained on and on those held out, and what a graph by this metric is like."""
     architecture, loss = method.split()
     stage = replace(scene.config.local_metric, architecture=architecture, loss=loss)  # type: ignore[arg-type]
@@ -65,8 +59,5 @@ def table(rows: list[Row]) -> list[str]:
     return lines
 
 
-def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """Held-out accuracy, plain as in the paper, a panel per room."""
-    shown = domain_panels(select(rows, metric="test_accuracy"), ROOM_TITLES, "held-out accuracy, plain (%)",
-                          lambda room: {PAPERS_METHOD: PAPER[room][1]})
-    return {NAME: panel_figure(by_method(rows, METHODS), shown, (9, 2.8), dots, xlim=None)[0]}
+EXPERIMENT = Experiment("local-metric", "Table 5: accuracy of the local metric", __doc__,
+                        partial(in_rooms, methods=METHODS, measure=measure), table, None, DOMAINS, METHODS)

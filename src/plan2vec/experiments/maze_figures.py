@@ -4,50 +4,46 @@ Expected: rank correlation of 2-d maps with the true way around walls: plan2vec 
 
 Figure 3: a memoryless walk without a learned distance beside the plan that search finds. Figure 4: the rooms. Figure 5:
 2-d maps of a 21 x 21 grid of positions, coloured by position. Figure 10: (a) local metric against true distance, random
-pairs and edges of the graph; (b) recorded trajectories; (c) some of the closures between them; (d) a greedy walk around
-the wall; (e) learned distance to one goal. Maps and graphs are those of Table 1 (10,000 frames for figures 5, 10d and
-10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed.
+pairs and edges of the graph, by latent size; (b) recorded trajectories; (c) some of the closures between them; (d) a
+greedy walk around the wall; (e) learned distance to one goal. Maps and graphs are those of Table 1 (10,000 frames for
+figures 5, 10d and 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed. *Aliasing*: among random
+pairs that the local metric puts within 1.5 steps, the share truly farther apart than three of the longest steps.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Rectangle
 
 from plan2vec.baselines import VectorScorer
-from plan2vec.baselines.sptm import MetricScorer
-from plan2vec.domains import maze
+from plan2vec.baselines.untrained import MetricScorer
+from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
-from plan2vec.experiments import maze_pictures
-from plan2vec.experiments.latent_dimension import aliasing, local_metric_of
-from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.base_scene import Found, mean_or_none
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite, in_rooms
 from plan2vec.graph.build import closure_entries, edge_rows
-from plan2vec.learning.frame_tensors import encode
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.planner import make_plan, walk_many
-from plan2vec.results.comparisons import Figures
-from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, save_arrays, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.local_metric import NEAR
+from plan2vec.pictures.figures import BLUE, GRAY, ORANGE, place_colors
+from plan2vec.pictures.scene import Scene, draw_axes
+from plan2vec.planner import Distance, make_plan, walk_many
+from plan2vec.results.comparisons import Figures, facts, legend_below, panels
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
 from plan2vec.search.balls import neighbor_lists
 from plan2vec.validity import straight_line
 
-NAME, TITLE = "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes"
-DOMAINS = tuple(ROOM_TITLES)
-METHODS = ("embedding", "local metric", "connections", "walk")
-BLOCKS = ()
 DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
 GRID, FINE = 21, 49  # positions per side: Figure 5, Figure 10e
 NUM_PAIRS, NUM_CLOSURES = 3000, 1500  # drawn
 START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
-
-
-def run(settings: Settings) -> Groups:
-    parts = {"embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk}
-    for scene in maze_scenes(settings, DOMAINS):
-        for method in scene.lacking(settings, NAME, {}, METHODS):
-            (metrics, arrays), seconds = timed(parts[method], scene)
-            save_arrays(settings.arrays, NAME, f"{method.replace(' ', '-')}-{scene.domain}-{scene.seed}", **arrays)
-            yield scene.rows(settings, NAME, {}, method, metrics, seconds)
+NUM_MOMENTS = 6  # panels of the walk
+TICKS = (-0.2, 0, 0.2)  # metres
 
 
 def free_grid(room: str, num: int) -> np.ndarray:
@@ -57,49 +53,56 @@ def free_grid(room: str, num: int) -> np.ndarray:
     return grid[maze.is_free(maze.ROOMS[room], grid)]
 
 
-def embedding(scene: MazeScene) -> tuple[dict, dict]:
+def embedding(scene: MazeScene) -> Found:
     """Figure 5: 2-d latents of the grid, plan2vec and VAE, and how well their distances order true ways."""
     position = free_grid(scene.domain, GRID)
     frames = maze.render(maze.ROOMS[scene.domain], position)
     judge = scene.baseline("VAE 2-d")
     assert isinstance(judge, VectorScorer)
-    vectors = {"plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2)).vectors(frames),
-               "VAE": encode(judge.encoder, scene.images(frames))}
+    vectors = {"plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2, norm_order=2.0)).vectors(frames),
+               "VAE": judge.vectors(frames)}
     first, second = np.triu_indices(len(position), 1)
     true = maze.geodesic(scene.domain, position[first], position[second])
-    metrics = {f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true)
-               for name, v in vectors.items()}
-    return metrics, vectors | {"position": position}
+    return vectors | {"position": position} | {
+        f"spearman_{name}": rank_agreement(straight_line(v[first], v[second]), true) for name, v in vectors.items()}
 
 
-def local_metric(scene: MazeScene) -> tuple[dict, dict]:
+def local_metric(scene: MazeScene) -> Found:
     """Figure 10a: scores of random pairs against their true distance."""
     site = scene.small
     pairs = rng_at(scene.seed, Stream.SCORED_PAIRS).integers(len(site.frames), size=(2, NUM_PAIRS))
     edges = np.stack((edge_rows(site.graph), site.graph.indices))  # random pairs alone are rarely near
     shown = rng_at(scene.seed, Stream.SCORED_EDGES).integers(edges.shape[1], size=NUM_PAIRS // 4)
     first, second = np.append(pairs, edges[:, shown], axis=1)
-    metrics, arrays = {}, {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
+    found: Found = {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
     for dim in DIMENSIONS:
-        distance = MetricScorer(local_metric_of(scene, dim).metric, scene.device).on(site.frames)
-        metrics[f"aliasing_{dim}"] = aliasing(site, distance)
-        arrays[f"score_{dim}"] = distance(first, second)
-    return metrics, arrays
+        config = replace(scene.config, local_metric=replace(scene.config.local_metric, dim=dim))
+        trained = scene.train_metric(scene.recordings, config)
+        distance = MetricScorer(trained.metric, scene.device).on(site.frames)
+        found |= {f"aliasing_{dim}": aliasing(site, distance), f"score_{dim}": distance(first, second)}
+    return found
 
 
-def connections(scene: MazeScene) -> tuple[dict, dict]:
+def aliasing(site: MazeSite, distance: Distance) -> float | None:
+    """Share of far places among pairs that look near; None where none looks near."""
+    first, second = rng_at(site.seed, Stream.ALIASING).integers(len(site.frames), size=(2, 200_000))
+    near = (distance(first, second) < NEAR) & (first != second)
+    return mean_or_none(site.truth.between(first[near], second[near]) > 3 * maze.LONGEST_STEP)
+
+
+def connections(scene: MazeScene) -> Found:
     """Figures 10b and 10c: recorded steps, and closures between trajectories."""
     site = scene.small
     edges = np.stack((edge_rows(site.graph), site.graph.indices), axis=1)
     closure = closure_entries(site.graph, site.sequences.sequence)
     steps, closures = (edges[is_kind & (edges[:, 0] < edges[:, 1])] for is_kind in (~closure, closure))
     shown = rng_at(scene.seed, Stream.SHOWN_CLOSURES).permutation(len(closures))[:NUM_CLOSURES]
-    metrics = {"recorded_steps": len(steps), "closures": len(closures),
-               "false_edge_share": site.numbers["false_edge_share"]}
-    return metrics, {"position": site.position, "steps": steps, "closures": closures[shown]}
+    return {"recorded_steps": len(steps), "closures": len(closures), "num_closures": np.array(len(closures)),
+            "position": site.position, "steps": steps, "shown_closures": closures[shown],
+            "false_edge_share": site.numbers["false_edge_share"]}
 
 
-def walk(scene: MazeScene) -> tuple[dict, dict]:
+def walk(scene: MazeScene) -> Found:
     """Figures 3, 10d and 10e, between the ends of the C: memoryless walk, search, greedy walk and value map."""
     site = scene.large
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
@@ -109,20 +112,18 @@ def walk(scene: MazeScene) -> tuple[dict, dict]:
     grid = free_grid(scene.domain, FINE)
     frames = np.concatenate((maze.render(maze.ROOMS[scene.domain], grid), site.frames[goal][None]))
     value = learned.on(frames)(np.arange(len(grid)), np.full(len(grid), len(grid)))
-    arrays = {"position": site.position[greedy], "neighbor_of": owner, "neighbor": site.position[neighbor],
-              "goal": site.position[goal], "grid": grid, "value": value}
     away = float(straight_line(site.position[greedy[-1:]], site.position[[goal]])[0])
-    metrics = {"hops": len(greedy) - 1, "reached": float(away < maze.LONGEST_STEP)}
-    return metrics, arrays | sampling_and_search(scene.small)
+    return {"hops": len(greedy) - 1, "reached": float(away < maze.LONGEST_STEP), "position": site.position[greedy],
+            "neighbor_of": owner, "neighbor": site.position[neighbor], "goal": site.position[goal], "grid": grid,
+            "value": value} | sampling_and_search(scene.small)
 
 
 def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
     """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
     start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
-    rng = rng_at(site.seed, Stream.SAMPLED_WALK)
+    rng, position = rng_at(site.seed, Stream.SAMPLED_WALK), site.position
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
-    position = site.position
     return {"all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
             "touched": position[sorted(found.touched)], "small_goal": position[goal]}
 
@@ -145,32 +146,166 @@ def table(rows: list[Row]) -> list[str]:
              *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
              ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
              ("hops", "hops of the walk in 10d", 1))
-    rooms = in_order(rows, "domain", DOMAINS)
-    body = [[words, *(cell(values(rows, domain=room, metric=metric), 1, digits) for room in rooms)]
-            for metric, words, digits in shown]
-    return markdown(["", *(ROOM_TITLES[room] for room in rooms)], body)
+    return facts(rows, shown, {ROOM_TITLES[room]: {"domain": room} for room in in_order(rows, "domain", DOMAINS)})
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    seed = min((row["seed"] for row in rows), default=0)
-    by_room = {method: {room: arrays[part] for room in DOMAINS if (part := f"{method}-{room}-{seed}") in arrays}
-               for method in ("embedding", "local-metric", "connections", "walk")}
-    figures = {"4-rooms": maze_pictures.rooms_figure(DOMAINS)}
-    if parts := by_room["embedding"]:
-        figures["5-embedding"] = maze_pictures.embedding_figure(parts)
-    if parts := by_room["connections"]:
-        num_found = {room: int(values(rows, domain=room, metric="closures", seed=seed)[0]) for room in parts}
-        figures["10bc-connections"] = maze_pictures.connection_figure(parts, num_found)
-    if parts := by_room["local-metric"]:
-        figures["10a-local-metric"] = maze_pictures.score_figure(*to_look_at(parts), DIMENSIONS)
-    if parts := by_room["walk"]:
-        figures["10e-value"] = maze_pictures.value_figure(parts)
-        figures["3-sampling"] = maze_pictures.sampling_figure(*to_look_at(parts))
-        figures["10d-walk"] = maze_pictures.walk_figure(*to_look_at(parts))
-    return {f"{NAME}-{name}": figure for name, figure in figures.items()}
+    """Of a single room the C where it is at hand, as in the paper."""
+    by_room = {room: pictured(select(rows, domain=room), arrays) for room in DOMAINS}
+    figures = {"4-rooms": rooms_figure()}
+    for method, drawn in DRAWN.items():
+        parts = {room: known[method] for room, known in by_room.items() if method in known}
+        for name, (figure_of, is_single) in drawn.items() if parts else ():
+            figures[name] = figure_of(*list(parts.items())[-1]) if is_single else figure_of(parts)
+    return figures
 
 
-def to_look_at(parts: Arrays) -> tuple[str, dict[str, np.ndarray]]:
-    """The C where it is at hand, as in the paper, and its arrays."""
-    room = "c-maze" if "c-maze" in parts else next(iter(parts))
-    return room, parts[room]
+# ---------------------------------------------------------------------------------------------------- pictures
+
+
+def prepare(ax: Axes, room: str, labels: bool = True) -> None:
+    """The room's walls and border, in metres."""
+    domain = find_domain(room)
+    assert domain is not None and domain.extent is not None
+    draw_axes(ax, Scene(np.empty((0, 2)), ("x (m)", "y (m)") if labels else ("", ""), "", domain.extent, domain.walls))
+    ax.set(xticks=TICKS, yticks=TICKS)
+
+
+def rooms_figure() -> Figure:
+    """Figure 4: one frame a room, with the agent in blue and a goal in orange, which is not in the frames."""
+    figure, axes = panels(len(DOMAINS), 8, 3.6)
+    agent, goal, half = (-0.16, 0.18), (-0.16, -0.18), maze.HALF_EXTENT
+    for ax, room in zip(axes, DOMAINS, strict=True):
+        frame = maze.render(maze.ROOMS[room], np.array([agent]))[0, :, :, 0]
+        ax.imshow(frame, cmap="gray", vmin=0, vmax=255, extent=(-half, half, -half, half), interpolation="nearest")
+        block = (agent[0] - maze.BLOCK, agent[1] - maze.BLOCK), 2 * maze.BLOCK, 2 * maze.BLOCK
+        ax.add_patch(Rectangle(*block, color=BLUE, alpha=0.6, label="agent"))
+        ax.add_patch(Circle(goal, 0.03, color=ORANGE, label="goal (not in the frame)"))
+        ax.set(title=ROOM_TITLES[room], xlabel="x (m)", xticks=TICKS, yticks=TICKS)
+    axes[0].set_ylabel("y (m)")
+    legend_below(figure, axes[0], 2)
+    return figure
+
+
+def embedding_figure(parts: Arrays) -> Figure:
+    """Figure 5: the grid in the room, in plan2vec's latents, in the VAE's."""
+    figure = Figure((8.4, 2.9 * len(parts)), layout="constrained")
+    axes = figure.subplots(len(parts), 3, squeeze=False)
+    for row, (room, arrays) in zip(axes, parts.items(), strict=True):
+        colors = place_colors(arrays["position"])
+        shown = ("position", ROOM_TITLES[room], "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")
+        for ax, (name, words, unit) in zip(row, shown, strict=True):
+            ax.scatter(*arrays[name].T, c=colors, s=9, linewidths=0)
+            in_unit = f" ({unit})" if unit else ""
+            ax.set(title=words, aspect="equal", xlabel=f"first latent{in_unit}", ylabel=f"second latent{in_unit}")
+            ax.locator_params(nbins=4)
+            ax.set_adjustable("box" if name == "position" else "datalim")
+        prepare(row[0], room)
+    return figure
+
+
+def score_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
+    """Figure 10a: a panel per latent size."""
+    dimensions = [int(name.removeprefix("score_")) for name in arrays if name.startswith("score_")]
+    figure, axes = panels(len(dimensions), 9, 3.3)
+    highest = max(float(arrays[f"score_{dim}"].max()) for dim in dimensions)
+    for ax, dim in zip(axes, dimensions, strict=True):
+        score, true = arrays[f"score_{dim}"], arrays["true"]
+        near = score <= float(arrays["radius"])
+        ax.plot(true[~near], score[~near], ".", color=BLUE, markersize=1.5, label="farther than the graph's radius")
+        ax.plot(true[near], score[near], ".", color=ORANGE, markersize=1.5, label="nearer: predicted neighbours")
+        ax.set_ylim(-0.03 * highest, 1.03 * highest)
+        ax.axvline(maze.LONGEST_STEP, color="0.5", linewidth=0.8, linestyle=":", label="longest recorded step")
+        ax.set(title=f"{ROOM_TITLES[room]}, {dim}-d", xlabel="true distance around walls (m)")
+    axes[0].set_ylabel("local metric (steps)")
+    legend_below(figure, axes[0], 3, markerscale=5)
+    return figure
+
+
+def connection_figure(parts: Arrays) -> Figure:
+    """Figures 10b and 10c: recorded trajectories above, connections below."""
+    figure = Figure((2.9 * len(parts) + 0.6, 5.8), layout="constrained")
+    axes = figure.subplots(2, len(parts), squeeze=False, sharex=True, sharey=True)
+    for column, (room, arrays) in enumerate(parts.items()):
+        position = arrays["position"]
+        found = f"{len(arrays['shown_closures']):,} of {arrays['num_closures']:,} found"
+        kinds = ("steps", BLUE, "recorded"), ("shown_closures", ORANGE, found)
+        for ax, (name, color, words) in zip(axes[:, column], kinds, strict=True):
+            ax.add_collection(LineCollection(list(position[arrays[name]]), colors=color, linewidths=0.8, zorder=2))
+            ax.plot(position[:, 0], position[:, 1], ".", color=GRAY, markersize=2, zorder=1)
+            prepare(ax, room, labels=False)
+            ax.set_title(f"{ROOM_TITLES[room]}: {words}", fontsize=10)
+        axes[1, column].set_xlabel("x (m)")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("y (m)")
+    return figure
+
+
+def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
+    """Figure 3: a memoryless walk beside search."""
+    figure, axes = panels(2, 7, 3.9)
+    hops = {name: len(arrays[name]) - 1 for name in ("sampled", "path")}
+    revisits = hops["sampled"] + 1 - len(np.unique(arrays["sampled"], axis=0))
+    sampling = f"memoryless sampling: {hops['sampled']} hops,\n{revisits} of them to frames seen before"
+    search = f"search: {hops['path']} hops,\n{len(arrays['touched'])} frames touched"
+    for ax, (name, words, color) in zip(axes, (("sampled", sampling, ORANGE), ("path", search, BLUE)), strict=True):
+        ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
+        if name == "path":
+            ax.plot(*arrays["touched"].T, ".", color="0.65", markersize=3, zorder=1, label="touched by the search")
+        ax.plot(*arrays[name].T, "-", color=color, linewidth=1.2, marker="o", markersize=2.5, zorder=2)
+        ax.plot(*arrays[name][0], "s", color="black", markersize=7, zorder=3, label="start")
+        ax.plot(*arrays["small_goal"], "*", color="black", markersize=12, zorder=3, label="goal")
+        prepare(ax, room)
+        ax.set_title(words, fontsize=10)
+    legend_below(figure, axes[1], 4)
+    return figure
+
+
+def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
+    """Figure 10d: moments of a greedy walk. Blue: neighbours. Orange: the next step. Gray: past and current."""
+    position = arrays["position"]
+    moments = np.unique(np.linspace(0, max(len(position) - 2, 0), NUM_MOMENTS).astype(int))
+    figure, axes = panels(len(moments), 2.0 * len(moments) + 0.6, 2.9)
+    for ax, now in zip(axes, moments, strict=True):
+        around, following = arrays["neighbor"][arrays["neighbor_of"] == now], position[min(now + 1, len(position) - 1)]
+        ax.plot(*around.T, ".", color=BLUE, markersize=2, zorder=1, label="neighbours")
+        ax.plot(*position[: now + 1].T, "o-", color="0.45", markersize=3, lw=0.8, zorder=2, label="past and current")
+        ax.plot(*following, "o", color=ORANGE, markersize=5, zorder=3, label="next")
+        ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal")
+        prepare(ax, room, labels=False)
+        ax.set_title(f"hop {now}", fontsize=9)
+        ax.tick_params(labelsize=7)
+        ax.set_xlabel("x (m)", fontsize=8)
+        ax.tick_params(labelleft=ax is axes[0])
+    axes[0].set_ylabel("y (m)", fontsize=8)
+    legend_below(figure, axes[-1], 4)
+    return figure
+
+
+def value_figure(parts: Arrays) -> Figure:
+    """Figure 10e: learned distance to a goal in the lower left corner."""
+    figure, axes = panels(len(parts), 3.1 * len(parts) + 0.8, 3.2)
+    for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
+        grid = arrays["grid"]
+        size = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1)
+        x, y = grid.T
+        points = ax.scatter(x, y, c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis")
+        ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
+        prepare(ax, room)
+        ax.set_title(f"{ROOM_TITLES[room]}: to the circled goal", fontsize=10)
+        figure.colorbar(points, ax=ax, label="learned distance (steps)", shrink=0.8)
+    return figure
+
+
+METHODS = {"embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk}
+# by method: figures by name, and whether they are of one room
+DRAWN: dict[str, dict[str, tuple[Callable[..., Figure], bool]]] = {
+    "embedding": {"5-embedding": (embedding_figure, False)},
+    "connections": {"10bc-connections": (connection_figure, False)},
+    "local metric": {"10a-local-metric": (score_figure, True)},
+    "walk": {"10e-value": (value_figure, False), "3-sampling": (sampling_figure, True),
+             "10d-walk": (walk_figure, True)}}
+EXPERIMENT = Experiment(
+    "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
+    partial(in_rooms, methods=METHODS, measure=lambda scene, method: METHODS[method](scene)), table, draw, DOMAINS,
+    METHODS)

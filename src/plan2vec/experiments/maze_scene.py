@@ -4,7 +4,7 @@ Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric
 is what the paper's Table 1 plans on. The oracle's graph is of true neighbours.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -16,18 +16,19 @@ from scipy.sparse import csr_array
 from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import SUCCESS, simulate
-from plan2vec.embedding.train import Teaching
-from plan2vec.evaluation import map_numbers, rank_agreement, truth_of
-from plan2vec.experiments.base_scene import Scene, Site, some_frames
+from plan2vec.evaluation import rank_agreement, truth_of
+from plan2vec.experiments.base_scene import Found, Scene, Site, in_scenes, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
+from plan2vec.results.rows import Groups
 from plan2vec.results.settings import Settings, Size
 from plan2vec.validity import Truth, closure_numbers
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
+DOMAINS = tuple(ROOM_TITLES)
 FRESH = 1000  # added to the seed of the small set, so that no seed records the same twice
 TRULY_NEAR = 0.03  # metres within which the oracle joins frames: the mean length of a step
 
@@ -66,12 +67,6 @@ class MazeSite(Site):
 
     def scores(self, distance: Distance) -> dict[str, Any]:
         return {"success": self.success(distance), "spearman_true": self.agreement(distance)}
-
-    def map_scores(self, config: Config, teaching: Teaching = Teaching()) -> dict[str, Any]:
-        """Of a map trained here; also its mean |D - path| / path over pairs from 64 sources drawn anew."""
-        distance = self.scene.train_map(self, config, teaching).on(self.frames)
-        error = map_numbers(self.graph, distance, rng_at(self.seed, Stream.MAP_ERROR), len(self.frames))
-        return self.scores(distance) | {"embedding_error": error["embedding_error"]}
 
     def exact_distance(self) -> Distance:
         return self.exact_distance_to(self.tasks[1])
@@ -129,8 +124,14 @@ def first_rollouts(sequences: Sequences, num: int) -> Sequences:
     return some_frames(sequences, slice(int(np.searchsorted(sequences.sequence, num))))
 
 
-def maze_scenes(settings: Settings, rooms: tuple[str, ...]) -> Iterator[MazeScene]:
+def maze_scenes(settings: Settings, rooms: tuple[str, ...] = DOMAINS) -> Iterator[MazeScene]:
     return (maze_scene(room, seed, settings.size, settings.device) for room, seed in settings.scenes(rooms))
+
+
+def in_rooms(settings: Settings, methods: Iterable[str], measure: Callable[..., Found],
+             rooms: tuple[str, ...] = DOMAINS, **choices: Iterable[Any]) -> Groups:
+    """As `in_scenes`."""
+    return in_scenes(settings, maze_scenes(settings, rooms), methods, measure, **choices)
 
 
 maze_scene = lru_cache(maxsize=32)(MazeScene)  # shared by all experiments of a process

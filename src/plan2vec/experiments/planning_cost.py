@@ -8,47 +8,38 @@ end these are nearly all of the 10,000. The exponent is the slope of log(mean co
 greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.maze_scene import MazeSite, maze_scenes
+from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, in_rooms
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, Method, Plan, make_plan
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
-from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, select, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Row, cell, in_order, select, values
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
-NAME, TITLE = "planning-cost", "Figure 6c: planning cost against plan length"
-DOMAINS = ("open",)
 METHODS = ("Dijkstra", "A*", "plan2vec")
-BLOCKS = ()
 LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9)  # steps
 PER_LENGTH = 20  # plans per length and seed
 CENTRE = 0.05  # metres around the centre in which plans start
 COUNTS = ("expanded", "touched")
 
 
-def run(settings: Settings) -> Groups:
-    for scene in maze_scenes(settings, DOMAINS):
-        methods = scene.lacking(settings, NAME, {}, METHODS)
-        if not methods:
-            continue
-        site = scene.large
-        tasks = draw_tasks(site)
-        lengths = tasks[:, 0]
-        distance = scene.train_map(site, scene.config).on(site.frames)
-        for method in methods:
-            plans, seconds = timed(make_plans, site.graph, distance, method, tasks[:, 1:])
-            counts = {name: np.array([getattr(plan, f"num_{name}") for plan in plans]) for name in COUNTS}
-            found, rows = np.array([plan.length is not None for plan in plans]), []
-            for length in np.unique(lengths).tolist():  # failures included
-                chosen = lengths == length
-                means = {name: count[chosen].mean() for name, count in (counts | {"found": found}).items()}
-                rows += scene.rows(settings, NAME, {"steps": length}, method, means, 0.0)
-            exponents = {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}
-            yield rows + scene.rows(settings, NAME, {}, method, exponents, seconds)
+def measure(scene: MazeScene, method: str) -> Found:
+    site = scene.large
+    lengths, *ends = draw_tasks(site).T
+    distance = scene.train_map(site, scene.config).on(site.frames)
+    plans = make_plans(site.graph, distance, method, np.stack(ends, axis=1))
+    counts = {name: np.array([getattr(plan, f"num_{name}") for plan in plans]) for name in COUNTS}
+    shown = counts | {"found": np.array([plan.length is not None for plan in plans])}  # failures included
+    by_length = {length: {name: count[lengths == length].mean() for name, count in shown.items()}
+                 for length in np.unique(lengths).tolist()}
+    return {"steps": by_length} | {f"exponent_{name}": growth(lengths, count) for name, count in counts.items()}
 
 
 def draw_tasks(site: MazeSite) -> np.ndarray:
@@ -108,4 +99,9 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()
         ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2))
-    return {NAME: figure}
+    return {"": figure}
+
+
+EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,
+                        partial(in_rooms, methods=METHODS, measure=measure, rooms=("open",)), table, draw, ("open",),
+                        METHODS)

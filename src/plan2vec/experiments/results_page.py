@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from textwrap import fill
-from types import ModuleType
 
 from plan2vec.experiments import reward_learning, rope_table, table1, table2
 from plan2vec.experiments.maze_scene import ROOM_TITLES
 from plan2vec.experiments.ogbench_mazes import MAZES, PUBLISHED, domain_of
 from plan2vec.experiments.street_scene import TITLES
 from plan2vec.results.comparisons import Column, Wanted, by_domain, by_metric, compare
+from plan2vec.results.experiment import Experiment
 from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of
 from plan2vec.results.rows import Row, cell, markdown, read_rows, select, values
 
@@ -23,18 +23,18 @@ in [results/](results).
 """
 SUCCESS, EXACT = (("success", "success %", 100.0, 1),), "exact graph distance"
 WORDS = {"isomap": "Isomap on our graph", "Dijkstra": EXACT, "graph search": EXACT, "A*, squared": "plan2vec, A*",
-         "greedy, squared": "plan2vec, greedy", "greedy on the map": "plan2vec, greedy",
+         "greedy, squared": "plan2vec, greedy",
          "unseen": "plan2vec on an unseen pass, no two views alike"}  # for names of methods
 
 
-def results_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
+def results_page(docs: Path, experiments: dict[str, Experiment]) -> str:
     sections = [HEAD]
     for name, (picture, table, note) in PARTS.items():
         rows, experiment = read_rows(docs / RESULTS / f"{name}.jsonl"), experiments[name]
         if rows:
-            text = f"{claim_of(experiment.__doc__)} {note} [All methods](results/tables.md#{anchor(experiment.TITLE)})."
-            sections += section(experiment.TITLE, text, picture, table(rows))
-    titles = "; ".join(one.TITLE for name, one in experiments.items() if name not in PARTS)
+            text = f"{claim_of(experiment.text)} {note} [All methods](results/tables.md#{anchor(experiment.title)})."
+            sections += section(experiment.title, text, picture, table(rows))
+    titles = "; ".join(one.title for name, one in experiments.items() if name not in PARTS)
     more = in_lines(f"[All tables](results/tables.md) also has: {titles}.")
     return "\n".join([*sections, *speed(docs), "## More", "", more, ""])
 
@@ -89,18 +89,6 @@ def mazes(rows: list[Row]) -> list[str]:
     return [*lines[:-1], *markdown([f"{name}, published", *known], [])[::2]]
 
 
-def robot(rows: list[Row]) -> list[str]:
-    shown = (("final_distance", "bottle from its goal at the end", 1, 3), ("start_distance", "at the start", 1, 3),
-             ("plans_found", "plans found, %", 100, 1))
-    return compare(rows, "method", lines_of("plan2vec", "pixels", "VAE"), by_metric(shown))
-
-
-def acting(rows: list[Row]) -> list[str]:
-    part = select(rows, block="acts")
-    lines = lines_of("greedy on the map", "controller alone", "random actions", "graph search")
-    return compare(part, "method", lines, by_domain(part, ROOM_TITLES, SUCCESS))
-
-
 def speed(docs: Path) -> list[str]:
     """Fits by plan2vec and by Isomap, from the rows of the benchmarks."""
     cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("plan2vec, 16 rooms", "scale", {"frames": 1_000_000}),
@@ -124,6 +112,5 @@ PARTS: dict[str, tuple[str, Callable[[list[Row]], list[str]], str]] = {  # figur
                network itself."""),
     "ogbench": ("ogbench", mazes, """These act by a policy alone; our agent keeps recorded places and plans on them, and
                 the graph alone suffices. Where teleports lead is chance: plans fail there."""),
-    "g1-bottle": ("g1-bottle", robot, "Distances are shares of the image's side."), "acting": ("acting", acting, ""),
     "reward": ("reward", reward_learning.table, "*Shaped*: with the potential. The map's recordings are not counted.")
 }

@@ -15,10 +15,9 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from plan2vec.acting.shaping import Shaping, vector_distance
+from plan2vec.acting.shaping import Shaping
 from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import maze
-from plan2vec.experiments.acting_in_rooms import act_out, has_arrived
 from plan2vec.learning.encoders import standardization
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
@@ -110,7 +109,7 @@ class Blocks(VecEnv):
         frames = shrunk(maze.render(self.room, self.position))
         self.seen = self.sight.look(frames)
         if self.model is not None:
-            self.distance = vector_distance(self.model, self.model.embed(frames), self.goal_vectors)
+            self.distance = self.model.vector_distance(self.model.embed(frames), self.goal_vectors)
 
     def observation(self) -> np.ndarray:
         return self.sight.observe(self.seen, self.wanted)
@@ -182,7 +181,25 @@ class Examiner(BaseCallback):
             best, chance = self.model.predict(seen, deterministic=True)[0], rng.random(len(going))
             return np.where(chance < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
 
-        return float(act_out(self.room, start, goal, decide).arrived.mean())
+        return share_arrived(self.room, start, goal, decide)
+
+
+def share_arrived(room: maze.Room, start: np.ndarray, goal: np.ndarray,
+                  decide: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
+    """Of episodes side by side from `start` (m, 2) to `goal` (m, 2), of 50 actions at most. `decide`: frames (r, ...)
+    and numbers (r,) of the episodes that go on -> (r,) actions."""
+    here, arrived = start.copy(), has_arrived(start, goal)
+    for _ in range(maze.SUCCESS.max_hops or 0):
+        going = np.flatnonzero(~arrived)
+        if not len(going):
+            break
+        here[going] = maze.step(room, here[going], maze.ACTIONS[decide(maze.render(room, here[going]), going)])
+        arrived[going] = has_arrived(here[going], goal[going])
+    return float(arrived.mean())
+
+
+def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(position - goal, axis=-1) < maze.SUCCESS.radius
 
 
 def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings,

@@ -12,50 +12,36 @@ Success: 100 episodes after every 1,000 steps, the best action, with probability
 """
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 
-from plan2vec.experiments.maze_scene import ROOM_TITLES
+from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, in_rooms
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
-from plan2vec.results.comparisons import Figures, curve_figure, legend_below
-from plan2vec.results.rows import Arrays, Case, Groups, Row, cell, in_order, make_rows, markdown, select, values
-from plan2vec.results.settings import Settings, Size, timed
+from plan2vec.results.comparisons import Figures, curve_figure
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
+from plan2vec.results.settings import Size
 
-NAME, TITLE = "reward", "The distance as reward, the map as observation: learning to act"
-DOMAINS = ("c-maze",)
+ROOM = "c-maze"
 METHODS = {f"{sees}, {'shaped' if shaped else 'sparse'}": (sees, shaped)  # what the agent sees; is its reward shaped?
            for shaped in (False, True) for sees in ("images", "vectors")}
-BLOCKS = ()
 NUM_ROLLOUTS = 500  # that the map is fitted to
 WANTED = 0.9  # success
 
 
-def run(settings: Settings) -> Groups:
-    for room, seed in settings.scenes(DOMAINS):
-        for method in settings.chosen("methods", tuple(METHODS)):
-            case = Case(NAME, room, {}, method, seed)
-            if settings.lacks(case):
-                success, seconds = timed(learn, room, method, seed, settings.size)
-                rows = make_rows(case, summary(success), seconds, settings.stamp)
-                for steps, share in success.items():
-                    rows += make_rows(replace(case, setting={"steps": steps}), {"success": share}, 0.0, settings.stamp)
-                yield rows
-
-
-def learn(room: str, method: str, seed: int, size: Size) -> dict[int, float]:
-    """Success by the number of steps taken."""
+def measure(scene: MazeScene, method: str) -> Found:
+    """Success by the number of steps taken, the steps after which it first was as wanted, and how it all ended."""
     agents = import_agents()
     settings = agents.AgentSettings()
-    if size.is_smoke:
+    if scene.size.is_smoke:
         settings = agents.AgentSettings(160, 80, updates_per_move=2, steps_before=32, episodes=20)
-    return agents.train_agent(room, fit_map(room, seed, size), *METHODS[method], settings, seed)
-
-
-def summary(success: dict[int, float]) -> dict[str, float | None]:
-    """Steps after which the success first was as wanted, None where it never was; and how it all ended."""
+    model = fit_map(scene.domain, scene.seed, scene.size)
+    success = agents.train_agent(scene.domain, model, *METHODS[method], settings, scene.seed)
     reached, last = next((steps for steps, share in success.items() if share >= WANTED), None), max(success)
-    return {"steps_to_90": reached, "success_at_end": success[last], "steps_in_all": last}
+    return {"steps": {steps: {"success": share} for steps, share in success.items()}, "steps_to_90": reached,
+            "success_at_end": success[last], "steps_in_all": last}
 
 
 @lru_cache(maxsize=8)
@@ -75,31 +61,23 @@ def import_agents() -> ModuleType:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """A table a room; seeds that never got there have no steps to count."""
-    lines = []
-    for room in in_order(rows, "domain", DOMAINS):
-        part = select(rows, domain=room)
-        header = [ROOM_TITLES[room], "environment steps to 90 % success", "seeds that got there",
-                  f"success % after {int(values(part, metric='steps_in_all').max()):,} steps"]
-        lines += markdown(header, [line(part, method) for method in in_order(part, "method", METHODS)])
-    return lines
-
-
-def line(rows: list[Row], method: str) -> list[str]:
-    reached = values(rows, method=method, metric="steps_to_90")
-    num_seeds = len(select(rows, method=method, metric="steps_to_90"))
-    steps = cell(reached, digits=0) + (", of those that did" if 0 < len(reached) < num_seeds else "")
-    at_end = cell(values(rows, method=method, metric="success_at_end"), 100)
-    return [method, steps, f"{len(reached)} of {num_seeds}", at_end]
+    """Seeds that never got there have no steps to count."""
+    body = []
+    for method in in_order(rows, "method", METHODS):
+        reached, at_end = (values(rows, method=method, metric=metric) for metric in ("steps_to_90", "success_at_end"))
+        num_seeds = len(select(rows, method=method, metric="steps_to_90"))
+        steps = cell(reached, digits=0) + (", of those that did" if 0 < len(reached) < num_seeds else "")
+        body.append([method, steps, f"{len(reached)} of {num_seeds}", cell(at_end, 100)])
+    return markdown([ROOM_TITLES[ROOM], "environment steps to 90 % success", "seeds that got there",
+                     f"success % after {int(values(rows, metric='steps_in_all').max()):,} steps"], body)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    shown = [({"xlabel": "environment steps", "title": ROOM_TITLES[room], "ylim": (0, 103)},
-              {method: {"domain": room, "method": method, "metric": "success"} for method in METHODS})
-             for room in in_order(rows, "domain", DOMAINS)]
-    figure, axes = curve_figure(rows, "steps", shown, (max(6.0, 4.5 * len(shown)), 3.6))
-    for ax in axes:
-        ax.axhline(100 * WANTED, color="0.7", linewidth=1, zorder=0)
-    axes[0].set_ylabel("success (%)")
-    legend_below(figure, axes[0], 2)
-    return {NAME: figure}
+    lines = {method: {"method": method, "metric": "success"} for method in METHODS}
+    shown = [({"xlabel": "environment steps", "title": ROOM_TITLES[ROOM], "ylim": (0, 103)}, lines)]
+    return {"": curve_figure(rows, "steps", shown, (6.0, 3.6), 2, level=100 * WANTED)}
+
+
+EXPERIMENT = Experiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,
+                        partial(in_rooms, methods=METHODS, measure=measure, rooms=(ROOM,)), table, draw, (ROOM,),
+                        METHODS)

@@ -10,12 +10,13 @@ partner (Figure 11), to the query (Figure 12), to the frame before it (Figures 7
 the learned graph, and plan2vec's greedy plan. Pictures show the first seed.
 """
 
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.data import index_within
-from plan2vec.experiments.base_scene import mean_or_none
+from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, plan_ends, rope_scenes
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -23,37 +24,23 @@ from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_
 from plan2vec.local_metric import local_vectors, pair_distances
 from plan2vec.pictures.figures import BLACK
 from plan2vec.planner import Method, make_plan
-from plan2vec.results.comparisons import Figures
-from plan2vec.results.rows import Arrays, Groups, Row, cell, markdown, save_arrays, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.comparisons import Figures, facts
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Groups, Row, pictured
+from plan2vec.results.settings import Settings
 
-NAME, TITLE = "rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope"
-DOMAINS = ("rope",)
-METHODS = ("pairs", "neighbours", "across", "within")
-BLOCKS = ()
 FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
 COLUMNS = 13  # frames per row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
 EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame
-TITLES = {"pairs": ("11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
-          "neighbours": ("12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
-          "across": ("7", "a greedy plan from one sequence to another"),
-          "within": ("13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
-# numbers, frames of every row, and their scores
-Part = tuple[dict[str, float | None], list[list[int]], list[list[float]]]
 
 
 def run(settings: Settings) -> Groups:
-    parts = {"pairs": pairs, "neighbours": neighbours, "across": across, "within": within}
-    for scene in rope_scenes(settings):
-        for method in scene.lacking(settings, NAME, {}, METHODS):
-            (metrics, numbers, scores), seconds = timed(parts[method], scene)
-            save_arrays(settings.arrays, NAME, f"{method}-{scene.seed}", **sheet(scene, numbers, scores))
-            yield scene.rows(settings, NAME, {}, method, metrics, seconds)
+    return in_scenes(settings, rope_scenes(settings), PARTS, lambda scene, method: PARTS[method][0](scene))
 
 
-def sheet(scene: RopeScene, numbers: list[list[int]], scores: list[list[float]]) -> dict[str, np.ndarray]:
+def sheet(scene: RopeScene, numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]) -> Found:
     """Rows of frames as arrays of one width: label, index within the sequence (-1: empty), score (NaN: none)."""
     shape = len(numbers), max(len(row) for row in numbers)
     place, score = np.full(shape, -1), np.full(shape, np.nan)
@@ -68,7 +55,7 @@ def pair_scores(scene: RopeScene, first: np.ndarray, second: np.ndarray) -> np.n
     return pair_distances(scene.metric, scene.images(scene.frames), first, second)
 
 
-def pairs(scene: RopeScene) -> Part:
+def pairs(scene: RopeScene) -> Found:
     """Figure 11: what the metric learns from, and its scores."""
     recorded = recorded_pairs(scene.recordings, np.ones(len(scene.frames), bool), 2)
     rng = rng_at(scene.seed, Stream.ROPE_PAIRS)
@@ -78,10 +65,10 @@ def pairs(scene: RopeScene) -> Part:
     for first, second in ((near, near + gap), far):
         rows += [first.tolist(), second.tolist()]
         scores += [[np.nan] * COLUMNS, pair_scores(scene, first, second).tolist()]
-    return {"near_score": float(np.mean(scores[1])), "far_score": float(np.mean(scores[3]))}, rows, scores
+    return {"near_score": np.mean(scores[1]), "far_score": np.mean(scores[3])} | sheet(scene, rows, scores)
 
 
-def neighbours(scene: RopeScene) -> Part:
+def neighbours(scene: RopeScene) -> Found:
     """Figure 12: queries and the frames of some ranks; the share of those below the cut-off that are local moves."""
     vectors = local_vectors(scene.metric, scene.images(scene.frames))
     queries = rng_at(scene.seed, Stream.ROPE_QUERIES).choice(len(vectors), QUERIES, replace=False)
@@ -92,7 +79,7 @@ def neighbours(scene: RopeScene) -> Part:
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
     scores = [[np.nan, *row[1:].tolist()] for row in distance]
-    return {"local_share": mean_or_none(local)}, rows, scores
+    return {"local_share": mean_or_none(local)} | sheet(scene, rows, scores)
 
 
 def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
@@ -107,7 +94,7 @@ def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
     return {"hops": len(nodes) - 1, "local_steps": mean_or_none(local)}
 
 
-def across(scene: RopeScene) -> Part:
+def across(scene: RopeScene) -> Found:
     """Figure 7: a plan of middling length between two sequences, among those that find their goal where any does."""
     tasks, sequence = scene.tasks, scene.recordings.sequence
     nodes = greedy_plans(scene.site.graph, scene.timed_map[0].on(scene.frames), tasks)
@@ -117,10 +104,10 @@ def across(scene: RopeScene) -> Part:
     task = candidates[np.argsort(hops[candidates], kind="stable")[len(candidates) // 2]]
     plan = nodes[: hops[task] + 1, task].tolist()
     row, score = plan_row(scene, plan)
-    return plan_facts(scene, plan) | {"found": float(found[task])}, [row], [score]
+    return plan_facts(scene, plan) | {"found": float(found[task])} | sheet(scene, [row], [score])
 
 
-def within(scene: RopeScene) -> Part:
+def within(scene: RopeScene) -> Found:
     """Figure 13: three ways from a frame to one of the same sequence."""
     start = min(100, scene.size.rope_drags // 4)
     goal = min(start + RECORDED, scene.size.rope_drags)
@@ -129,8 +116,8 @@ def within(scene: RopeScene) -> Part:
     ways: tuple[Method, ...] = ("dijkstra", "greedy")  # of a plan that was not found the start alone
     plans = {way: make_plan(scene.site.graph, distance, start, goal, way).nodes or [start] for way in ways}
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans.values())), strict=True)
-    facts = {f"{way}_{fact}": value for way in ways for fact, value in plan_facts(scene, plans[way]).items()}
-    return facts | {"recorded_steps": goal - start}, list(rows), list(scores)
+    known = {f"{way}_{fact}": value for way in ways for fact, value in plan_facts(scene, plans[way]).items()}
+    return known | {"recorded_steps": goal - start} | sheet(scene, rows, scores)
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -140,15 +127,11 @@ def table(rows: list[Row]) -> list[str]:
              ("hops", "steps of the plan between two sequences", 1), ("local_steps", "of them local moves, share", 3),
              ("recorded_steps", "recorded steps between the frames of Figure 13", 0),
              ("dijkstra_hops", "steps of Dijkstra's path", 1), ("greedy_hops", "steps of plan2vec's plan", 1))
-    body = [[words, cell(sample, 1, digits)] for metric, words, digits in shown
-            if len(sample := values(rows, metric=metric))]
-    return markdown(["", "rope"], body)
+    return facts(rows, shown, {"rope": {}})
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    seed = min((row["seed"] for row in rows), default=0)
-    known = {method: arrays[f"{method}-{seed}"] for method in METHODS if f"{method}-{seed}" in arrays}
-    return {f"{NAME}-{TITLES[method][0]}": sheet_figure(part, TITLES[method][1]) for method, part in known.items()}
+    return {PARTS[method][1]: sheet_figure(part, PARTS[method][2]) for method, part in pictured(rows, arrays).items()}
 
 
 def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
@@ -170,3 +153,13 @@ def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
             color = "red" if score > FAR else BLACK
             ax.text(0.5, -0.05, f"{score:.2f}", transform=ax.transAxes, fontsize=6, ha="center", va="top", color=color)
     return figure
+
+
+PARTS = {  # what makes it, the paper's figure, its title
+    "pairs": (pairs, "11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
+    "neighbours": (neighbours, "12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
+    "across": (across, "7", "a greedy plan from one sequence to another"),
+    "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")
+}
+EXPERIMENT = Experiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
+                        run, table, draw, ("rope",), PARTS)

@@ -25,22 +25,20 @@ at most two steps apart are neighbours, the cut-off is 1.4 times that (paper); p
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
-from plan2vec.experiments.base_scene import settled
+from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, Tasks, rope_scenes, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, panel_figure
+from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
+from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
 from plan2vec.results.settings import Settings
 
-NAME, TITLE = "rope-table", "The rope: plans and local metric"
-DOMAINS = ("rope",)
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 MAPS = ("plan2vec", "plan2vec, default settings")
 # how it is trained
@@ -48,7 +46,6 @@ FOLDS = {"local metric": LocalMetricConfig(num_updates=1500), "local metric, as 
 PLANNERS = (*MAPS, *BASELINES, "Dijkstra")
 METHODS = (*PLANNERS, *FOLDS)
 BLOCKS = ("plans", "accuracy")
-NUM_FOLDS = 10
 MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
 SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "local steps, %", 100, 2),
@@ -62,12 +59,13 @@ def run(settings: Settings) -> Groups:
     for scene in rope_scenes(settings):
         for block in settings.chosen("blocks", BLOCKS):
             if block == "plans":
-                yield from scene.measured(settings, NAME, {"block": block}, PLANNERS, measure)
+                yield from scene.measured(settings, PLANNERS, measure, block=block)
             elif scene.seed == settings.seeds[0]:
-                yield from run_folds(settings, scene)
+                for fold in range(num_folds(scene)):
+                    yield from scene.measured(settings, FOLDS, accuracies, block=block, fold=fold)
 
 
-def measure(scene: RopeScene, method: str) -> dict[str, Any]:
+def measure(scene: RopeScene, method: str, block: str) -> Found:
     if method == MAPS[1]:
         scene = scene.with_defaults()
     sequence, tasks, graph = scene.recordings.sequence, scene.tasks, scene.site.graph
@@ -97,16 +95,15 @@ def search_cost(scene: RopeScene, tasks: Tasks) -> float:
     return float(np.sum(counts) / hops[costed].sum())
 
 
-def run_folds(settings: Settings, scene: RopeScene) -> Groups:
+def num_folds(scene: RopeScene) -> int:
+    return 2 if scene.size.is_smoke else 10
+
+
+def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
+    """Plain and cleaned, on the sequences trained on and on those held out."""
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
-    for fold, held_out in enumerate(np.array_split(labels, 2 if scene.size.is_smoke else NUM_FOLDS)):
-        setting, is_held_out = {"block": "accuracy", "fold": fold}, np.isin(sequence, held_out)
-        yield from scene.measured(settings, NAME, setting, tuple(FOLDS), accuracies, is_held_out)
-
-
-def accuracies(scene: RopeScene, held_out: np.ndarray, method: str) -> dict[str, float | None]:
-    """Plain and cleaned, on the sequences trained on and on those held out."""
+    held_out = np.isin(sequence, np.array_split(labels, num_folds(scene))[fold])
     config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLDS[method]))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric
@@ -115,15 +112,12 @@ def accuracies(scene: RopeScene, held_out: np.ndarray, method: str) -> dict[str,
 
 
 def table(rows: list[Row]) -> list[str]:
-    plans, folds = select(rows, block="plans"), select(rows, block="accuracy")
-    lines = []
+    plans, folds, lines = select(rows, block="plans"), select(rows, block="accuracy"), []
     if plans:
         lines += compare(plans, "method", by_method(plans, METHODS), by_metric(SHOWN))
-        facts = (("fit_seconds", "seconds of a fit", 1), ("radius", "radius, steps", 2), ("reach", "reach, pixels", 2))
-        body = [[words, *(cell(values(plans, method=name, metric=metric), 1, digits) for name in MAPS)]
-                for metric, words, digits in facts]
-        devices = [", ".join(in_order(select(plans, method=name), "device")) for name in MAPS]
-        lines += markdown(["", *(f"{name} ({device})" for name, device in zip(MAPS, devices, strict=True))], body)
+        known = (("fit_seconds", "seconds of a fit", 1), ("radius", "radius, steps", 2), ("reach", "reach, pixels", 2))
+        devices = {name: ", ".join(in_order(select(plans, method=name), "device")) for name in MAPS}
+        lines += facts(plans, known, {f"{name} ({device})": {"method": name} for name, device in devices.items()})
     if folds:
         kinds = (("accuracy", "plain", "96.6 / 92.4"), ("accuracy_cleaned", "cleaned", ""))
         body = [[method, words, *(cell(values(folds, method=method, metric=f"{part}_{metric}"), 100, 2)
@@ -135,8 +129,10 @@ def table(rows: list[Row]) -> list[str]:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     plans = select(rows, block="plans")
-    if not plans:
-        return {}
     methods = by_method(plans, METHODS)
     shown = [Panel(plans, "", words, {"metric": metric}, factor) for metric, words, factor, _ in SHOWN[:3]]
-    return {NAME: panel_figure(methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]}
+    return {"": panel_figure(methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]} if plans else {}
+
+
+EXPERIMENT = Experiment("rope-table", "The rope: plans and local metric", __doc__, run, table, draw, ("rope",), METHODS,
+                        BLOCKS)

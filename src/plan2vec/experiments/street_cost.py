@@ -10,22 +10,23 @@ l1 sums the absolute differences of true coordinates; the map's methods see no p
 seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle.
 """
 
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.experiments import planning_cost, street_scene
+from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, save_arrays, select, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Row, in_order, select, values
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
 
-NAME, TITLE = "street-cost", "Planning cost across the city"
 DOMAINS = ("street-small", "street-large")
 DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
 METHODS = (*DRAWN, "plan2vec, no memory")  # the last often fails, so that its cost says little
@@ -36,13 +37,17 @@ SHOWN = (("touched_per_step", "touched", 1, 2), ("expanded_per_step", "expanded"
          ("found", "found, %", 100, 1), ("hops", "hops", 1, 0))
 
 
-def run(settings: Settings) -> Groups:
-    for scene in street_scene.street_scenes(settings, DOMAINS):
-        for block in settings.chosen("blocks", tuple(BLOCKS)):
-            for method in scene.lacking(settings, NAME, scene.setting(block=block), METHODS):
-                tasks = draw_tasks(scene, block)
-                plans, seconds = timed(make_plans, scene, method, tasks)
-                yield rows_of(settings, scene, block, method, tasks, plans, seconds)
+def measure(scene: StreetScene, method: str, block: str) -> Found:
+    """Counts per hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
+    tasks, graph = draw_tasks(scene, block), scene.site.graph
+    plans = make_plans(scene, method, tasks)
+    starts, which = np.unique(tasks[:, 0], return_inverse=True)
+    length, hops = distances_from(graph, starts)[which, tasks[:, 1]], hop_counts(graph, starts)[which, tasks[:, 1]]
+    ratios = [plan.length / shortest for plan, shortest in zip(plans, length, strict=True) if plan.length is not None]
+    found = {"touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
+             "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(),
+             "found": len(ratios) / len(plans), "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean()}
+    return found | (picture(scene, method, plans[0]) if block == "corners" else {})
 
 
 def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
@@ -84,30 +89,14 @@ def block_distance(site: StreetSite) -> Distance:
     return lambda nodes, goals: np.abs(place[nodes] - place[goals]).sum(axis=1)
 
 
-def rows_of(settings: Settings, scene: StreetScene, block: str, method: str, tasks: np.ndarray, plans: list[Plan],
-            seconds: float) -> list[Row]:
-    """Counts per hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
-    graph = scene.site.graph
-    starts, which = np.unique(tasks[:, 0], return_inverse=True)
-    length, hops = distances_from(graph, starts)[which, tasks[:, 1]], hop_counts(graph, starts)[which, tasks[:, 1]]
-    found = np.array([plan.length is not None for plan in plans])
-    ratios = [plan.length / shortest for plan, shortest in zip(plans, length, strict=True) if plan.length is not None]
-    metrics = {"touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
-               "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(), "found": found.mean(),
-               "path_ratio": np.mean(ratios) if ratios else None, "hops": hops.mean()}
-    if block == "corners":
-        save_picture(settings, scene, method, plans[0])
-    return scene.rows(settings, NAME, scene.setting(block=block), method, metrics, seconds)
-
-
-def save_picture(settings: Settings, scene: StreetScene, method: str, plan: Plan) -> None:
+def picture(scene: StreetScene, method: str, plan: Plan) -> dict[str, np.ndarray]:
     site = scene.site
     touched = sorted(plan.touched)
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
     path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []
-    save_arrays(settings.arrays, NAME, scene.part_name(method), position=site.position.astype(np.float32),
-                touched=np.array(touched, np.int32), path=np.array(path, np.int32))
+    return {"position": site.position.astype(np.float32), "touched": np.array(touched, np.int32),
+            "path": np.array(path, np.int32)}
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -124,7 +113,7 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Per network, of the largest part if its arrays are at hand: the nodes that a method touched, and their number."""
     largest = in_order(rows, "domain", DOMAINS)[-1]
-    return street_scene.part_figures(NAME, select(rows, domain=largest), arrays, METHODS, cost_figure)
+    return street_scene.part_figures(select(rows, domain=largest), arrays, cost_figure)
 
 
 def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
@@ -144,3 +133,8 @@ def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
     axes[-1].set(title="touched per step", xlabel="diamonds: paper", xlim=(0, 13))
     legend_below(figure, axes[0], 2, markerscale=2)
     return figure
+
+
+EXPERIMENT = Experiment("street-cost", "Planning cost across the city", __doc__,
+                        partial(street_scene.on_streets, methods=METHODS, measure=measure, domains=DOMAINS,
+                                block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)

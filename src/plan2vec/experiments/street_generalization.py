@@ -13,6 +13,7 @@ underestimated). Blocks:
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,17 @@ from matplotlib.figure import Figure
 from plan2vec.baselines.registry import Map
 from plan2vec.embedding.train import Teaching
 from plan2vec.experiments import street_scene
+from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.street_maps import align, draw_map
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene
 from plan2vec.experiments.table2 import PAPER_SETTINGS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
 from plan2vec.results.comparisons import Figures
-from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, save_arrays, select, values
-from plan2vec.results.settings import Settings
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
 from plan2vec.search.shortest_paths import distances_from
 
-NAME, TITLE = "street-generalization", "Generalization to tasks between quarters never taught"
 DOMAINS = ("street-small", "street-large")
 METHODS = ("restricted", "control")
 BLOCKS = ("2-d", "as in Table 2")
@@ -40,13 +41,7 @@ NUM_STARTS = 32  # of the free points that guide a flat map
 NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
 
-def run(settings: Settings) -> Groups:
-    for scene in street_scene.street_scenes(settings, DOMAINS):
-        for block in settings.chosen("blocks", BLOCKS):
-            yield from scene.measured(settings, NAME, scene.setting(block=block), METHODS, measure, settings, block)
-
-
-def measure(scene: StreetScene, settings: Settings, block: str, method: str) -> dict[str, float | None]:
+def measure(scene: StreetScene, method: str, block: str) -> Found:
     site = scene.site
     opposite = opposite_quarters(site.position)
     path = distances_from(site.graph, np.arange(len(site.view)))
@@ -54,12 +49,11 @@ def measure(scene: StreetScene, settings: Settings, block: str, method: str) -> 
     known = np.isfinite(path) & (path >= 1)
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
-    save_arrays(settings.arrays, NAME, scene.part_name(f"{block} {method}"), place=place.astype(np.float32),
-                position=site.position.astype(np.float32), links=np.empty((0, 2), np.int32),
-                **some_pairs(kinds, path, distance, scene.seed))
+    arrays = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
+              "links": np.empty((0, 2), np.int32)} | some_pairs(kinds, path, distance, scene.seed)
     signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
     errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
-    return errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
+    return arrays | errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
 
 
 def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int) -> dict[str, Any]:
@@ -148,7 +142,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
     figures: Figures = {}
     for block in in_order(rows, "block", BLOCKS):
-        figures |= street_scene.part_figures(NAME, rows, arrays, METHODS, generalization_figure, block)
+        figures |= street_scene.part_figures(rows, arrays, generalization_figure, block)
     return figures
 
 
@@ -172,3 +166,8 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
         draw_map(ax, part["place"], part)
         ax.set(xticks=[], yticks=[], title=f"map, {method}")
     return figure
+
+
+EXPERIMENT = Experiment("street-generalization", "Generalization to tasks between quarters never taught", __doc__,
+                        partial(street_scene.on_streets, methods=METHODS, measure=measure, domains=DOMAINS,
+                                block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)

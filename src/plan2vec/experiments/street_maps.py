@@ -9,6 +9,7 @@ Maps are turned, mirrored, moved and scaled onto the true positions (Procrustes)
 positions' variance that this leaves. A view has the same colour in every panel. Large in 2-d: see Table 2.
 """
 
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,24 +18,18 @@ from matplotlib.figure import Figure
 from scipy.linalg import orthogonal_procrustes
 
 from plan2vec.experiments import street_scene
+from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene
 from plan2vec.pictures.figures import place_colors
 from plan2vec.results.comparisons import Figures, by_domain, by_method, compare
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, save_arrays, select
-from plan2vec.results.settings import Settings
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Row, in_order, select
 
-NAME, TITLE = "street-maps", "Street maps in two and three dimensions"
 LATENTS = {"l2, 2-d": (2, 2.0), "l2, 3-d": (3, 2.0), "l1.2, 3-d": (3, 1.2)}  # dimensions, norm order
 METHODS = (*LATENTS, "true GPS")
-BLOCKS = ()
 
 
-def run(settings: Settings) -> Groups:
-    for scene in street_scene.street_scenes(settings, DOMAINS):
-        yield from scene.measured(settings, NAME, scene.setting(), METHODS, measure, settings)
-
-
-def measure(scene: StreetScene, settings: Settings, method: str) -> dict[str, float | None]:
+def measure(scene: StreetScene, method: str) -> Found:
     site = scene.site
     if method == "true GPS":
         return {"spearman_true": site.agreement(site.gps_distance())}
@@ -42,9 +37,9 @@ def measure(scene: StreetScene, settings: Settings, method: str) -> dict[str, fl
     aligned, residual = align(learned.vectors(site.frames), site.position)
     number = np.empty(scene.streets.num_views, np.int64)
     number[site.view] = np.arange(len(site.view))
-    save_arrays(settings.arrays, NAME, scene.part_name(method), place=aligned.astype(np.float32),
-                position=site.position.astype(np.float32), links=number[scene.streets.links].astype(np.int32))
-    return {"spearman_true": site.agreement(learned.on(site.frames)), "procrustes": residual}
+    return {"spearman_true": site.agreement(learned.on(site.frames)), "procrustes": residual,
+            "place": aligned.astype(np.float32), "position": site.position.astype(np.float32),
+            "links": number[scene.streets.links].astype(np.int32)}
 
 
 def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]:
@@ -67,7 +62,7 @@ def table(rows: list[Row]) -> list[str]:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per network and part of the city: the true map beside the first seed's of each kind."""
-    return street_scene.part_figures(NAME, rows, arrays, tuple(LATENTS), maps_figure)
+    return street_scene.part_figures(rows, arrays, maps_figure)
 
 
 def maps_figure(rows: list[Row], shown: Arrays) -> Figure:
@@ -97,3 +92,8 @@ def draw_map(ax: Axes, place: np.ndarray, part: dict[str, np.ndarray]) -> None:
     ax.add_collection(LineCollection(list(place[links]), colors="0.8", linewidths=0.5, zorder=0))
     ax.scatter(place[:, 0], place[:, 1], **look)
     ax.set(aspect="equal")
+
+
+EXPERIMENT = Experiment("street-maps", "Street maps in two and three dimensions", __doc__,
+                        partial(street_scene.on_streets, methods=METHODS, measure=measure), table, draw, DOMAINS,
+                        METHODS)

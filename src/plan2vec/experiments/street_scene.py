@@ -6,7 +6,7 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -18,20 +18,20 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP, street_network
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Scene, Site, settled
+from plan2vec.experiments.base_scene import Found, Scene, Site, in_scenes, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
-from plan2vec.results.rows import Arrays, Row, in_order, select
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, pictured, select
 from plan2vec.results.settings import Settings, Size
 from plan2vec.search.shortest_paths import hop_counts
 from plan2vec.validity import straight_line
@@ -59,21 +59,21 @@ RULES = {"success": Rule(50, SuccessRule(radius=2 * STEP, epsilon=0.05, hops_fac
          "success_near": Rule(15, SuccessRule(radius=2 * STEP, epsilon=0.05, max_hops=20))}
 # For visits that differ: frames changed at random as visits are. Otherwise the networks tell visits apart, not views:
 # other visits of a view are far pairs to the local metric.
-CHANGES: dict[str, Any] = {"brightness": 0.3, "noise": 0.05}
-NOISY_TEACHING = Teaching(augmentation=Augmentation(jitter=0.03, **CHANGES))
+NOISY_CHANGE = Augmentation(jitter=0.09, brightness=0.3, noise=0.05)
+NOISY_TEACHING = Teaching(augmentation=replace(NOISY_CHANGE, jitter=0.03))
 FLAT_TEACHING = Teaching(guided=0.4)  # no folds
 
 
 def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     """Found on the real network (docs/domains.md): roots of path lengths fit into l2, path lengths do not. What traps a
-    walk is a large error: relative errors forgive a few of them, Huber's loss does not (Table 2, `free`)."""
+    walk is a large error: relative errors forgive a few of them, Huber's loss does not (Table 2, `free`). The default
+    head walks worse on Small (`reproduce contenders`); on Medium and Large it was not tried."""
     num_updates, metric_updates, block = TRAINING[domain]
     metric = LocalMetricConfig(num_updates=metric_updates, batch_size=128)
-    closures = ClosureConfig(min_degree=8.0, look_alikes=0.0)  # a view's visits and those of its two neighbours
     stage = EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
                             goals_per_update=block, nodes_per_update=block)
     return settled(Config(dim=64, head="squared", encoder=encoder, view="fixed", max_gap=1, seed=seed,
-                          local_metric=metric, closures=closures, embedding=stage))
+                          local_metric=metric, embedding=stage))
 
 
 def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
@@ -83,7 +83,7 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
 
 
 def as_noisy(config: Config) -> Config:
-    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates, jitter=0.09, **CHANGES)
+    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates)
     return replace(config, local_metric=metric)
 
 
@@ -156,7 +156,8 @@ class StreetScene(Scene):
         super().__init__(domain, seed, size, device, config)
         self.noisy_config = self.config if size.is_smoke else as_noisy(self.config)
         self.noisy_teaching = Teaching() if size.is_smoke else NOISY_TEACHING
-        self.network_path, self.network = network_path, "generated" if network_path is None else "manhattan"
+        self.network_path = network_path
+        self.labels = {"network": "generated" if network_path is None else "manhattan"}
         # the seeds share the city; walks and networks differ
         self.streets = street_network(domain, network_path, seed=0)
 
@@ -169,10 +170,6 @@ class StreetScene(Scene):
     def hops(self) -> np.ndarray:
         """(views, views) fewest links, for evaluation too."""
         return np.asarray(dijkstra(city.street_graph(self.streets), unweighted=True))
-
-    def with_encoder(self, encoder: str) -> "StreetScene":
-        """The same walks, both networks of another kind."""
-        return StreetScene(self.domain, self.seed, self.size, self.device, self.network_path, encoder)
 
     @cached_property
     def walks(self) -> list[np.ndarray]:
@@ -198,7 +195,8 @@ class StreetScene(Scene):
         return self.join(self.recordings, self.visited, self.metric, self.config, "views")
 
     def visits_site(self, recordings: Sequences, visited: np.ndarray, name: str = "") -> StreetSite:
-        metric = self.train_metric(recordings, self.noisy_config).metric
+        change = None if self.size.is_smoke else NOISY_CHANGE
+        metric = self.train_metric(recordings, self.noisy_config, change=change).metric
         return self.join(recordings, visited, metric, self.noisy_config, name)
 
     @cached_property
@@ -229,19 +227,18 @@ class StreetScene(Scene):
                                 lambda first, second: self.hops[view[first], view[second]] > 1, Stream.STREET_TASKS, 3)
         return found | {"test_accuracy": self.timed_metric[0].accuracy}
 
-    def setting(self, **more: Any) -> dict[str, Any]:
-        return {"network": self.network} | more
-
-    def part_name(self, method: str) -> str:
-        """Of the arrays that `part_figures` asks for."""
-        return f"{self.network} {self.domain} {method} {self.seed}"
-
 
 def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Iterator[StreetScene]:
     """The chosen parts and seeds; a smoke run takes the smallest unless it is told which."""
     known = domains[:1] if settings.size.is_smoke and not settings.domains else domains
     for domain, seed in settings.scenes(known):
         yield street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
+
+
+def on_streets(settings: Settings, methods: Iterable[str], measure: Callable[..., Found],
+               domains: tuple[str, ...] = DOMAINS, **choices: Iterable[Any]) -> Groups:
+    """As `in_scenes`."""
+    return in_scenes(settings, street_scenes(settings, domains), methods, measure, **choices)
 
 
 street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process
@@ -254,17 +251,15 @@ def parts_of(rows: list[Row], domains: Sequence[str]) -> Iterator[tuple[str, str
             yield network, domain, select(rows, network=network, domain=domain)
 
 
-def part_figures(name: str, rows: list[Row], arrays: Arrays, methods: Sequence[str],
-                 figure_of: Callable[[list[Row], Arrays], Figure], block: str = "") -> Figures:
+def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row], Arrays], Figure],
+                 block: str = "") -> Figures:
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
     figures = {}
     for network, domain, part in parts_of(rows, DOMAINS):
-        seed = min(in_order(part, "seed"))
-        names = {method: " ".join(filter(None, (network, domain, block, method, str(seed)))) for method in methods}
-        known = {method: arrays[file] for method, file in names.items() if file in arrays}
+        known = pictured(select(part, block=block) if block else part, arrays)
         if known:
             figure = figure_of(part, known)
-            latents = f"; latents: {block}, seed {seed}" if block else ""
+            latents = f"; latents: {block}, seed {min(in_order(part, 'seed'))}" if block else ""
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}{latents}", fontsize=11)
-            figures["-".join(filter(None, (name, network, domain, block.replace(" ", "-"))))] = figure
+            figures["-".join(filter(None, (network, domain, block.replace(" ", "-"))))] = figure
     return figures

@@ -12,14 +12,14 @@ scores are drawn anew at every hop. Blocks:
 `views` a node is a view: every visit shows the same image, and frames equal to the last pixel are one node.
 `visits` no two visits are alike (noise, exposure, heading); each is a node; frames change at random in training.
 `unseen` the map is fitted to three passes of visits; start and goal are images of the fourth (`seen`: of the three).
-`small` `views` with the small encoder in both networks, as for a CPU.
 `paper` the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
 `free` no networks: 64 free numbers per view, fitted to all path lengths of the true network: what head and loss can.
 """
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,26 +34,26 @@ from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.base_scene import settled, some_frames
+from plan2vec.experiments.base_scene import Found, settled, some_frames
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_panels, panel_figure
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
+from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
 from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
-NAME, TITLE = "table2", "Table 2: planning success on the streets"
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
 BLOCKS = {"views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY), "visits": ("plan2vec", *SANITY),
-          "unseen": ("seen", "unseen"), "small": ("plan2vec", "exact graph distance"), "paper": ("paper's settings",),
+          "unseen": ("seen", "unseen"), "paper": ("paper's settings",),
           "free": ("relative errors", "Sammon's stress", "Huber's loss")}
 FREE: dict[str, str] = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
 FREE_UPDATES, FREE_LEARNING_RATE = 500, 0.02  # Adam, at first; falls to 0
 METHODS = tuple(dict.fromkeys(method for methods in BLOCKS.values() for method in methods))
 BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a node",
-               "unseen": "start and goal of a pass never seen", "small": "a node is a view, both networks small",
+               "unseen": "start and goal of a pass never seen",
                "paper": "a node is a view, the map by the paper's network and settings",
                "free": "free vectors of the views on the true network, by loss"}
 PAPER = {"plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
@@ -68,42 +68,42 @@ class PaperSettings(NamedTuple):
     scaling: float  # of degrees
     epochs: int
     batch_size: int  # searches per epoch
-    learning_rate: float
     norm_order: float
 
 
-PAPER_SETTINGS = {"street-tiny": PaperSettings(200, 500, 20, 1e-4, 1.2),
-                  "street-small": PaperSettings(700, 2000, 100, 3e-4, 1.2),
-                  "street-medium": PaperSettings(2000, 5000, 100, 1e-5, 1.5),
-                  "street-large": PaperSettings(4000, 10_000, 100, 1e-5, 2.0)}
+PAPER_SETTINGS = {"street-tiny": PaperSettings(200, 500, 20, 1.2),
+                  "street-small": PaperSettings(700, 2000, 100, 1.2),
+                  "street-medium": PaperSettings(2000, 5000, 100, 1.5),
+                  "street-large": PaperSettings(4000, 10_000, 100, 2.0)}
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
 
 def run(settings: Settings) -> Groups:
-    for scene in street_scene.street_scenes(settings, DOMAINS):
-        for name in settings.chosen("blocks", tuple(BLOCKS)):
-            if scene.lacking(settings, NAME, scene.setting(block=name), BLOCKS[name]):
-                yield from run_block(settings, scene.with_encoder("small") if name == "small" else scene, name)
+    for scene in street_scene.street_scenes(settings):
+        for block in settings.chosen("blocks", BLOCKS):
+            if scene.lacking(settings, BLOCKS[block], block=block):
+                yield from run_block(settings, scene, block)
 
 
-def run_block(settings: Settings, scene: StreetScene, name: str) -> Groups:
-    setting, methods = scene.setting(block=name), BLOCKS[name]
-    if name == "unseen":
+def run_block(settings: Settings, scene: StreetScene, block: str) -> Groups:
+    methods = BLOCKS[block]
+    if block == "unseen":
         metrics, seconds = timed(measure_unseen, scene)
-        for method in scene.lacking(settings, NAME, setting, methods):
-            yield scene.rows(settings, NAME, setting, method, metrics[method], seconds)
-    elif name == "free":
-        yield from scene.measured(settings, NAME, setting, methods, measure_free)
+        for method in scene.lacking(settings, methods, block=block):
+            yield scene.rows(settings, method, metrics[method], seconds, block=block)
+    elif block == "free":
+        yield from scene.measured(settings, methods, measure_free, block=block)
     else:
-        site, seconds = timed(lambda: scene.visits_site(scene.noisy, scene.visited) if name == "visits" else scene.site)
-        if name != "paper":
-            numbers = site.numbers | (scene.metric_accuracies() if name != "visits" else {})
-            yield scene.rows(settings, NAME, setting, "graph", numbers, seconds)
-        yield from scene.measured(settings, NAME, setting, methods, measure, site, name)
+        visits = block == "visits"
+        site, seconds = timed(lambda: scene.visits_site(scene.noisy, scene.visited) if visits else scene.site)
+        if block != "paper":
+            numbers = site.numbers | ({} if visits else scene.metric_accuracies())
+            yield scene.rows(settings, "graph", numbers, seconds, block=block)
+        yield from scene.measured(settings, methods, partial(measure, site=site), block=block)
 
 
-def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> dict[str, Any]:
+def measure(scene: StreetScene, method: str, block: str, site: StreetSite) -> Found:
     if method in SANITY:
         rng = rng_at(scene.seed, Stream.STREET_CHANCE)
         distances = {"random scores": lambda: lambda nodes, goals: rng.random(len(nodes)),
@@ -120,7 +120,7 @@ def measure(scene: StreetScene, site: StreetSite, block: str, method: str) -> di
     return site.scores(scene.train_map(site, *ways.get(method, ours)).on(site.frames))
 
 
-def measure_free(scene: StreetScene, method: str) -> dict[str, Any]:
+def measure_free(scene: StreetScene, method: str, block: str) -> Found:
     """Free vectors instead of a network's, with our maps' head and dimensions, on the true street network."""
     site, config = scene.true_site, scene.config
     lengths = distances_from(site.graph, np.arange(len(site.view)))
@@ -143,7 +143,7 @@ def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Te
     return vectors.detach()
 
 
-def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
+def measure_unseen(scene: StreetScene) -> dict[str, Found]:
     """The map of three passes, asked about the images it was fitted to and about those of the fourth pass."""
     first_unseen = (street_scene.PASSES - 1) * scene.streets.num_views  # every pass sees every view once
     fitted, fresh = np.arange(first_unseen), np.arange(first_unseen, len(scene.visited))
@@ -154,7 +154,7 @@ def measure_unseen(scene: StreetScene) -> dict[str, dict[str, float | None]]:
     return {"seen": asked_about(site, between, fitted), "unseen": asked_about(site, between, fresh)}
 
 
-def asked_about(site: StreetSite, between: Distance, numbers: np.ndarray) -> dict[str, float | None]:
+def asked_about(site: StreetSite, between: Distance, numbers: np.ndarray) -> Found:
     """Success of walks from where an image is found on the map to another image, both among `numbers`."""
     scene, rule, rng = site.scene, street_scene.RULES["success"], rng_at(site.seed, Stream.UNSEEN_TASKS)
     view, xy = scene.visited, scene.streets.xy
@@ -190,14 +190,14 @@ def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """For each network and block success by both rules beside the paper's; then the graphs and the settings."""
+    """For each network and block success by both rules beside the paper's; then the graphs."""
     lines = []
     for network in in_order(rows, "network", NETWORKS):
         for block in in_order(select(rows, network=network), "block", BLOCKS):
             part = select(rows, network=network, block=block)
             lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "", *success_table(part, block)]
         lines += graph_table(select(rows, network=network, method="graph"))
-    return lines + settings_table(in_order(rows, "domain", DOMAINS))
+    return lines
 
 
 def success_table(rows: list[Row], block: str) -> list[str]:
@@ -225,20 +225,6 @@ def graph_table(rows: list[Row]) -> list[str]:
     return compare(rows, "graph | part", lines, by_metric(shown)) if rows else []
 
 
-def settings_table(domains: list[str]) -> list[str]:
-    header = ["settings", *(f"{TITLES[domain]}, {who}" for domain in domains for who in ("paper", "ours"))]
-    pairs = [(PAPER_SETTINGS[domain], street_scene.street_config(domain, 0)) for domain in domains]
-    sizes = [f"{c.embedding.goals_per_update} x {c.embedding.nodes_per_update}" for _, c in pairs]
-    lines = {"scaling": [(f"{p.scaling:g} x degrees", "mean path = 1") for p, _ in pairs],
-             "epochs / updates": [(f"{p.epochs:,} of 10 x 16 pairs", f"{c.embedding.num_updates:,} of {size} pairs")
-                                  for (p, c), size in zip(pairs, sizes, strict=True)],
-             "searches": [(f"{p.batch_size} an epoch", "all") for p, _ in pairs],
-             "learning rate": [(f"{p.learning_rate:g}", f"{c.embedding.learning_rate:g}") for p, c in pairs],
-             "norm, dimensions": [(f"l^{p.norm_order:g}, 2", f"squared l^2, {c.dim}") for p, c in pairs],
-             "network": [("ResNet18", c.encoder) for _, c in pairs]}
-    return markdown(header, [[name, *(words for pair in line for words in pair)] for name, line in lines.items()])
-
-
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per network and block with baselines: success by method, a panel per part of the city."""
     figures = {}
@@ -246,8 +232,13 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         for block in [name for name, methods in BLOCKS.items() if "random scores" in methods]:
             part = select(rows, network=network, block=block, metric="success")
             if part:
-                methods, shown = by_method(part, BLOCKS[block]), domain_panels(part, TITLES, paper=papers_success)
-                figure, _ = panel_figure(methods, shown, (max(5.0, 2.4 * len(shown)), 1.5 + 0.22 * len(methods)))
+                methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
+                size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
+                figure = domain_figure(part, methods, TITLES, size, paper=papers_success)
                 figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
-                figures[f"{NAME}-{network}-{block}"] = figure
+                figures[f"{network}-{block}"] = figure
     return figures
+
+
+EXPERIMENT = Experiment("table2", "Table 2: planning success on the streets", __doc__, run, table, draw, DOMAINS,
+                        METHODS, BLOCKS)

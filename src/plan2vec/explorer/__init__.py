@@ -1,10 +1,12 @@
 """The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore].
 
 session.py     the model and what the page asks of it           page.py        what stands where
+judgement.py   the verdict on the whole map                     pieces.py      pictures of frames, lists, lines of words
 charts.py      frames as points, colours                        callbacks.py   what changes when
-images.py      frames as PNG, uploaded images                   server.py      routes, limits, serving
-view.py        what the address keeps                           underway.py    the page while `fit` still runs
-assets/        lines over the points, hovering, clicking; style
+images.py      frames as PNG, uploaded images                   exports.py     plans as figure and film
+view.py        what the address keeps                           server.py      routes, limits, serving
+underway.py    the page while `fit` still runs
+assets/        explorer.js: lines over the points, clicking; linked.js: the highlighted frame, timeline; style
 """
 
 from importlib.util import find_spec

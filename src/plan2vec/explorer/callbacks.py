@@ -11,14 +11,15 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, Patch, State, ctx
 from dash.dcc import Graph
 from dash.exceptions import PreventUpdate
 
-from plan2vec.explorer import page
+from plan2vec.explorer import page, pieces
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
 from plan2vec.explorer.session import Session
-from plan2vec.explorer.view import from_query
+from plan2vec.explorer.view import PANELS, from_query
+from plan2vec.pictures.hops import hops_of
 from plan2vec.planner import METHODS, Plan
 
 DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
-VIEW = ("start", "goal", "method", "color", "axes")  # fields that the address keeps
+VIEW = ("start", "goal", "method", "color", "axes", "panel")  # fields that the address keeps
 DONE = {
     "strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
     "undo": "what was said about it is forgotten."
@@ -30,8 +31,9 @@ def add_callbacks(app: Dash, session: Session) -> None:
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
     view = [*(Output(name, "value") for name in VIEW), message]
-    address = Input("address", "search")
-    app.callback(view, address, prevent_initial_call="initial_duplicate")(partial(read_address, session))
+    now = [State(name, "value") for name in VIEW]
+    app.callback(view, Input("asked", "data"), *now, prevent_initial_call="initial_duplicate")(
+        partial(read_address, session))
 
     def connect(answer: Callable, outputs: list[Output], *inputs: Input | State) -> None:
         app.callback(*outputs, *inputs, prevent_initial_call=True)(partial(answer, session))
@@ -46,11 +48,12 @@ def add_callbacks(app: Dash, session: Session) -> None:
     images = [Output("start-image", "src"), Output("goal-image", "src")]
     said = [Output(name, "children") for name in ("strip", "summary", "message")]
     task = [Input(name, "value") for name in ("start", "goal", "method")]
-    connect(plan, [Output("plan", "data"), *said, *images], *task, judged)
+    connect(plan, [Output("plan", "data"), *said, *images], *task, judged, State("plan", "data"))
     connect(compare, [Output("methods", "children"), Output("touched", "data")], Input("plan", "data"))
     connect(list_neighbors, [Output("neighbours", "children")], Input("near", "data"))
-    connect(list_closures, [Output("closures", "children")], Input("panel", "value"), judged)
-    connect(judge, [Output("judged", "data"), message], Input({"verdict": ALL, "pair": ALL}, "n_clicks"))
+    connect(list_closures, [Output("closures", "children"), Output("lines", "data")], Input("panel", "value"), judged)
+    pressed = Input({"verdict": ALL, "pair": ALL, "at": ALL}, "n_clicks")
+    connect(judge, [Output("judged", "data"), message], pressed)
     for end in ("start", "goal"):
         contents = f"upload-{end}", "contents"
         connect(upload, [Output(end, "value", allow_duplicate=True), message, Output(*contents)], Input(*contents))
@@ -59,34 +62,39 @@ def add_callbacks(app: Dash, session: Session) -> None:
 def _add_scripts(app: Dash) -> None:
     """What the browser does itself. A click makes one request: `valued` and `near` pass on only what is looked at."""
     looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
-    scripts = {
-        "plan": (Output("plan-drawn", "data"), [Input("plan", "data")]),
-        "touched": (Output("touched-drawn", "data"), [Input("touched", "data"), Input("show", "value")]),
-        "address": (Output("addressed", "data"), [Input(name, "value") for name in VIEW]),
-        "next": (Output("next", "className"), [Input("next", "value")]),
+    answers = {
+        "asked": (Output("asked", "data"), [Input("page", "id")]),
         "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
-        "focus": (Output("focused", "data"), [Input("closures", "children")]),
-        "panel": ([Output(f"panel-{name}", "style") for name in page.PANELS], [Input("panel", "value")]),
+        "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
         "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
         "near": (Output("near", "data"), [*looked_at, Input("judged", "data")]),
     }
-    for name, (output, inputs) in scripts.items():
+    for name, (output, inputs) in answers.items():
         script = ClientsideFunction("explorer", name)
-        app.clientside_callback(script, output, inputs, prevent_initial_call=name in ("address", "follow"))
+        app.clientside_callback(script, output, inputs, prevent_initial_call=name == "follow")
+    draws = {
+        "plan": [Input("plan", "data")], "touched": [Input("touched", "data"), Input("show", "value")],
+        "address": [Input(name, "value") for name in VIEW], "next": [Input("next", "value")],
+        "listed": [Input(name, "children") for name in ("closures", "strip", "neighbours")],
+        "lines": [Input("lines", "data"), Input("panel", "value")],
+        "episodes": [Input("episodes", "data"), Input("color", "value")],
+    }
+    for name, inputs in draws.items():
+        app.clientside_callback(ClientsideFunction("explorer", name), *inputs, prevent_initial_call=name == "address")
 
 
 # ---------------------------------------------------------------------------------------------------- view
 
 
-def read_address(session: Session, search: str | None) -> list[Any]:
-    """Only what differs from the view on the page: every value that is set asks the server again."""
+def read_address(session: Session, search: str | None, *now: str | None) -> list[Any]:
+    """Only what differs from the view on the page (`now`): every value that is set asks the server again."""
     view, complaint = from_query(search or "", session.default, session.colors)
     if not view.start and not view.goal:  # a page that opens with a plan shows what it is for
         start, goal = session.far_frames()
-        view = replace(view, start=start, goal=goal)
-    pairs = zip(astuple(view), astuple(session.default), strict=True)
-    changed = [value if value != usual else no_update for value, usual in pairs]
-    return [*changed, page.said(complaint) or no_update]
+        lost = view.method == "greedy" and session.plan(int(start), int(goal), "greedy").nodes is None
+        view = replace(view, start=start, goal=goal, method="astar" if lost else view.method)
+    changed = [value if value != (old or "") else no_update for value, old in zip(astuple(view), now, strict=True)]
+    return [*changed, pieces.said(complaint) or no_update]
 
 
 def draw(session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
@@ -144,19 +152,30 @@ def _read_frame(session: Session, text: str | None, name: str) -> tuple[int | No
 # ---------------------------------------------------------------------------------------------------- plans
 
 
-def plan(session: Session, start: str, goal: str, method: str, judged: dict | None) -> tuple:
+def plan(session: Session, start: str, goal: str, method: str, judged: dict | None, last_plan: dict | None) -> tuple:
     first, start_complaint = _read_frame(session, start, "start")
     last, goal_complaint = _read_frame(session, goal, "goal")
-    images = [page.frame_address(number) if number is not None else "" for number in (first, last)]
-    said = page.said(start_complaint or goal_complaint) or no_update  # what was said before stays until a person acts
+    images = [pieces.frame_address(number) if number is not None else "" for number in (first, last)]
+    complaint = pieces.said(start_complaint or goal_complaint)
+    said = complaint or no_update  # what was said before stays until a person acts
     drawn: dict[str, Any] = {"start": first, "goal": last, "method": method, "nodes": None}
+    before = changed_plan(drawn, last_plan or {}, session.revision)
     drawn["revision"] = session.revision
     if first is None or last is None or method not in METHODS:
         return drawn, [], page.HELP, said, *images
     made = session.plan(first, last, method)
-    hops = session.hops(made.nodes or [])
-    drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops]}
-    return drawn, page.film(session, made, hops), page.summary(session, made, hops), said, *images
+    hops = hops_of(session.model, made.nodes or [])
+    drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops], "length": made.length}
+    drawn["before"] = before if before and before["nodes"] != made.nodes else None
+    was = pieces.plan_words(before["length"], len(before["nodes"] or [0]) - 1) if drawn["before"] and before else ""
+    return drawn, pieces.film(session, made), pieces.summary(session, made, hops, was), said, *images
+
+
+def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
+    """The plan of the same task before closures were judged; it stays on the page as a ghost."""
+    if any(now[name] != last.get(name) for name in ("start", "goal", "method")) or "length" not in last:
+        return None
+    return {"nodes": last["nodes"], "length": last["length"]} if last["revision"] != revision else last.get("before")
 
 
 def compare(session: Session, plan: dict) -> tuple:
@@ -165,39 +184,47 @@ def compare(session: Session, plan: dict) -> tuple:
     if start is None or goal is None or method not in METHODS:
         return page.COMPARED, None
     plans = session.compare(session.number(start, "start"), session.number(goal, "goal"))
-    return page.method_bars(plans, method), overlay_data(plans, method)
+    return pieces.method_bars(plans, method), overlay_data(plans, method)
 
 
 def overlay_data(plans: list[Plan], method: str) -> dict[str, Any]:
     """The frames that the chosen method touched, as the bytes of int32, and the paths of the other methods."""
     (chosen,) = (plan for plan in plans if plan.method == method)
     touched = np.fromiter(sorted(chosen.touched), np.int32, len(chosen.touched))
-    found = [plan for plan in plans if plan is not chosen and plan.nodes]
-    others = [{"nodes": plan.nodes, "color": page.METHOD_COLORS[plan.method]} for plan in found]
+    others = [{"nodes": plan.nodes, "method": plan.method, "color": pieces.METHOD_COLORS[plan.method]}
+              for plan in plans if plan is not chosen and plan.nodes]
     task = {"start": chosen.start, "goal": chosen.goal, "method": method}
     return task | {"touched": base64.b64encode(touched.data).decode("ascii"), "others": others}
 
 
 def list_neighbors(session: Session, near: dict) -> Any:
     number, goal = (_known_frame(session, near.get(name)) for name in ("frame", "goal"))
-    return page.HELP if number is None else page.neighbor_list(session, number, session.neighbors(number, goal))
+    return page.HELP if number is None else pieces.neighbor_list(session, number, session.neighbors(number, goal))
 
 
 # ---------------------------------------------------------------------------------------------------- closures, images
 
 
-def list_closures(session: Session, panel: str, judged: object) -> list:
+def list_closures(session: Session, panel: str, judged: object) -> tuple:
+    """The list, and all of its closures as lines: first, second, and how doubtful."""
     if panel != "closures":
         raise PreventUpdate
-    return page.closure_list(session, session.suspicious(), session.judged())
+    found = session.suspicious()
+    lines = [[one["first"], one["second"], one["confidence"]] for one in found]
+    return pieces.closure_list(session, found, session.judged()), lines
 
 
 def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
     pressed = ctx.triggered_id
     if not pressed or not any(item["value"] for item in ctx.triggered):
         raise PreventUpdate
-    judged = judge_pair(session, str(pressed["verdict"]), str(pressed["pair"]))
-    return judged, page.said(judged["message"], judged["done"])
+    verdict, pair = str(pressed["verdict"]), str(pressed["pair"])
+    judged = judge_pair(session, verdict, pair)
+    words: list[Any] = [pieces.said(judged["message"], judged["done"])]
+    if judged["done"] and verdict == "strike":
+        first, second = map(int, pair.split("-"))
+        words += [" ", pieces.judge_button("undo", first, second, "message")]
+    return judged, words
 
 
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
@@ -218,7 +245,7 @@ def upload(session: Session, contents: str | None) -> tuple:
     if not contents:
         raise PreventUpdate
     number, message = find_upload(session, contents)
-    return no_update if number is None else str(number), page.said(message, number is not None), None
+    return no_update if number is None else str(number), pieces.said(message, number is not None), None
 
 
 def find_upload(session: Session, contents: str) -> tuple[int | None, str]:

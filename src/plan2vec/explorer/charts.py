@@ -5,14 +5,12 @@ import base64
 import numpy as np
 
 from plan2vec.data import index_within
-from plan2vec.explorer.session import Session
+from plan2vec.explorer.session import LEAST_SHARE, Session
 from plan2vec.explorer.view import NUM_AXES
-from plan2vec.pictures.figures import is_image
+from plan2vec.pictures.figures import NUM_THUMBNAILS, far_points, is_image
 from plan2vec.pictures.palette import ORANGE, PALETTE, place_colors
-from plan2vec.pictures.scene import Scene, map_scene, principal_components
+from plan2vec.pictures.scene import Scene
 
-LEAST_SHARE = 0.6  # of the variance; below, a picture of the map misleads
-NUM_PICTURES = 12  # frames shown on the map
 NUM_CELLS = 12  # colours along each axis of the room
 TITLES = {
     "time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
@@ -25,43 +23,43 @@ Scale = list[list[float | str]]
 
 
 def map_figure(session: Session, axes: str, marker: dict) -> dict:
-    """The metric map: trace 0 holds every frame; in 3-d the next are frames touched, three kinds of hops, ends."""
-    scene = map_scene(session.model.vectors, NUM_AXES[axes])
+    """The metric map: trace 0 holds every frame; in 3-d the next are frames touched, three kinds of hops, ends, the
+    way before, the highlighted frame with its trail, and closures to look at.
+    """
+    scene = session.scene(axes)
     points = _points(scene.points, marker)
     layout = _layout(f"map-{axes}")
-    if axes == "2-d":
-        pictures = spread_points(scene.points, NUM_PICTURES) if is_image(session.sequences) else []
+    if NUM_AXES[axes] == 2:
+        pictures = far_points(scene.points, NUM_THUMBNAILS) if is_image(session.sequences) else []
         return {"data": [points], "layout": layout | _flat_axes(scene.labels) | {"meta": {"pictures": pictures}}}
     names = zip(("xaxis", "yaxis", "zaxis"), scene.labels, strict=True)
-    layout["scene"] = {name: {"title": {"text": _one_line(label)}} for name, label in names} | {"aspectmode": "data"}
-    layout["dragmode"] = "turntable"
+    layout["scene"] = {name: {"title": {"text": _one_line(label)}} for name, label in names} | {
+        "aspectmode": "data", "camera": {"eye": {"x": 1.7, "y": 1.7, "z": 1.2}, "center": {"x": 0, "y": 0, "z": -0.15}}}
+    layout |= {"dragmode": "turntable", "margin": {"l": 0, "r": 0, "t": 0, "b": 0}}
     empty = {"type": "scatter3d", "hoverinfo": "skip", "x": [], "y": [], "z": []}
-    hop = empty | {"mode": "lines+markers", "marker": {"size": 4}}
-    hops = [hop | {"line": {"width": 6, "dash": dash}} for dash in ("solid", "dash", "dash")]
-    touched = empty | {"mode": "markers", "marker": {"size": 3, "color": ORANGE}}
-    ends = empty | {"mode": "markers+text", "text": [], "textfont": {"size": 18}, "marker": {"size": 8}}
-    return {"data": [points, touched, *hops, ends], "layout": layout}
+    hop = empty | {"mode": "lines+markers", "marker": {"size": 3}}
+    hops = [hop | {"line": {"width": 6, "dash": dash}} for dash in ("solid", "dash", "dot")]
+    touched = empty | {"mode": "markers", "marker": {"size": 1.5, "color": ORANGE}}
+    ends = empty | {"mode": "markers+text", "text": [], "textfont": {"size": 18}, "marker": {"size": 6}}
+    before = empty | {"mode": "lines", "line": {"width": 3, "dash": "dot"}}
+    here = empty | {"mode": "lines+markers", "line": {"width": 4}, "marker": {"size": 2}}
+    closures = empty | {"mode": "lines", "line": {"width": 3}}
+    return {"data": [points, touched, *hops, ends, before, here, closures], "layout": layout}
 
 
 def map_words(session: Session, axes: str, no_goal: bool = False) -> str:
     """Whether the page shows the map itself or a projection of it; `no_goal`: colours that wait for one."""
-    vectors, num_axes = session.model.vectors, NUM_AXES[axes]
-    dim, wait = vectors.shape[1], " - gray until a goal is set" if no_goal else ""
+    num_axes, dim = NUM_AXES[axes], session.model.vectors.shape[1]
+    wait = " - gray until a goal is set" if no_goal else ""
+    if axes == "graph":
+        num = session.parts().max() + 1
+        apart = f"; {num:,} parts stand side by side" if num > 1 else ""
+        return f"{wait} - laid out by shortest paths on the graph{apart}"
     if dim <= num_axes:
         return f"{wait} - the {dim}-d map itself, no projection"
-    share = float(principal_components(vectors, num_axes)[1].sum())
-    doubt = "" if share >= LEAST_SHARE else " only: what looks near here may be far on the map"
+    share = session.shown_share(num_axes)
+    doubt = "" if share >= LEAST_SHARE else " only: what looks near here may be far; see layout: graph"
     return f"{wait} - {num_axes} principal components of {dim}-d, {share:.0%} of variance{doubt}"
-
-
-def spread_points(points: np.ndarray, num: int) -> list[int]:
-    """The numbers of some points that lie far from each other: each is the farthest from those before it."""
-    chosen = [int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))]
-    far = np.full(len(points), np.inf)
-    while len(chosen) < min(num, len(points)):
-        far = np.minimum(far, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
-        chosen.append(int(np.argmax(far)))
-    return chosen
 
 
 def room_figure(scene: Scene, marker: dict) -> dict:
@@ -98,7 +96,8 @@ def _flat_axes(labels: tuple[str, ...]) -> dict:
 
 
 def _one_line(label: str) -> str:
-    return label.replace("\n", ", ")
+    """Short enough for a small plot; the heading says whose components they are, and what the share is of."""
+    return label.replace("\n", ", ").removeprefix("principal ").removesuffix(" of variance")
 
 
 def typed(array: np.ndarray) -> dict:

@@ -103,8 +103,8 @@ def application_of(
 
 def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
     """A server that listens but does not answer yet."""
-    if not 0 <= port <= 65535:
-        raise ValueError(f"--port must be from 1 to 65535, or 0 for a free one, but is {port}")
+    if not host or not 0 <= port <= 65535:
+        raise ValueError(f"--host must be an address and --port from 0 to 65535, but they are {host!r} and {port}")
     try:
         return make_server(host, port, application, threaded=True, request_handler=QuietHandler)
     except (OSError, SystemExit) as error:  # werkzeug ends the program where a port is taken
@@ -146,6 +146,7 @@ def make_app(session: "Session", any_host: bool = False, token: str | None = Non
     from dash import Dash
 
     from plan2vec.explorer.callbacks import add_callbacks
+    from plan2vec.explorer.exports import serve_exports
     from plan2vec.explorer.images import serve_frames
     from plan2vec.explorer.page import page
 
@@ -159,6 +160,7 @@ def make_app(session: "Session", any_host: bool = False, token: str | None = Non
     app.server.before_request(session.follow_strikes)
     app.server.add_url_rule("/revision", "revision", lambda: str(session.revision))  # did others strike closures?
     serve_frames(app.server, lambda: session.sequences)
+    serve_exports(app.server, session)
     return app
 
 

@@ -1,40 +1,39 @@
 """The model behind the page, what the page asks of it, and what a person tells it."""
 
+import json
 import math
+import sys
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.explorer.images import decode_upload
-from plan2vec.explorer.view import COLORS, View
+from plan2vec.explorer.judgement import read_card
+from plan2vec.explorer.view import COLORS, NUM_AXES, View
+from plan2vec.files import read_text
 from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Located, Model
 from plan2vec.pictures.figures import frame_name
-from plan2vec.pictures.scene import room_scene
+from plan2vec.pictures.scene import Scene, graph_scene, map_scene, principal_components, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
+from plan2vec.readers.messages import UNREADABLE
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, strike, unstrike
-from plan2vec.search.shortest_paths import Path, connected_parts
+from plan2vec.search.shortest_paths import Path as Way
+from plan2vec.search.shortest_paths import connected_parts
 
-NUM_SUSPICIOUS = 24  # closures listed
-BELIEVED = 0.9  # confidence below which a closure is called doubtful
+NUM_SUSPICIOUS, NUM_LINES = 24, 200  # closures listed; drawn as lines
+LEAST_SHARE = 0.6  # of the variance; below, principal components of the map mislead
+LARGE_PART = 0.99  # of the frames; a map whose largest part has fewer is several maps
+AUDIT = "audit.json"  # what `plan2vec audit` found, beside the run
 NUM_NEIGHBORS = 24  # neighbours listed
-SEARCH_AFTER = 5.0  # seconds in which the first page is drawn; then the closures to look at are searched for
 MANY_EDGES = 5_000_000  # graphs with more get fewer searches for suspicious closures
-
-
-@dataclass(frozen=True)
-class Hop:
-    """From one frame of a plan to the next."""
-
-    kind: str  # recorded, closure, or doubtful: a closure that is hardly believed
-    confidence: float | None  # of a closure, where the graph knows it
 
 
 @dataclass(frozen=True)
@@ -55,15 +54,36 @@ class Session:
         self.sequences = model.sequences
         self.num_frames = model.sequences.num_frames
         self.room = room_scene(model.sequences)
-        axes = "3-d" if model.vectors.shape[1] == 3 else "2-d"
+        self.scene = lru_cache(len(NUM_AXES))(self._make_scene)
         self.colors = COLORS if self.room else COLORS[:-1]  # the last are the true positions
         one = model.sequences.sequence[0] == model.sequences.sequence[-1]
-        self.default = View(color="position" if self.room else "time" if one else "sequence", axes=axes)
+        self.default = View(color="position" if self.room else "time" if one else "sequence", axes=self._usual_axes())
+        self.card, self.evaluated = read_card(model)
         self._lock, self._search = threading.Lock(), threading.Lock()
         self._suspicious: list[dict] | None = None
         self._struck = read_judged(model.folder).struck
         self.revision = -1  # changes of the graph in this session
         self._forget_graph()
+
+    def _usual_axes(self) -> str:
+        """The map itself where it can be seen. Where two principal components say little, and where parts of the graph
+        would lie over each other, which means nothing, a layout of the graph.
+        """
+        if self.model.vectors.shape[1] == 3:
+            return "3-d"
+        in_parts = np.mean(self.model.parts[1] == 0) < LARGE_PART
+        unclear = self.shown_share(2) < LEAST_SHARE or in_parts
+        return "graph" if unclear and self.model.graph.nnz <= MANY_EDGES else "2-d"
+
+    def shown_share(self, num_axes: int) -> float:
+        """The share of the map's variance that so many principal components hold."""
+        vectors = self.model.vectors
+        return 1.0 if vectors.shape[1] <= num_axes else float(principal_components(vectors, num_axes)[1].sum())
+
+    def _make_scene(self, axes: str) -> Scene:
+        if axes == "graph":
+            return graph_scene(self.model.graph, self.model.directed)
+        return map_scene(self.model.vectors, NUM_AXES[axes])
 
     def _forget_graph(self) -> None:
         """After a change of the graph, everything computed from it is computed again."""
@@ -88,9 +108,7 @@ class Session:
         """What every plan needs, before the first is asked for."""
         _ = self.model.places
         self._exact_graph()
-        search = threading.Timer(SEARCH_AFTER, self.suspicious)  # takes seconds, so not when somebody opens the list
-        search.daemon = True
-        search.start()
+        threading.Thread(target=self.suspicious, daemon=True).start()  # takes a second or so: not when it is asked for
 
     def far_frames(self) -> tuple[str, str]:
         """Two frames of the largest part that are far apart on the map: the farthest from some frame, and from it."""
@@ -113,6 +131,14 @@ class Session:
         with self._lock:  # the first search encodes all frames
             return self.model.locate(decode_upload(contents, self.sequences))
 
+    def episodes(self) -> dict:
+        """The recordings as the timeline draws them: label and number of frames of each, and what an audit found."""
+        labels, first = np.unique(self.sequences.sequence, return_index=True)
+        order = np.argsort(first)
+        counts = np.diff(first[order], append=self.num_frames)
+        found = read_findings(self.model.folder, dict(zip(labels.tolist(), first.tolist(), strict=True)))
+        return {"labels": labels[order].tolist(), "counts": counts.tolist(), "findings": found}
+
     # ------------------------------------------------------------------------------------------------ plans
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
@@ -123,17 +149,6 @@ class Session:
 
     def compare(self, start: int, goal: int) -> list[Plan]:
         return [self.plan(start, goal, method) for method in METHODS]
-
-    def hops(self, nodes: list[int]) -> list[Hop]:
-        """What each hop of a plan rests on: a recorded transition, or a closure and how far it is believed."""
-        sequence, known, hops = self.sequences.sequence, self.model.built.confidence, []
-        for low, high in (sorted(pair) for pair in pairwise(nodes)):
-            if high - low == 1 and sequence[low] == sequence[high]:
-                hops.append(Hop("recorded", None))
-                continue
-            confidence = None if known is None else round(float(known[low, high]), 4) or None  # 0: not stored
-            hops.append(Hop("closure" if confidence is None or confidence >= BELIEVED else "doubtful", confidence))
-        return hops
 
     def neighbors(self, number: int, goal: int | None) -> list[Neighbor]:
         """The neighbours of a frame on the graph: recorded steps, then the nearest closures."""
@@ -150,16 +165,18 @@ class Session:
     # ------------------------------------------------------------------------------------------------ closures
 
     def suspicious(self) -> list[dict]:
-        """The most doubtful closures, not yet judged; searched for once, and again when all are judged."""
+        """The most doubtful closures, not yet judged; searched for once, and again when all are judged. The first
+        NUM_SUSPICIOUS are listed, all are drawn.
+        """
         with self._search:
             judged = self.judged().all
             if self._suspicious is None or all(_ends(closure) in judged for closure in self._suspicious):
-                graph, num = self.model.graph, NUM_SUSPICIOUS + len(judged)
+                graph, num = self.model.graph, NUM_LINES + len(judged)
                 rng = rng_at(self.model.config.seed, Stream.EXPLORER)
                 num_sources = 32 if graph.nnz < MANY_EDGES else 4
                 self._suspicious = suspicious_closures(graph, self.sequences.sequence, num, rng, num_sources,
                                                        self.model.built.confidence)
-            return [closure for closure in self._suspicious if _ends(closure) not in judged][:NUM_SUSPICIOUS]
+            return [closure for closure in self._suspicious if _ends(closure) not in judged][:NUM_LINES]
 
     def judged(self) -> Judged:
         return read_judged(self.model.folder)
@@ -185,6 +202,24 @@ def _ends(closure: dict) -> tuple[int, int]:
     return closure["first"], closure["second"]
 
 
+def read_findings(folder: Path | None, start: dict[int, int]) -> list[dict]:
+    """What `plan2vec audit` found: [{kind, first, last, words}] with frame numbers; [] without an audit.
+
+    `start`: the first frame of each episode, by its label; an audit counts frames from there.
+    """
+    path = None if folder is None else folder / AUDIT
+    if path is None or not path.exists():
+        return []
+    try:
+        episodes = json.loads(read_text(path))["episodes"]
+        return [{"kind": str(found["kind"]), "words": str(found["words"])}
+                | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
+                for one in episodes for found in one["findings"]]
+    except UNREADABLE:
+        print(f"explorer: {path} is no audit that this version reads; its marks are left out", file=sys.stderr)
+        return []
+
+
 def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:
     """The shortest path, and what Dijkstra's search expands and touches. `limit`: steps of some path that is known."""
     # by scipy: in pure Python it takes many seconds on a large graph
@@ -196,4 +231,4 @@ def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf)
     while nodes[-1] != start and math.isfinite(length):
         nodes.append(int(before[nodes[-1]]))
     found = nodes[::-1] if math.isfinite(length) else None
-    return plan_of(Path(found, length, int(expanded.sum()), len(touched), touched), start, goal, "dijkstra")
+    return plan_of(Way(found, length, int(expanded.sum()), len(touched), touched), start, goal, "dijkstra")

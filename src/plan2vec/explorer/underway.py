@@ -59,11 +59,9 @@ def read_progress(folder: Path) -> Progress:
 
 def _count_updates(folder: Path, product: str, config: Config) -> str:
     """Of a stage that learns: the last update that was written down, and how many it takes."""
-    walks = config.variant == "value-iteration"
-    map_updates = config.value_iteration.num_updates if walks else config.embedding.num_updates
     stages = {
         "local_metric.safetensors": (("local_metric", "stacked_metric"), config.local_metric.num_updates),
-        "embedding.safetensors": (("embedding",), map_updates),
+        "embedding.safetensors": (("embedding",), config.embedding.num_updates),
     }
     if product not in stages:
         return ""

@@ -18,12 +18,13 @@ class BuiltGraph:
     """The graph, and how its closures were chosen."""
 
     graph: csr_array
-    radius: float = 0.0  # steps within which frames were joined
+    radius: float = 0.0  # local distance within which frames were joined; moving camera: the limit of a run's mean
     report: str = "given"  # one line for the user
     estimated_false: float | None = None  # share of the closures that is false, as estimated; None: no estimate
     confidence: csr_array | None = None  # (n, n) of closures i < j, above 0 to 1; None: all alike
     directed: bool = False  # hops follow time; else every hop leads both ways
     reversibility: float | None = None  # share of the recorded steps that were ever undone; None: not measured
+    repeated: float | None = None  # share of them that were ever repeated
 
 
 def build_graph(

@@ -2,7 +2,7 @@
 
 A worked example. One recording: frames 0 to 9 walk down a corridor, 10 to 19 walk down it again, 30 to 39 walk down
 another that looks much the same. Recorded steps are 0.9 to 1.1 long by the local metric. It puts 3 - 13 at 0.4 steps,
-4 - 14 at 0.95, and by a chance resemblance 3 - 33 at 0.95.
+4 - 14 at 0.95 (one step: nearly alike), and by a chance resemblance 3 - 33 at 0.95.
 
     common neighbours   frames 2, 4, 12 and 14 are near both 3 and 13: believed. Few are near both 3 and 33: refused.
     transition support  3 - 14: frame 4 follows 3 and looks like 14, so a recorded step leads there: believed.
@@ -12,9 +12,9 @@ another that looks much the same. Recorded steps are 0.9 to 1.1 long by the loca
 
 Common neighbours catch single false closures; with transition support also clusters of them, through a wall say. Both
 need dense recordings. Sparse ones are tested by the short detour. Closures are looked for within a radius that comes
-from the recorded steps; on sparse recordings it grows until frames have `min_degree` neighbours.
+from the recorded steps; on sparse recordings it grows until frames have 12 neighbours.
 
-This is for a fixed camera and for vectors. Views of a moving camera are judged by `evidence.py`.
+This is for a fixed camera and for vectors. Views of a moving camera are judged by `closures_moving.py`.
 """
 
 from dataclasses import dataclass
@@ -33,9 +33,10 @@ from plan2vec.graph.support import (
     not_known_different,
 )
 
+MIN_DEGREE, LOOK_ALIKES = 12.0, 16.0  # wanted per frame on sparse recordings; frames look alike within 0.5 to 1 step
 FARTHEST_ALIKE = 1.0  # steps within which frames of sparse recordings look alike at most
 MAX_RADIUS = 1.7  # `max_gap`s beyond which the radius never grows
-MAX_UNSUPPORTED = 0.1  # share of the candidates that may fail their tests; where more do, the radius stops growing
+MAX_UNSUPPORTED = 0.1  # share of the candidates that may fail their tests; where more do, a grown radius shrinks again
 MAX_DETOUR = 4.0  # steps of the longest detour that may support a doubtful closure
 CLOSE_COMMON = 0.7  # share of the radius within which "close-common" looks for common neighbours
 COMMON, TRANSITION, DETOUR = "common neighbours", "transition support", "short detour"
@@ -68,9 +69,9 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
     num_frames = int(np.count_nonzero(is_new))
     start = float(np.quantile(steps, 0.95)) if given is None else given
     limit = max(start, MAX_RADIUS * config.max_gap) if given is None else given
-    radius, reason = _grow(distinct, num_frames, start, limit, settings.min_degree)
+    radius, reason = _grow(distinct, num_frames, start, limit, MIN_DEGREE)
     tests, tests_reason = choose_tests(distinct[distinct <= radius], num_frames, settings.support)
-    alike = alike_reach(distinct, num_frames, settings.look_alikes)
+    alike = alike_reach(distinct, num_frames, LOOK_ALIKES)
     common = CLOSE_COMMON if settings.support == "close-common" else 1.0
     believed, failed = _believe(candidates, radius, sequence, tests, (common * radius, alike), device)
     while given is None and failed > MAX_UNSUPPORTED and radius > start * 1.001:

@@ -94,8 +94,6 @@ def choose_direction(evidence: Evidence, config: Config) -> tuple[bool, str]:
     if config.directed is not None or not evidence.is_one_way:
         return bool(config.directed), ""
     words = f"Only {100 * evidence.undone:.0f} % of the recorded steps are ever undone"
-    if config.view == "moving":
-        return False, f"{words}; views of a moving camera stay joined both ways unless --directed is given"
     if config.head is not None and config.head not in DIRECTED_HEADS:
         return False, (f"warning: {words}, but --head {config.head} cannot tell there from back: plans may run time "
                        "backwards. Remedy: leave --head out")
@@ -115,12 +113,14 @@ def find_direction(
     if words:
         journal.say(words)
     if not directed:
-        return BuiltGraph(csr_array((steps.n, steps.n), dtype=np.float32), reversibility=evidence.undone)
-    none, reach = candidates.select(np.zeros(len(candidates), bool)), config.radius or ALIKE
-    forward = build_graph(recorded.sequence, none, recorded.step_length, True, usable, recorded.still_since)
+        none = csr_array((steps.n, steps.n), dtype=np.float32)
+        return BuiltGraph(none, reversibility=evidence.undone, repeated=evidence.repeated)
+    unjoined, reach = candidates.select(np.zeros(len(candidates), bool)), config.radius or ALIKE
+    forward = build_graph(recorded.sequence, unjoined, recorded.step_length, True, usable, recorded.still_since)
     graph = follow_time(forward, candidates, steps, reach)
     report = f"directed: {graph.nnz - forward.nnz:,} closures by recorded steps of look-alikes ({reach:.2f} steps)"
-    return BuiltGraph(graph, reach, report, directed=True, reversibility=evidence.undone)
+    return BuiltGraph(graph, reach, report, directed=True, reversibility=evidence.undone,
+                      repeated=evidence.repeated)
 
 
 def follow_time(graph: csr_array, pairs: NearPairs, steps: Steps, reach: float = ALIKE) -> csr_array:

@@ -2,7 +2,7 @@
 
 local metric -> near pairs -> believed closures -> graph
                 neighbors     closures             build
-                              evidence (moving camera)
+                              closures_moving (moving camera)
 """
 
 from dataclasses import replace
@@ -14,20 +14,14 @@ from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
 from plan2vec.graph.closures import MAX_RADIUS, choose_closures
 from plan2vec.graph.direction import find_direction
+from plan2vec.graph.join_moving import join_views
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.graph.suspicious import lone_share
-from plan2vec.graph.views import join_views
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.learning.training import Journal
-from plan2vec.local_metric import (
-    LocalMetric,
-    StackedMetric,
-    TrainedMetric,
-    local_vectors,
-    pair_distances,
-)
+from plan2vec.local_metric import LocalMetric, StackedMetric, TrainedMetric, local_vectors, pair_distances
 from plan2vec.search.shortest_paths import connected_parts
 
 ALL_PAIRS_BELOW = 2000  # frames up to which a stacked metric scores all pairs
@@ -37,7 +31,7 @@ def join_frames(recorded: Sequences, trained: TrainedMetric, config: Config, ima
                 usable: np.ndarray | None = None, journal: Journal = Journal()) -> BuiltGraph:
     """The graph of the usable frames. Where one stood still only the first frame gets closures."""
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
-    if config.view == "moving" and images.frames.ndim == 4:
+    if config.view == "moving" and recorded.frames.ndim == 4:
         built = join_views(recorded, trained, config, images, usable)
     else:
         built = join_states(recorded, trained.metric, config, images, usable, journal)

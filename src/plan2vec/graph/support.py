@@ -40,7 +40,10 @@ def has_transition_support(
 
 
 def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.ndarray:
-    """(m,) bool: false where both ends came back to the last pixel, as most frames do, but never as the other."""
+    """(m,) bool: false where both frames have exact copies elsewhere, yet are no copies of each other.
+
+    Asked only where most frames have copies: there, what does not look the same is not the same.
+    """
     joined = first_duplicate >= 0
     has_twin = np.zeros(len(joined), bool)
     has_twin[joined] = (np.bincount(first_duplicate[joined]) > 1)[first_duplicate[joined]]
@@ -53,8 +56,8 @@ def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.nda
 def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, max_detour: float) -> np.ndarray:
     """(m,) bool: the ends are near each other already by recorded steps and surer closures, or lie in different parts.
 
-    Closures that are shorter than most recorded `steps` need no support, those shorter than all but a few only a
-    stretch beside them. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is
+    A closure among the shortest SURE of the recorded `steps` needs no support. One among the shortest LIKELY needs only
+    a stretch beside it. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is
     believed and helps the next ones, so whole stretches that were seen twice close, while a lone look-alike far away,
     which nothing beside it supports, never does.
     """

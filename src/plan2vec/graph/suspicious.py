@@ -25,24 +25,50 @@ def suspicious_closures(
     `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A closure without a
     known `confidence` (n, n) has None; it is listed after the others, and only if a path uses it.
     """
-    sources = rng.choice(graph.shape[0], min(num_sources, graph.shape[0]), replace=False)
-    uses = count_path_uses(graph, sources)
-    row, column = edge_rows(graph), graph.indices
-    closure = closure_entries(graph, sequence) & ~((sequence[row] == sequence[column]) & (np.abs(row - column) < SOON))
-    low, high = np.minimum(row, column)[closure], np.maximum(row, column)[closure]
-    key, where = np.unique(low.astype(np.int64) * graph.shape[0] + high, return_inverse=True)
-    total = np.bincount(where, uses[closure], len(key))
-    distance = np.zeros(len(key))
-    distance[where] = graph.data[closure]
-    first, second, num_paths = key // graph.shape[0], key % graph.shape[0], len(sources) * graph.shape[0]
-    sure = np.zeros(len(key)) if confidence is None or not len(key) else np.asarray(confidence[first, second]).ravel()
+    n = graph.shape[0]
+    sources = rng.choice(n, min(num_sources, n), replace=False)
+    uses, edges = count_path_uses(graph, sources), numbered(graph)
+    used = np.flatnonzero(uses)
+    doubted = np.empty((2, 0), np.int64) if confidence is None else _least_sure(confidence, sequence, num)
+    ends = np.hstack((np.stack((edge_rows(graph)[used], graph.indices[used])), doubted))
+    first, second = np.divmod(np.unique(ends.min(axis=0).astype(np.int64) * n + ends.max(axis=0)), n)
+    there, back = edge_between(edges, first, second), edge_between(edges, second, first)
+    chosen = _is_far(sequence, first, second) & (np.maximum(there, back) >= 0)  # some confidences are of struck ones
+    first, second, there, back = first[chosen], second[chosen], there[chosen], back[chosen]
+    total = np.where(there < 0, 0, uses[there]) + np.where(back < 0, 0, uses[back])
+    distance = graph.data[np.where(back < 0, there, back)]
+    sure = np.asarray(confidence[first, second]).ravel() if confidence is not None and len(first) else 0 * distance
     known = sure > 0  # a missing entry is an unknown confidence
     order = np.lexsort((-total, np.where(known, sure, np.inf)))
     return [
         {"first": int(first[k]), "second": int(second[k]), "distance": round(float(distance[k]), 3),
-         "confidence": round(float(sure[k]), 3) if known[k] else None, "paths": round(float(total[k] / num_paths), 5)}
-        for k in order[(known | (total > 0))[order]][:num]
+         "confidence": round(float(sure[k]), 3) if known[k] else None,
+         "paths": round(float(total[k] / (len(sources) * n)), 5)}
+        for k in order[:num]
     ]
+
+
+def _is_far(sequence: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Whether two frames were recorded so far apart that a closure between them is worth a look."""
+    return (sequence[first] != sequence[second]) | (np.abs(first - second) >= SOON)
+
+
+def _least_sure(confidence: csr_array, sequence: np.ndarray, num: int) -> np.ndarray:
+    """(2, m) the ends of the `num` least confident closures, and of those that are as confident as the last of them."""
+    ends = np.stack((edge_rows(confidence), confidence.indices)).astype(np.int64)
+    chosen = (confidence.data > 0) & _is_far(sequence, *ends)
+    ends, sure = ends[:, chosen], confidence.data[chosen]
+    return ends[:, sure <= np.partition(sure, num - 1)[num - 1]] if len(sure) > num else ends
+
+
+def numbered(graph: csr_array) -> csr_array:
+    """The graph with the number of each stored edge, from 1 on, as its value."""
+    return csr_array((np.arange(1, graph.nnz + 1), graph.indices, graph.indptr), shape=graph.shape)
+
+
+def edge_between(edges: csr_array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(m,) which stored edge of a `numbered` graph leads from each first frame to its second; -1 where none does."""
+    return np.asarray(edges[first, second]).ravel() - 1 if len(first) else np.empty(0, np.int64)
 
 
 def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator) -> float | None:
@@ -70,15 +96,14 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
 
 def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:
     """(nnz,) how many shortest paths from the sources to all frames run over each stored edge."""
-    n = graph.shape[0]
+    n, edges = graph.shape[0], numbered(graph)
     uses = np.zeros(graph.nnz, np.int64)
     _, before = distances_from(graph, sources, predecessors=True)
-    entry = csr_array((np.arange(1, graph.nnz + 1), graph.indices, graph.indptr), shape=graph.shape)
     for tree in before:
         walker = np.flatnonzero(tree >= 0)
         while len(walker):
             previous = tree[walker]
-            edges, times = np.unique(previous.astype(np.int64) * n + walker, return_counts=True)
-            uses[np.asarray(entry[edges // n, edges % n]).ravel() - 1] += times
+            hops, times = np.unique(previous.astype(np.int64) * n + walker, return_counts=True)
+            uses[edge_between(edges, hops // n, hops % n)] += times
             walker = previous[tree[previous] >= 0]
     return uses

@@ -13,6 +13,8 @@ from torch import Tensor
 from plan2vec.config import LocalMetricConfig
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
 
+BRIGHTNESS = 1.25  # over the jitter of a local metric's frames
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -24,7 +26,7 @@ class Augmentation:
 
 
 def augmentation_of(settings: LocalMetricConfig) -> Augmentation:
-    return Augmentation(settings.jitter, settings.brightness, settings.noise)
+    return Augmentation(settings.jitter, BRIGHTNESS * settings.jitter)
 
 
 def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.random.Generator) -> tuple[Array, ...]:

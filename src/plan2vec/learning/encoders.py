@@ -13,10 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plan2vec.learning.frame_tensors import as_images
+from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, Trunk, trunk
 
 ENCODERS = ("small", "medium", "views", "views-wide", "maze-global", "resnet18", "mlp")  # for vectors all are MLPs
 FOURIER = "fourier"  # of vectors only
 VIEWS = {"views": (16, 1), "views-wide": (64, 2)}  # of a moving camera: channels at first, residual blocks per stage
+SLIM_PIXELS = 64 * 64  # of a picture that the slim one looks at: all five mazes are learned from no more
 WIDE = ("maze-global",)  # not in bfloat16: cuDNN is slow there at gradients of convolutions 7 pixels wide
 SAMPLE_BYTES = 2**28  # of images that mean and deviation are taken from
 RESOLUTION = 1e-6  # of float32: a coordinate that varies by less, over its size, is constant
@@ -41,16 +43,30 @@ class Encoder(nn.Module):
             return self.network(images).float()
 
 
+class OnFeatures(Encoder):
+    """A network on the features of a frozen one. Images are turned into features first; what is [b, d] are features."""
+
+    def __init__(self, frozen: Trunk, network: nn.Module, mean: Tensor, deviation: Tensor):
+        super().__init__(network, mean, deviation)
+        self.frozen = frozen
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(self.frozen(images) if images.ndim == 4 else images)
+
+
 def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
     """The encoder called `name` for such frames; `module:factory` calls a user's factory(frame_shape, dim)."""
+    if name == FROZEN:  # frames are features, or pictures whose features have a standardization that is known elsewhere
+        known = standardization(frames) if frames.ndim == 2 else (torch.zeros(NUM_FEATURES), torch.ones(NUM_FEATURES))
+        return OnFeatures(trunk(), mlp(NUM_FEATURES, dim), *known)
     network = make_network(name, tuple(frames.shape[1:]), dim)
     return Encoder(network, *standardization(frames), narrow=name not in WIDE)
 
 
 def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation per channel [c, 1, 1] (images) or coordinate [d] (vectors), of up to 4,000 frames."""
-    most = max(100, min(2000, SAMPLE_BYTES // (4 * int(np.prod(frames.shape[1:])))))
-    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // most)])))
+    most = max(20, SAMPLE_BYTES // (4 * int(np.prod(frames.shape[1:]))))
+    sample = as_images(torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000, -(-len(frames) // most))])))
     axes = (0, 2, 3) if sample.ndim == 4 else (0,)
     mean = sample.mean(dim=axes, keepdim=True)[0]
     deviation = sample.std(dim=axes, keepdim=True, correction=0)[0]
@@ -62,7 +78,8 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     if ":" in name:
         return make_users_network(name, frame_shape, dim)
     if name not in (*ENCODERS, FOURIER):
-        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}, {FOURIER} or module:factory, but is {name!r}")
+        known = ", ".join((*ENCODERS, FOURIER, FROZEN))
+        raise ValueError(f"encoder must be one of {known} or module:factory, but is {name!r}")
     if len(frame_shape) == 1:
         return fourier(frame_shape[0], dim) if name == FOURIER else mlp(frame_shape[0], dim)
     if name == FOURIER:
@@ -74,7 +91,7 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     if name == "resnet18":
         return resnet18(channels, dim)
     if name in VIEWS:
-        return view_network(channels, dim, *VIEWS[name])
+        return view_network(frame_shape, dim, *VIEWS[name])
     if name == "maze-global":
         layers = _convolutions(channels, 7, MAZE_GLOBAL)
         trunk: nn.Module = nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
@@ -90,15 +107,11 @@ def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.
         raise ValueError(f"encoder {name!r} must be module:factory, two names of Python's, such as networks:make")
     with _modules_found_in(Path.cwd()):
         try:
-            make = getattr(importlib.import_module(module), factory)
-        except (ImportError, AttributeError, SyntaxError, ValueError) as error:
-            raise ValueError(f"encoder {name!r} cannot be imported ({error}); expected module:factory, the module "
-                             "installed or in the working directory") from None
-        try:
-            network = make(frame_shape, dim)
-        except TypeError as error:
-            raise ValueError(f"encoder {name!r} must be callable as {factory}(frame_shape, dim), "
-                             f"but that gives: {error}") from None
+            network = getattr(importlib.import_module(module), factory)(frame_shape, dim)
+        except (ImportError, AttributeError, SyntaxError, ValueError, TypeError) as error:
+            raise ValueError(f"encoder {name!r} cannot be imported or is not callable as {factory}(frame_shape, dim) "
+                             f"({error}); expected module:factory, the module installed or in the working directory"
+                             ) from None
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder {name!r} must return an nn.Module, but returns {type(network).__name__}")
     if not any(parameter.requires_grad for parameter in network.parameters()):
@@ -212,15 +225,15 @@ def _convolutions(channels: int, kernel: int, sizes: Sequence[tuple[int, int]]) 
 
 MAZE_GLOBAL = ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2))  # the paper's `GlobalMetricConvL2` (Maze), for 64 x 64
 STACKED = {  # the paper's `LocalMetricConvLarge` (Maze) and `LocalMetric` (Rope and StreetLearn)
-    "maze-local": ((32, 2), (64, 2), (64, 2), (32, 2)),
-    "deep-local": ((128, 2), (128, 2), (128, 1), (128, 1), (128, 1), (128, 1)),
+    "stacked": ((32, 2), (64, 2), (64, 2), (32, 2)),
+    "stacked-deep": ((128, 2), (128, 2), (128, 1), (128, 1), (128, 1), (128, 1)),
 }
 
 
 def make_stacked(name: str, frame_shape: tuple[int, ...]) -> nn.Module:
     """The paper's local-metric networks: two frames stacked along the channels [b, 2c, h, w] -> one number [b, 1]."""
     if name not in STACKED:
-        raise ValueError(f"a stacked local metric needs the network {' or '.join(STACKED)}, but got {name!r}")
+        raise ValueError(f"a stacked local metric is {' or '.join(STACKED)}, but got {name!r}")
     if len(frame_shape) != 3:
         raise ValueError(f"a stacked local metric needs images, but frames have shape {frame_shape}; "
                          "use the siamese architecture")
@@ -269,14 +282,18 @@ def resnet18(channels: int, dim: int) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
 
 
-def view_network(channels: int, dim: int, wide: int, num_blocks: int) -> nn.Module:
+def view_network(frame_shape: tuple[int, ...], dim: int, wide: int, num_blocks: int) -> nn.Module:
     """For a moving camera: a residual network that is pooled to 2 x 3 cells, not to one: where in the picture something
-    stands tells where the camera is. Group normalization, because a batch holds few places. The slim one halves the
-    picture once more before its first block: on a CPU that is a quarter of the work.
+    stands tells where the camera is. Group normalization, because a batch holds few places. The slim one looks at
+    `SLIM_PIXELS` at most, and halves the picture once more before its first block: on a CPU that is a quarter of the
+    work, of large pictures a tenth.
     """
+    height, width, channels = frame_shape
     norm = lambda out: _GroupNorm(8, out)  # noqa: E731
     layers: list[nn.Module] = [nn.Conv2d(channels, wide, 5, 2, 2, bias=False), norm(wide), nn.ReLU()]
     layers += [nn.MaxPool2d(3, 2, 1)] if num_blocks == 1 else []
+    if num_blocks == 1 and (scale := (SLIM_PIXELS / (height * width)) ** 0.5) < 1:
+        layers.insert(0, nn.AdaptiveAvgPool2d((max(1, round(scale * height)), max(1, round(scale * width)))))
     before = wide
     for out, stride in ((wide, 1), (2 * wide, 2), (4 * wide, 2), (8 * wide, 2)):
         layers.append(_Residual(before, out, stride, norm))

@@ -20,6 +20,7 @@ class FrameTensors:
 
     def __init__(self, frames: np.ndarray, device: torch.device, keep: bool = True):
         self.frames, self.device, self.keep = frames, device, keep
+        self.pictures = self  # what a person sees of them: not these, where they are features
 
     @cached_property
     def resident(self) -> Tensor | None:

@@ -10,30 +10,29 @@ class Stream:
     """Who draws; an update draws with its number behind the stream's."""
 
     METRIC_SPLIT = 0  # sequences that the local metric's accuracy is measured on
-    METRIC, METRIC_ACCURACY = 1, 3  # its updates; 2: of a stacked one
-    METRIC_ON_ALL = 4  # its last updates; 5: of a stacked one
+    METRIC, METRIC_ACCURACY = 1, 3  # its updates; stream 2: of a stacked one
+    METRIC_ON_ALL = 4  # its last updates; stream 5: of a stacked one
     MAP_SCALE, MAP_UPDATE, MAP_GOALS = 10, 11, 12
     VALUE_UPDATE, VALUE_WALKS = 13, 14
     HOLDOUT, GROWING = 20, 30
     DIRECTION, LONE_CLOSURES = 21, 22  # steps and closures by which direction and false closures are judged
     CONTROLLER_SAMPLE, CONTROLLER = 30, 31
     PICTURES, EXPLORER, RELABEL = 40, 41, 80
-    # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and an agent's
-    # scales, VAE with its updates, the PEER_ ones with experiments on OGBench's data and on robots.
+    # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and
+    # CONTROLLER_SAMPLE, VAE with CONTROLLER.
     CONTRASTIVE, VAE, DQN = 30, 31, 32
-    PEER_PAIRS, PEER_CHECK, PEER_WALKS, PEER_TASKS = 90, 91, 92, 93
+    PEER_WALKS = 92
     # experiments
-    ROOM_TASKS = 60  # starts and goals; 1: walks, 2: pairs whose agreement is asked, 3: random scores
+    ROOM_TASKS = 60  # starts and goals; behind it 1: walks, 2: pairs whose agreement is asked, 3: random scores
     PLANNING_COST, JUDGED_PAIRS, ACCURACY_SPLIT, ALIASING = 62, 63, 64, 64
     MAP_ERROR, SCORED_PAIRS, SCORED_EDGES = 65, 66, 67
     SHOWN_CLOSURES, SAMPLED_WALK, SHOWN_WALK = 68, 69, 70
     STREET_TASKS = 70  # as ROOM_TASKS, but for 3: pairs that the local metric is judged on
     STREET_CHANCE, UNSEEN_TASKS, STREET_COST, STREET_PAIRS = 71, 72, 73, 74
     EXAMINATION = 70  # of agents that learn by acting
-    LEARNING_TASKS, ACTING_TASKS, ACTING_CHANCE = 71, 72, 73
+    LEARNING_TASKS = 71
     ROPE_TASKS, ROPE_FOLDS, ROPE_JUDGED_PAIRS, ROPE_PAIRS, ROPE_QUERIES = 80, 81, 82, 83, 84
-    ROBOT_SPLIT, OGBENCH_WALKS, OGBENCH_LANDMARKS = 90, 90, 91
-
+    PROGRESS_GOAL = 94
 
 def rng_at(*numbers: int) -> np.random.Generator:
     """The random numbers of one draw: a function of (seed, stream, ...) alone."""

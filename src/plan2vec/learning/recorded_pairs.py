@@ -9,7 +9,7 @@ from plan2vec.data import Sequences, frames_ahead, is_still
 
 @dataclass(frozen=True)
 class Pairs:
-    """Recorded pairs to learn from: `first[g]` are frames that moved until g + 1 frames later."""
+    """Recorded pairs to learn from: i and i + gap, for each i in `first[gap - 1]`; something moved between them."""
 
     first: tuple[np.ndarray, ...]
     sequence: np.ndarray

@@ -27,7 +27,6 @@ from torch import Tensor, nn
 
 from plan2vec.files import own_folder, replacing
 from plan2vec.learning.adam import Adam, State
-from plan2vec.learning.batch_norm import share_statistics
 from plan2vec.learning.captured import CapturedUpdate, Step
 from plan2vec.learning.processes import agree, average_gradients, first_does
 
@@ -58,24 +57,20 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} minutes"
 
 
-class ProgressLines:
-    """Called with the work done so far, tells every 30 s how far it is and how long the rest will take."""
+def progress_lines(label: str, total: int, unit: str) -> Callable[[int], None]:
+    """Called with the work done so far, it tells every 30 s how far it is and how long the rest will take."""
+    calls: list[tuple[float, int]] = []  # time and work done: of the first call, and of those that told
 
-    def __init__(self, label: str, total: int, unit: str):
-        self.label, self.total, self.unit = label, total, unit
-        self.first: tuple[float, int] | None = None  # when the first call came, and the work done before
-        self.told = 0.0  # when the last line was told
-
-    def __call__(self, done: int) -> None:
+    def tell(done: int) -> None:
         now = time.monotonic()
-        if self.first is None:
-            self.first, self.told = (now, done), now
-        if now - self.told < LINE_SECONDS or done >= self.total:
-            return
-        began, before = self.first
-        left = (now - began) / max(1, done - before) * (self.total - done)
-        LOGGER.info(f"{self.label} {done:,} of {self.total:,}{self.unit}, about {duration(left)} left")
-        self.told = now
+        if not calls or (now - calls[-1][0] >= LINE_SECONDS and done < total):
+            calls.append((now, done))
+            began, before = calls[0]
+            left = (now - began) / max(1, done - before) * (total - done)
+            if len(calls) > 1:
+                LOGGER.info(f"{label} {done:,} of {total:,}{unit}, about {duration(left)} left")
+
+    return tell
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ class Journal:
         console = Console(stderr=True)
         if self.show_progress and not (console.is_terminal or console.is_jupyter):
             show_log()
-            yield ProgressLines(label, total, unit)
+            yield progress_lines(label, total, unit)
             return
         columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, disable=not self.show_progress) as progress:
@@ -141,7 +136,6 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     """
     optimizer = Adam([p for p in module.parameters() if p.requires_grad], learning_rate)
     checkpoint = journal.checkpoint(stage)
-    share_statistics(module)
     first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
     if first:
         journal.say(f"{stage.replace('_', ' ')} continues at update {first:,} of {num_updates:,}")
@@ -152,51 +146,21 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     make_update: Callable[[int], Tensor] = partial(_make_update, module, loss_at, optimizer)
     if isinstance(loss_at, Step) and loss_at.can_be_captured:
         make_update = CapturedUpdate(loss_at, optimizer)
-    losses = LossLog(stage, journal)
     with journal.bar(stage.replace("_", " "), num_updates, " updates") as advance:
         for update in range(first, num_updates):
             optimizer.set_rate(learning_rate * schedule(update / num_updates))
             loss = make_update(update)
             if update % log_every == 0:
-                losses.add(update, loss)
+                if journal.folder:
+                    journal.record(stage=stage, update=update, loss=round(loss.item(), 6))
                 advance(update)
             if checkpoint and time.monotonic() - last_saved > journal.checkpoint_seconds:
                 _save_checkpoint(checkpoint, module, optimizer, update + 1)
                 last_saved = time.monotonic()
         advance(num_updates)
-    losses.write()
     optimizer.zero_grad()
     agree(module)
     module.eval()
-
-
-class LossLog:
-    """Lines of metrics.jsonl. A loss on a GPU is written when the next one comes: to wait for it would stop updates."""
-
-    def __init__(self, stage: str, journal: Journal):
-        self.stage, self.journal = stage, journal
-        self.waiting: tuple[int, Tensor, torch.cuda.Event] | None = None
-
-    def add(self, update: int, loss: Tensor) -> None:
-        self.write()
-        if self.journal.folder is None:
-            return
-        if not loss.is_cuda:
-            return self._record(update, loss)
-        on_host, arrived = torch.empty((), dtype=loss.dtype, pin_memory=True), torch.cuda.Event()
-        on_host.copy_(loss.detach(), non_blocking=True)
-        arrived.record()
-        self.waiting = (update, on_host, arrived)
-
-    def write(self) -> None:
-        if self.waiting is not None:
-            update, on_host, arrived = self.waiting
-            arrived.synchronize()
-            self._record(update, on_host)
-            self.waiting = None
-
-    def _record(self, update: int, loss: Tensor) -> None:
-        self.journal.record(stage=self.stage, update=update, loss=round(loss.item(), 6))
 
 
 def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: Adam, update: int) -> Tensor:
@@ -247,15 +211,12 @@ def _read_checkpoint(path: Path | None) -> tuple[dict[str, Tensor], int]:
 def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, optimizer: Adam) -> int:
     """Module and optimizer as they were; returns the update to go on with."""
     tensors, update = checkpoint
-    if not tensors:
-        return update
-    device = next(module.parameters()).device
+    of_module = {name.removeprefix("module."): tensor for name, tensor in tensors.items() if name.startswith("module.")}
     of_optimizer: State = {}
-    for name in (name for name in tensors if name.startswith("optimizer.")):
+    for name in tensors.keys() - {f"module.{name}" for name in of_module}:
         _, number, key = name.split(".")
         of_optimizer.setdefault(int(number), {})[key] = tensors[name]
-    of_module = {name.removeprefix("module."): tensor.to(device) for name, tensor in tensors.items()
-                 if name.startswith("module.")}
-    module.load_state_dict(of_module)
-    optimizer.load_state(of_optimizer)
+    if tensors:
+        module.load_state_dict(of_module)
+        optimizer.load_state(of_optimizer)
     return update

@@ -6,6 +6,7 @@ gives the same pictures. `scene.py` says where frames are drawn, `palette.py` ho
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
-from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, place_colors
+from plan2vec.pictures.hops import count_words, hops_of
+from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, RED, place_colors
 from plan2vec.pictures.scene import Scene, draw_axes, draw_points, map_scene, room_scene, scene_of
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import connected_parts, distances_from
@@ -89,7 +91,7 @@ def _draw_by_sequence(ax: Axes, scene: Scene, sequences: Sequences) -> None:
         keys = [Line2D([], [], marker="o", linestyle="", color=color, label=f"sequence {label}")
                 for label, color in zip(labels, PALETTE, strict=False)]
         ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
-    for number in _far_points(scene.points, NUM_THUMBNAILS) if is_image(sequences) else ():
+    for number in far_points(scene.points, NUM_THUMBNAILS) if is_image(sequences) else ():
         image = displayable(sequences.frames[number])
         zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
         box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
@@ -97,7 +99,7 @@ def _draw_by_sequence(ax: Axes, scene: Scene, sequences: Sequences) -> None:
         ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
 
 
-def _far_points(points: np.ndarray, num: int) -> list[int]:
+def far_points(points: np.ndarray, num: int) -> list[int]:
     """Points far from each other, beginning in the middle: each next one is farthest from those before."""
     chosen = [int(np.linalg.norm(points - points.mean(axis=0), axis=1).argmin())]
     distance = np.full(len(points), np.inf)
@@ -218,7 +220,10 @@ def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     looks = ((ORANGE, "-", 2.2), (BLUE, "--", 1.8), (BLACK, ":", 1.8), (GREEN, "-.", 1.8))
     for plan, (color, dashes, width) in zip(plans, looks, strict=False):
         x, y = scene.points[plan.nodes or []].T
-        ax.plot(x, y, dashes, color=color, linewidth=width, marker="o", markersize=4, label=plan_words(plan))
+        ax.plot(x, y, dashes, color=color, linewidth=width, marker="o", markersize=4, label=plan_words(model, plan))
+        for pair, hop in zip(pairwise(plan.nodes or []), hops_of(model, plan.nodes or []), strict=True):
+            if hop.kind == "doubtful":
+                ax.plot(*scene.points[list(pair)].T, ":", color=RED, linewidth=4, zorder=4)
     for number, marker, words in ((plans[0].start, "s", "start"), (plans[0].goal, "*", "goal")):
         if number >= 0:
             label = f"{words}: frame {frame_name(model.sequences, number)}"
@@ -230,14 +235,16 @@ def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     return figure
 
 
-def plan_words(plan: Plan) -> str:
-    """A plan in a few words: its method, and its length or why it failed."""
+def plan_words(model: Model, plan: Plan) -> str:
+    """A plan in a few words: its method, and its length and what it rests on, or why it failed."""
     name = "exact shortest path" if plan.method == "dijkstra" else plan.method
     if plan.length is None:
         return f"{name}: no path ({plan.reason.split(';')[0].removeprefix('no path: ')})"
-    return f"{name}: {plan.length:.1f} steps, {plan.hops} hops"
+    return f"{name}: {plan.length:.1f} steps, {count_words(hops_of(model, plan.nodes or []))}"
 
 
 def save_figure(figure: Figure, path: Path) -> None:
+    if path.suffix[1:].lower() not in (known := figure.canvas.get_supported_filetypes()):
+        raise ValueError(f"a picture's name must end in .{', .'.join(sorted(known))}, but is {path}")
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=DOTS_PER_INCH)

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from plan2vec.data import Sequences
 from plan2vec.model import Model
 from plan2vec.pictures.figures import WIDTH, displayable, frame_name, is_image, path_figure, plan_words
+from plan2vec.pictures.hops import Hop, hops_of
 from plan2vec.pictures.palette import PALETTE
 from plan2vec.pictures.scene import even_choice
 from plan2vec.planner import Plan, hop_lengths
@@ -26,12 +27,14 @@ def film_strip(model: Model, plan: Plan) -> Figure:
     if not is_image(model.sequences):
         return path_figure(model, [plan])
     if plan.nodes is None:
-        numbers, below, title = [plan.start, plan.goal], ["start", "goal"], plan_words(plan)
+        numbers, below, title = [plan.start, plan.goal], ["start", "goal"], plan_words(model, plan)
     else:
         strip = strip_frames(model.graph, plan.nodes, MAX_STRIP)
-        numbers, below = [number for number, _ in strip], [words for _, words in strip]
+        numbers, arrows = [number for number, _ in strip], [hop.arrow for _, hop in worst_hops(model, plan, MAX_STRIP)]
+        below = [f"{words}{arrow}" for (_, words), arrow in zip(strip, [*arrows, ""], strict=True)]
         note = f", {len(strip)} of {len(plan.nodes)} frames shown" if len(strip) < len(plan.nodes) else ""
-        title = f"{plan_words(plan)}{note}\nabove: frame as sequence:index; below: steps to the next one shown"
+        signs = "above: frame as sequence:index; below: steps to the next one shown, \u21e2 by a closure"
+        title = f"{plan_words(model, plan)}{note}\n{signs}"
     above = ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
     return frame_grid(model.sequences, numbers, above, below, STRIP_WIDTHS, title)
 
@@ -43,6 +46,14 @@ def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[in
         steps = f"{sum(lengths[first:last]):.2f}"
         words.append(steps if last - first == 1 else f"{steps} in {last - first} hops")
     return [(nodes[k], text) for k, text in zip(shown, [*words, "goal"], strict=True)]
+
+
+def worst_hops(model: Model, plan: Plan, most: int) -> list[tuple[int, Hop]]:
+    """Of the hops between each two frames of a strip of at most `most` the one most in doubt, and its number."""
+    assert plan.nodes is not None
+    hops = hops_of(model, plan.nodes)
+    worst = [max(range(*ends), key=lambda k: hops[k].doubt) for ends in pairwise(even_choice(len(plan.nodes), most))]
+    return [(k, hops[k]) for k in worst]
 
 
 def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str],

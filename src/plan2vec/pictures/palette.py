@@ -4,6 +4,7 @@ import numpy as np
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, YELLOW, LEMON, BLACK = "#56B4E9", "#E69F00", "#F0E442", "#000000"
+RED = "#d0021b"  # doubtful closures, dotted too: dots tell them where colours cannot
 PALETTE = (BLUE, YELLOW, GREEN, PURPLE, SKY, ORANGE, LEMON, BLACK)
 GRAY = "#B8B8B8"
 # [y, x]: blue to orange, dark to light

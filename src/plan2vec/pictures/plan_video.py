@@ -1,4 +1,6 @@
-"""A plan as a moving picture: one frame after the other, enlarged, with its name below. GIF by Pillow, MP4 by PyAV."""
+"""A plan as a moving picture: frame after frame, enlarged, with its name below; beside it a dot moves on the map.
+
+GIF by Pillow, MP4 by PyAV."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +12,34 @@ from plan2vec.data import Sequences
 from plan2vec.files import replacing
 from plan2vec.model import Model
 from plan2vec.pictures.figures import displayable, frame_name, is_image
+from plan2vec.pictures.palette import ORANGE
+from plan2vec.pictures.scene import MAX_POINTS, Scene, even_choice, scene_of
 from plan2vec.planner import Plan
 
 SMALLEST = 256  # pixels of the shorter side of an enlarged frame
 CAPTION = 36  # pixels of the line of text below it
 FRAMES_PER_SECOND = 4
 LAST_FRAME_SECONDS = 1.5  # the goal stays
+MARGIN, DOT = 16, 7  # pixels around the map beside the frames; half the width of the dot that moves there
 
 
-def save_video(model: Model, plan: Plan, path: Path) -> None:
+def save_video(model: Model, plan: Plan, path: Path, scene: Scene | None = None) -> None:
+    """`scene`: where the map beside the frames draws them; None: true positions, else the map."""
     write = writer_of(path)
-    if not is_image(model.sequences):
-        shape = model.sequences.frame_shape
-        raise ValueError(f"--video needs frames that are images, but these are vectors of shape {shape}")
+    require_images(model.sequences)
     if plan.nodes is None:
         raise ValueError(f"there is no plan to show: {plan.reason}")
     pictures = [captioned(model.sequences, plan.nodes, index) for index in range(len(plan.nodes))]
+    ground, places = plan_ground(scene or scene_of(model), plan.nodes, pictures[0].height)
+    pictures = [beside(picture, ground, place) for picture, place in zip(pictures, places, strict=True)]
     with replacing(path) as temporary:
         write(temporary, pictures)
+
+
+def require_images(sequences: Sequences) -> None:
+    if not is_image(sequences):
+        shape = sequences.frame_shape
+        raise ValueError(f"--video needs frames that are images, but these are vectors of shape {shape}")
 
 
 def writer_of(path: Path) -> Callable[[Path, list[Image.Image]], None]:
@@ -71,19 +83,48 @@ def captioned(sequences: Sequences, nodes: list[int], index: int) -> Image.Image
     return canvas
 
 
+def plan_ground(scene: Scene, nodes: list[int], height: int) -> tuple[Image.Image, np.ndarray]:
+    """All frames as points with the plan drawn over them, `height` pixels high; and (m, 2) pixels of the plan."""
+    points = scene.points[:, :2]
+    low, side = points.min(axis=0), float(np.ptp(points, axis=0).max()) or 1.0
+    pixels = (points - low) / side * (height - 2 * MARGIN) + MARGIN  # (n, 2)
+    pixels[:, 1] = height - pixels[:, 1]
+    width = int(pixels[:, 0].max()) + MARGIN
+    ground = Image.new("RGB", (width + width % 2, height), "white")
+    pen = ImageDraw.Draw(ground)
+    pen.point([tuple(pixel) for pixel in pixels[even_choice(len(pixels), MAX_POINTS)]], fill="#999999")
+    pen.line([tuple(pixel) for pixel in pixels[nodes]], fill="black", width=2, joint="curve")
+    return ground, pixels[nodes]
+
+
+def beside(picture: Image.Image, ground: Image.Image, place: np.ndarray) -> Image.Image:
+    """The frame and, to its right, the map with a dot at its place."""
+    both = Image.new("RGB", (picture.width + ground.width, picture.height), "white")
+    both.paste(picture)
+    both.paste(ground, (picture.width, 0))
+    x, y = float(place[0]) + picture.width, float(place[1])
+    ImageDraw.Draw(both).ellipse((x - DOT, y - DOT, x + DOT, y + DOT), fill=ORANGE, outline="black", width=2)
+    return both
+
+
 def write_gif(path: Path, pictures: list[Image.Image]) -> None:
     durations = [1000 // FRAMES_PER_SECOND] * (len(pictures) - 1) + [int(1000 * LAST_FRAME_SECONDS)]
     pictures[0].save(path, format="GIF", save_all=True, append_images=pictures[1:], duration=durations, loop=0)
 
 
 def write_mp4(path: Path, pictures: list[Image.Image]) -> None:
+    stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
+    encode_mp4(path, [*pictures, *[pictures[-1]] * stay])
+
+
+def encode_mp4(path: Path, pictures: list[Image.Image]) -> None:
+    """H.264; the sides of the pictures are even."""
     import av
 
-    stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
     with av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=FRAMES_PER_SECOND)
         stream.width, stream.height = pictures[0].size
         stream.pix_fmt = "yuv420p"
-        for picture in [*pictures, *[pictures[-1]] * stay]:
+        for picture in pictures:
             container.mux(stream.encode(av.VideoFrame.from_image(picture)))
         container.mux(stream.encode())

@@ -1,6 +1,7 @@
 """The report: one HTML page that needs nothing else. Numbers in plain words, verdicts with remedies, and pictures."""
 
 import base64
+import io
 import json
 import platform
 import re
@@ -23,8 +24,9 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model
 from plan2vec.pictures import figures
-from plan2vec.pictures.figures import is_image, save_figure
+from plan2vec.pictures.figures import DOTS_PER_INCH, is_image, save_figure
 from plan2vec.pictures.frame_grids import closure_figure, contact_sheet, film_strip
+from plan2vec.pictures.plan_figure import verdict_figure
 from plan2vec.pictures.scene import room_scene
 from plan2vec.search.shortest_paths import connected_parts
 from plan2vec.verdict import LINES, POSITION, Line, judged, make_verdict, number_text
@@ -49,7 +51,7 @@ def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
 
 
 def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
-    """The whole page. The policy in its head forbids the browser to load anything from outside."""
+    """The whole page."""
     title = f"plan2vec: {model.sequences.source}"
     seconds = scorecard.get("seconds") or model.seconds
     domain = find_domain(model.sequences.domain)
@@ -58,15 +60,21 @@ def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
     numbers = escape(json.dumps(scorecard, indent=1))
     body = "\n".join((
         f"<h1>{escape(title)}</h1>",
-        _summary(model, scorecard),
-        _section("Scorecard", _score_table(scorecard, unit)),
-        *(_section("Scorecard of frames never trained on", _score_table(card, unit)) for card in held_out),
+        _verdict(model, scorecard),
+        _folded("The numbers, in words", _score_table(scorecard, unit)),
+        *(_folded("The numbers of frames never trained on", _score_table(card, unit)) for card in held_out),
+        _summary(model),
         *(_section(picture.title, _figure(picture)) for picture in pictures),
         _section("Settings", _settings(model.config)),
         _section("Time", _table((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())),
         _section("Versions", _table(versions().items())),
         f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{numbers}</pre></details>",
     ))
+    return html_page(title, body)
+
+
+def html_page(title: str, body: str) -> str:
+    """A page that needs nothing else. Its policy forbids the browser to load anything from outside."""
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -79,24 +87,34 @@ def versions() -> dict[str, str]:
             "scipy": scipy.__version__, "torch": str(torch.__version__)}
 
 
-def _summary(model: Model, scorecard: dict) -> str:
+def _verdict(model: Model, scorecard: dict) -> str:
+    """One sentence with its reason and what to do first, and a picture of the reason beside it."""
+    verdict = make_verdict(scorecard, model.folder or "RUN")
+    buffer = io.BytesIO()
+    verdict_figure(model, next(iter(verdict.look_at), None)).savefig(buffer, format="png", dpi=DOTS_PER_INCH)
+    image = f'<img alt="the reason as a picture" src="data:image/png;base64,{_base64(buffer.getvalue())}">'
+    commands = " or ".join(f"<code>{escape(command)}</code>" for command in verdict.next)
+    words = f"<p class=\"sentence\"><b>{escape(verdict.headline)}</b> {escape(verdict.sentence)}</p>"
+    more = f"<p>{escape(f'{verdict.advice} {verdict.unknown}'.strip())} Next: {commands}</p>"
+    return f'<section class="verdict {"good" if verdict.good else "look"}">{image}<div>{words}{more}</div></section>'
+
+
+def _summary(model: Model) -> str:
     sequences = model.sequences
     num_sequences = len(np.unique(sequences.sequence))
     count = f"{num_sequences:,} sequence{'s' if num_sequences != 1 else ''}"
     frames = f"{'images' if is_image(sequences) else 'vectors'} of {' x '.join(map(str, sequences.frame_shape))}"
     known = "known, used for evaluation only" if sequences.position is not None else "not known"
-    verdict = make_verdict(scorecard, model.folder or "RUN")
     facts = {"Source": sequences.source, "Frames": f"{sequences.num_frames:,} {frames}, in {count}",
              "True positions": known, "Closures": model.closure_report}
-    words = escape(f"{verdict.sentence} Next: {' or '.join(verdict.next)}")
-    return f'<p class="{"good" if verdict.good else "look"}">{words}</p>' + _table(facts.items())
+    return _table(facts.items())
 
 
 def _score_table(scorecard: dict, position_unit: str) -> str:
-    """Every number with its meaning and verdict, one line per method where methods differ."""
+    """Every number in words, with its verdict, one line per method where methods differ; its name for programs last."""
     here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout", "verdict")}
     rows = [_score_row(name, value, position_unit, judged(scorecard).get(name)) for name, value in _flat(here, ", ")]
-    head = "<thead><tr><th>number</th><th>value</th><th>what it means</th><th>verdict</th></tr></thead>"
+    head = "<thead><tr><th>what it means</th><th>value</th><th>verdict</th><th>name</th></tr></thead>"
     return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -115,8 +133,8 @@ def _score_row(name: str, value: object, position_unit: str, is_good: bool | Non
     good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
     verdict = {True: good, False: bad, None: ""}[is_good]
     number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
-    cells = f'<td class="number">{number}</td><td>{escape(line.words)}</td><td>{verdict}</td>'
-    return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    cells = f'<td class="number">{number}</td><td>{verdict}</td><td class="name">{escape(name)}</td>'
+    return f'<tr><th scope="row">{escape(line.words or name)}</th>{cells}</tr>'
 
 
 def _settings(config: Config) -> str:
@@ -135,9 +153,16 @@ def _section(title: str, body: str) -> str:
     return f"<h2>{escape(title)}</h2>{body}"
 
 
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{body}</details>"
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
 def _figure(picture: Picture) -> str:
-    data = base64.b64encode(picture.path.read_bytes()).decode("ascii")
-    image = f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{data}">'
+    image = f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{_base64(picture.path.read_bytes())}">'
     return f"<figure>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
 
 

@@ -6,13 +6,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.patches import Rectangle
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
 
 from plan2vec.data import Sequences
 from plan2vec.domains import find_domain
 from plan2vec.domains.maze import Box
+from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.model import Model
 
 MAX_POINTS = 50_000  # frames drawn
+LANDMARKS, LANDMARK_EDGES = 48, 10**8  # frames whose shortest paths lay out a graph; edges that all of them may cost
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,41 @@ def map_scene(vectors: np.ndarray, num_axes: int = 2) -> Scene:
         labels = [f"coordinate {k} of the map (steps)" if k <= dim else f"(the map is {dim}-d)" for k in axes]
     else:
         points, share = principal_components(vectors, num_axes)
-        labels = [f"principal component {k} (steps)\n{share[k - 1]:.0%} of variance" for k in axes]
+        # without a unit: where the head's distance is not Euclid's, lengths along them are no steps
+        labels = [f"principal component {k}\n{share[k - 1]:.0%} of variance" for k in axes]
     return Scene(points, tuple(labels), "on the metric map", _extent(points))
+
+
+def graph_scene(graph: csr_array, directed: bool = False) -> Scene:
+    """Frames where their shortest paths to some landmarks put them; parts of the graph stand side by side."""
+    num_parts, part = connected_components(graph, directed=False)
+    members = np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=num_parts))[:-1])
+    boxes = sorted(((frames, _part_layout(graph, frames, directed)) for frames in members), key=_height, reverse=True)
+    sides = np.array([np.ptp(laid, axis=0) for _, laid in boxes])
+    gap = 0.06 * max(float(sides.max()), 1.0)
+    width = 1.6 * np.sqrt((sides + gap).prod(axis=1).sum())
+    points, left, top, shelf = np.empty((graph.shape[0], 2)), 0.0, 0.0, 0.0
+    for (frames, laid), (wide, high) in zip(boxes, sides, strict=True):
+        if left and left + wide > width:
+            left, top, shelf = 0.0, top - shelf - gap, 0.0
+        points[frames] = laid - (laid.min(axis=0)[0], laid.max(axis=0)[1]) + (left, top)
+        left, shelf = left + wide + gap, max(shelf, high)
+    labels = ("laid out by shortest paths (steps)", "steps")
+    return Scene(points, labels, "laid out by shortest paths", _extent(points))
+
+
+def _part_layout(graph: csr_array, frames: np.ndarray, directed: bool) -> np.ndarray:
+    """(m, 2) places of the frames of one part: the two main directions of their distances to landmarks."""
+    if len(frames) < 3:
+        return np.stack((np.arange(len(frames)), np.zeros(len(frames))), axis=1).astype(float)
+    inside = graph if len(frames) == graph.shape[0] else graph[frames][:, frames]
+    num = min(len(frames), LANDMARKS, max(8, LANDMARK_EDGES // max(inside.nnz, 1)))
+    landmarks = np.random.default_rng(0).choice(len(frames), num, replace=False)
+    return landmark_vectors(dijkstra(inside, directed=not directed, indices=landmarks), landmarks, 2).astype(float)
+
+
+def _height(box: tuple[np.ndarray, np.ndarray]) -> float:
+    return float(np.ptp(box[1][:, 1]))
 
 
 def principal_components(vectors: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:

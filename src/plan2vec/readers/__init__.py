@@ -1,13 +1,14 @@
 """Recordings from files: `read(path)` finds the reader of the format in FORMATS, the only list of formats.
 
-A format is a module with `NAME`, `EXPECTED`, `recognizes(path) -> bool` and `read(path, reading) -> Sequences`.
-To add one, write the module and put it into FORMATS; the first that recognizes a path reads it.
+A format is a module with `NAME` (for `plan2vec inspect`), `EXPECTED` (what a user can give, for the refusal of an
+unknown path), `recognizes(path) -> bool` and `read(path, reading) -> Sequences`. To add one, write the module and put
+it into FORMATS; the first that recognizes a path reads it.
 """
 
 import os
 import warnings
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
 
 from PIL import Image
 
@@ -17,24 +18,14 @@ from plan2vec.learning.training import Journal
 from plan2vec.readers import hdf5, image_folders, lerobot, minari, npz, ogbench_npz, pickled, streetlearn, video
 from plan2vec.readers.messages import Reading, first_line, shown
 
-
-class Format(Protocol):
-    NAME: str  # for `plan2vec inspect`
-    EXPECTED: str  # for the refusal of an unknown path: what a user can give
-
-    def recognizes(self, path: Path) -> bool: ...
-
-    def read(self, path: Path, reading: Reading) -> Sequences: ...
-
-
-FORMATS: tuple[Format, ...] = (ogbench_npz, npz, pickled, hdf5, minari, lerobot, streetlearn, video, image_folders)
+FORMATS = (ogbench_npz, npz, pickled, hdf5, minari, lerobot, streetlearn, video, image_folders)
 
 
 class ReadWarning(UserWarning):
     """Recordings were read, but not all of them, or not as they are."""
 
 
-def find_format(path: str | Path) -> Format:
+def find_format(path: str | Path) -> ModuleType:
     """The format of a path, or a ValueError that says what was expected."""
     path = Path(path)
     if known := next((known for known in FORMATS if known.recognizes(path)), None):

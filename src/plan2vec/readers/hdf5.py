@@ -4,6 +4,7 @@ D4RL        observations (n, d) or (n, h, w, c), terminals (n,), timeouts (n,), 
 robomimic   data/demo_0/obs/KEY (n, ...), data/demo_0/actions (n, a), data/demo_1/...
 """
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,9 +136,9 @@ def require_array(group: Any, name: str, source: str) -> Any:
         raise ValueError(f"{source}: {shown(name)} lies in other files; copy it into one")
     if array.dtype.kind == "O":
         require_sound(Path(array.file.filename), os.stat(array.file.filename).st_mtime_ns)
-    claimed = int(np.prod([int(side) for side in array.shape], dtype=object)) * max(1, array.dtype.itemsize)
-    chunk = int(np.prod(array.chunks, dtype=object)) * max(1, array.dtype.itemsize) if array.chunks else 0
-    require_memory(f"{source}: a block of {shown(name)}", chunk)
+    claimed, block = (math.prod(map(int, shape)) * max(1, array.dtype.itemsize)
+                      for shape in (array.shape, array.chunks or (0,)))
+    require_memory(f"{source}: a block of {shown(name)}", block)
     if claimed > LARGEST_RATIO * array.id.get_storage_size() + 1_000_000:
         raise ValueError(f"{source}: {shown(name)} claims {claimed / 1e6:,.0f} MB, far more than is in the file; "
                          "is it complete?")

@@ -8,24 +8,22 @@ Links to other folders, and links out of the named folder, are left out and coun
 """
 
 import os
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from plan2vec.config import Box, parse_crop
+from plan2vec.config import parse_crop
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
-from plan2vec.readers.kept_frames import Decoded, build, decode, in_all_processes, kept_frames, store_decoded
-from plan2vec.readers.messages import Reading, first_line, name_some, refuse_most, shown
-from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, frame_shape, open_picture
+from plan2vec.readers.kept_frames import build, decode, in_parallel, kept_frames, store_decoded, usual_layout
+from plan2vec.readers.messages import Reading, name_some, refuse_most, shown
+from plan2vec.readers.picture_to_frame import frame_shape, open_picture
 
 NAME = "folder of images"
 EXPECTED = "a folder of images (png, jpg, ...)"
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm", ".pgm", ".pbm", ".pnm")
-NUM_SAMPLED = 32  # pictures that are looked at to choose size and channels
 
 
 def recognizes(path: Path) -> bool:
@@ -48,11 +46,12 @@ def read(path: Path, reading: Reading) -> Sequences:
     kept = [[group[k] for k in kept_frames(reading.options, len(group))] for group in groups]
     files = [file for group in kept for file in group]
     label = np.repeat(np.arange(len(kept)), [len(group) for group in kept])
-    size, shape = _layout(files, source, reading)
-    box = parse_crop(reading.options.crop)
-    prepare = partial(_prepare, at_least=None if box else (shape[1], shape[0]), shape=shape, box=box)
-    names = [shown(file.name) for file in files]
-    frames, readable, sizes, problems = store_decoded(reading, in_all_processes(prepare, files), names, shape)
+    names = [shown(file.relative_to(path)) for file in files]
+    size, channels = usual_layout(partial(_open, at_least=None), files, names, source, "images")
+    shape, box = frame_shape(size, channels, reading.options), parse_crop(reading.options.crop)
+    open_small = partial(_open, at_least=None if box else (shape[1], shape[0]))
+    decoded = in_parallel(partial(decode, open_small, shape=shape, box=box), files)
+    frames, readable, sizes, problems = store_decoded(reading, decoded, names, shape)
     refuse_most(source, problems, len(files), "images", "repair or remove them")
     if problems and len(readable) < 2:
         raise ValueError(f"{source}: a recording needs 2 images, but {len(problems)} of {len(files)} cannot be read: "
@@ -64,24 +63,6 @@ def read(path: Path, reading: Reading) -> Sequences:
     return build(reading, source, frames, label[readable], size)
 
 
-def _layout(files: list[Path], source: str, reading: Reading) -> tuple[tuple[int, int], tuple[int, int, int]]:
-    """The usual size (width, height) of the pictures, and the shape of their frames; coloured if any picture is."""
-    sizes: Counter[tuple[int, int]] = Counter()
-    channels, problems = 1, []
-    for place in np.unique(np.linspace(0, len(files) - 1, NUM_SAMPLED).round().astype(int)):
-        try:
-            picture, size = _open(files[place], None)
-            sizes[size] += 1
-            channels = max(channels, len(picture.getbands()))
-        except BROKEN_PICTURE as error:
-            problems.append((shown(files[place].name), first_line(error)))
-    if not sizes:
-        raise ValueError(f"{source}: none of {len(problems)} images that were tried can be read: "
-                         f"{name_some(problems)}; repair or remove them")
-    size = sizes.most_common(1)[0][0]
-    return size, frame_shape(size, channels, reading.options)
-
-
 def _open(file: Path, at_least: tuple[int, int] | None) -> tuple[Image.Image, tuple[int, int]]:
     """The picture and its size, or a ValueError that says what is wrong."""
     if problem := why_not_a_file(file):
@@ -90,7 +71,3 @@ def _open(file: Path, at_least: tuple[int, int] | None) -> tuple[Image.Image, tu
         return open_picture(file, at_least)
     except UnidentifiedImageError:
         raise ValueError("empty file" if file.stat().st_size == 0 else "not an image") from None
-
-
-def _prepare(file: Path, at_least: tuple[int, int] | None, shape: tuple[int, int, int], box: Box | None) -> Decoded:
-    return decode(lambda: _open(file, at_least), shape, box)

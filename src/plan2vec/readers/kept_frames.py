@@ -2,10 +2,10 @@
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from PIL import Image
 
 from plan2vec.config import Box, ReadOptions, parse_crop
 from plan2vec.data import RECORDED, Sequences, make_sequences, transitions
-from plan2vec.learning.processes import num_helpers, spread
-from plan2vec.readers.messages import Reading, first_line
+from plan2vec.readers.messages import Reading, first_line, name_some
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, frame_shape, to_frame
 
 BATCH = 256  # pictures decoded together
+NUM_SAMPLED = 32  # pictures that are looked at to choose size and channels
+Open = Callable[[Any], tuple[Image.Image, tuple[int, int]]]  # a picture and its size in the file
 Decoded = tuple[np.ndarray | None, tuple[int, int] | None, str]  # frame, size of its picture, what is wrong with it
 
 
@@ -161,10 +162,28 @@ def prepared(sequences: Sequences, options: ReadOptions) -> Sequences:
     return replace(sequences, frames=store.finish(), source_size=(width, height))
 
 
-def decode(open_it: Callable[[], tuple[Image.Image, Any]], shape: tuple[int, ...], box: Box | None) -> Decoded:
-    """The frame of the picture that `open_it` gives with its size, or what is wrong with it."""
+def usual_layout(open_one: Open, items: list, names: list[str], source: str,
+                 things: str) -> tuple[tuple[int, int], int]:
+    """The usual size (width, height) of pictures, by a few of them, and their channels: 3 if any is coloured."""
+    sizes: Counter[tuple[int, int]] = Counter()
+    channels, problems = 1, []
+    for place in np.unique(np.linspace(0, len(items) - 1, NUM_SAMPLED).round().astype(int)):
+        try:
+            picture, size = open_one(items[place])
+            sizes[size] += 1
+            channels = max(channels, len(picture.getbands()))
+        except BROKEN_PICTURE as error:
+            problems.append((names[place], first_line(error)))
+    if not sizes:
+        raise ValueError(f"{source}: none of {len(problems)} {things} that were tried can be read: "
+                         f"{name_some(problems)}; repair or remove them")
+    return sizes.most_common(1)[0][0], channels
+
+
+def decode(open_one: Open, item: Any, shape: tuple[int, ...], box: Box | None) -> Decoded:
+    """The frame of a picture and the picture's size, or what is wrong with it."""
     try:
-        picture, size = open_it()
+        picture, size = open_one(item)
         return to_frame(picture, shape, box), size, ""
     except BROKEN_PICTURE as error:
         return None, None, first_line(error)
@@ -186,21 +205,6 @@ def store_decoded(reading: Reading, decoded: Iterable[Decoded], names: list[str]
                 advance(place)
         advance(len(names))
     return store.finish(), places, sizes, problems
-
-
-def in_all_processes(function, items: list) -> Iterator[Any]:
-    """`in_parallel` in every process that waits for this one, a part each; the function must be one to be pickled."""
-    at_once = BATCH * num_helpers()
-    if at_once == BATCH:
-        yield from in_parallel(function, items)
-        return
-    for first in range(0, len(items), at_once):
-        yield from spread(partial(_listed, function), items[first : first + at_once])
-
-
-def _listed(function, items: list) -> list:
-    """`in_parallel` for another process, which sends its results in one piece."""
-    return list(in_parallel(function, items))
 
 
 def in_parallel(function, items: list) -> Iterator[Any]:

@@ -5,14 +5,15 @@ v2.1   meta/info.json  meta/episodes.jsonl
 v3.0   meta/info.json  meta/episodes/chunk-000/file-000.parquet
        data/chunk-000/file-000.parquet        videos/KEY/chunk-000/file-000.mp4
 
-In v3.0 a file holds many episodes. Frames are the pictures of one camera, else the vectors of `observation.state`;
-`action` and `timestamp` go along. No file outside the folder is opened, whatever names and links the folder holds.
+In v3.0 a file holds many episodes. Frames are the pictures of one camera, or of all side by side, else the vectors of
+`observation.state`; `action` and `timestamp` go along. No file outside the folder is opened, whatever names and links
+the folder holds.
 """
 
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import numpy as np
 from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, choose_camera, read_episodes
 from plan2vec.readers.folders import leads_outside, require_file, why_not_a_file
-from plan2vec.readers.kept_frames import kept_frames
+from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
 from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refuse_most, refusing, shown
 from plan2vec.readers.parquet_columns import EncodedColumn, read_columns
 from plan2vec.readers.video import Film, decode
@@ -30,6 +31,7 @@ NAME = "LeRobot"
 EXPECTED = "a LeRobot folder"
 STATE = "observation.state"
 AGAIN = "download the folder again"
+ALL_CAMERAS = "all"
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
+    if reading.options.camera == ALL_CAMERAS:
+        return _read_all_cameras(path, reading)
     info = _read_info(path, reading.options.camera)
     with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
         listed = list((_listed_in_v3 if info.version.startswith("v3") else _listed_in_v2)(info))
@@ -75,16 +79,48 @@ def read(path: Path, reading: Reading) -> Sequences:
     return _read_videos(info, listed, {episode.label: episode.beside for episode in episodes}, problems, reading)
 
 
-def _read_info(folder: Path, camera: str | None) -> Info:
+def _read_all_cameras(path: Path, reading: Reading) -> Sequences:
+    """The pictures of all cameras side by side, in the order of their names; a frame that one lacks is left out."""
+    names = _cameras(_read_kinds(path)[1])
+    if len(names) < 2:
+        return read(path, replace(reading, options=replace(reading.options, camera=names[0] if names else None)))
+    parts = [read(path, replace(reading, options=replace(reading.options, camera=name))) for name in names]
+    if len({part.frame_shape for part in parts}) > 1:
+        shapes = ", ".join(f"{shown(name)} {part.frame_shape}" for name, part in zip(names, parts, strict=True))
+        raise ValueError(f"{shown(path)}: the cameras give frames of several shapes ({shapes}); give one with --size")
+    rows = [{key: row for row, key in enumerate(zip(part.sequence.tolist(), np.asarray(part.time).tolist(),
+                                                    strict=True))} for part in parts]
+    common = [key for key in rows[0] if all(key in some for some in rows)]
+    height, width, channels = parts[0].frame_shape
+    store = FrameStore(reading.options, (height, width * len(parts), channels))
+    for key in common:
+        store.add(np.concatenate([part.frames[some[key]] for part, some in zip(parts, rows, strict=True)], axis=1))
+    taken = np.array([rows[0][key] for key in common], np.int64)
+    along = {name: value[taken] for name in ("action", "time") if (value := getattr(parts[0], name)) is not None}
+    return build(reading, shown(path), store.finish(), parts[0].sequence[taken], None, **along)
+
+
+def _read_kinds(folder: Path) -> tuple[dict, dict[str, str]]:
+    """meta/info.json, and the kind of every feature."""
     file = folder / "meta" / "info.json"
     require_file(file, shown(file), folder)
     with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
         info = json.loads(file.read_text(encoding="utf-8"))
         kinds = {str(key): feature.get("dtype") for key, feature in info["features"].items()}
-        kinds = {key: kind for key, kind in kinds.items() if isinstance(kind, str)}
+        return info, {key: kind for key, kind in kinds.items() if isinstance(kind, str)}
+
+
+def _cameras(kinds: dict[str, str]) -> list[str]:
+    return sorted(key for key, kind in kinds.items() if kind in ("video", "image"))
+
+
+def _read_info(folder: Path, camera: str | None) -> Info:
+    info, kinds = _read_kinds(folder)
+    file = folder / "meta" / "info.json"
+    with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
         version, rate = str(info["codebase_version"]), float(info["fps"])
         per_chunk = max(1, int(info.get("chunks_size", 1000)))
-    cameras = sorted(key for key, kind in kinds.items() if kind in ("video", "image"))
+    cameras = _cameras(kinds)
     others = [key for key in kinds if key.startswith("observation") and key not in cameras]
     key = choose_camera(shown(folder), cameras, others, camera) or STATE
     if key not in kinds:
@@ -197,3 +233,14 @@ def _take_frames(film: Film, file: Path, wanted: list, near: float, rows: dict, 
     except ValueError as error:
         return first_line(error)
     return "it holds no frame of it"
+
+
+def frame_times(folder: Path) -> dict[int, np.ndarray]:
+    """(m,) seconds of every frame that the folder lists, by episode, in LeRobot's order of both."""
+    found: dict[int, np.ndarray] = {}
+    for file in sorted((folder / "data").glob("chunk-*/*.parquet")):
+        require_file(file, shown(file.name), folder)
+        table = read_columns(file, ["episode_index", "timestamp"])
+        for index in np.unique(table["episode_index"]).tolist():
+            found[int(index)] = np.sort(table["timestamp"][table["episode_index"] == index])
+    return dict(sorted(found.items()))

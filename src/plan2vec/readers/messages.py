@@ -1,6 +1,11 @@
 """What a reader says to its user: refusals in one line, notes about what was left out, names in printable letters."""
 
 import os
+import pickle
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,8 +19,10 @@ from plan2vec.learning.training import Journal
 SHARE_OF_MEMORY = 0.8  # of the free memory, which recordings may claim
 NUM_NAMED = 3  # skipped files that are named
 EXTRAS = {"av": ("video", "video"), "h5py": ("HDF5", "formats"), "pyarrow": ("parquet", "formats")}  # reads, comes with
-# what libraries raise on damaged files
+# what libraries raise on damaged files, and what else on damaged archives, pictures and pickles
 DAMAGED = (OSError, LookupError, RuntimeError, TypeError, MemoryError, ArithmeticError, AttributeError)
+UNREADABLE = (*DAMAGED, ValueError, EOFError, SyntaxError, AssertionError, SystemError, ImportError, struct.error,
+              tokenize.TokenError, zipfile.BadZipFile, zlib.error, pickle.UnpicklingError)
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ def shown(path: str | Path) -> str:
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one short line."""
-    return shown(" ".join((str(error).strip() or type(error).__name__).split())[:200])
+    return shown(" ".join((str(error).strip() or type(error).__name__).split())[:400])
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Recordings from arrays that have names, wherever they were stored."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ from plan2vec.readers.kept_frames import build, prepared, thinned
 from plan2vec.readers.messages import Reading, refusing, shown
 
 KINDS = ("frames", "observations", "features")
-ONE_OF_KINDS = "expected exactly one of `frames`, `observations` and `features`"
 
 
-def to_sequences(reading: Reading, source: str, arrays: dict[str, Any]) -> Sequences:
-    """Sequences from arrays by their names, thinned and prepared as the options ask."""
+def to_sequences(reading: Reading, source: str, arrays: dict[str, Any], held: Iterable[str] = ()) -> Sequences:
+    """Sequences from arrays by their names, thinned and prepared as the options ask; `held`: all names in the file."""
     given = [name for name in KINDS if name in arrays]
     if len(given) != 1:
-        raise ValueError(f"{source}: {ONE_OF_KINDS}, but the file holds {names_of(list(arrays))}")
+        names = list(held or arrays)
+        words = shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
+        raise ValueError(f"{source}: expected exactly one of `frames`, `observations` and `features`, "
+                         f"but the file holds {words}")
     frames = np.asanyarray(arrays[given[0]])
     wanted = (3, 4) if given[0] == "frames" else (2,)
     if frames.ndim not in wanted:
@@ -35,10 +38,6 @@ def _numbers(source: str, name: str, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{source}: {name} must hold numbers, but its dtype is {values.dtype}")
     return values
-
-
-def names_of(names: list[str]) -> str:
-    return shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
 
 
 def name_arrays(source: str, content: Any) -> dict[str, Any]:

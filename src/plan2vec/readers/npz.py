@@ -9,9 +9,8 @@ domain        the name of the simulator the frames come from; optional
 `features` are vectors that another network computed from the frames; they are treated as observations.
 """
 
-import tokenize
+import math
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,27 +21,29 @@ import numpy as np
 from plan2vec.data import RECORDED, Sequences
 from plan2vec.files import replacing
 from plan2vec.readers.folders import is_file_of, require_file
-from plan2vec.readers.messages import Reading, refusing, require_memory, shown
-from plan2vec.readers.named_arrays import KINDS, ONE_OF_KINDS, name_arrays, names_of, to_sequences
-from plan2vec.readers.pickled import BROKEN_PICKLE, admit_arrays
+from plan2vec.readers.messages import UNREADABLE, Reading, refusing, require_memory, shown
+from plan2vec.readers.named_arrays import KINDS, name_arrays, to_sequences
+from plan2vec.readers.pickled import admit_arrays
 
 NAME = ".npz or .npy arrays"
 EXPECTED = "an .npz file with `frames` (or `observations`) and `sequence`, or one of OGBench, or an .npy file"
-# what damaged zips and arrays can raise
-UNREADABLE = (*BROKEN_PICKLE, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
 def recognizes(path: Path) -> bool:
-    """By its suffix."""
     return is_file_of(path, (".npz", ".npy"))
 
 
 def read(path: Path, reading: Reading) -> Sequences:
     """Recordings of one file; nothing pickled is opened unless the user trusts it."""
-    load = _load_npy if path.suffix.lower() == ".npy" else _load_npz
+    held: list[str] = []
     with open_plainly(path):
-        arrays = load(path, reading)
-    return to_sequences(reading, shown(path), arrays)
+        if path.suffix.lower() == ".npy":
+            arrays = _load_npy(path, reading)
+        else:
+            arrays, held = load_members(path, (*KINDS, "sequence", "domain", "floor", *RECORDED), reading)
+    if "floor" in arrays:
+        arrays.setdefault("label", arrays.pop("floor"))
+    return to_sequences(reading, shown(path), arrays, held)
 
 
 @contextmanager
@@ -58,22 +59,10 @@ def open_plainly(path: Path, remedy: str = "is the file complete, and does it ho
 def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
     """One array, as a memory map where it holds no objects."""
     with open(path, "rb") as file:
-        dtype, _ = _read_header(file)
-    if dtype.hasobject:
-        with open(path, "rb") as file:
-            return name_arrays(str(path), load_array(file, str(path), reading))
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return {"frames" if array.dtype == np.uint8 else "observations": array}
-
-
-def _load_npz(path: Path, reading: Reading) -> dict[str, np.ndarray]:
-    """The arrays whose names are known."""
-    arrays, names = load_members(path, (*KINDS, "sequence", "domain", "floor", *RECORDED), reading)
-    if "floor" in arrays:
-        arrays.setdefault("label", arrays.pop("floor"))
-    if not any(name in arrays for name in KINDS):
-        raise ValueError(f"{shown(path)}: {ONE_OF_KINDS}, but the file holds {names_of(names)}")
-    return arrays
+        has_objects = _read_header(file)[0].hasobject
+        file.seek(0)
+        content = load_array(file, str(path), reading) if has_objects else np.load(path, "r", allow_pickle=False)
+    return name_arrays(str(path), content)
 
 
 def load_members(path: Path, wanted: tuple[str, ...], reading: Reading) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -82,19 +71,13 @@ def load_members(path: Path, wanted: tuple[str, ...], reading: Reading) -> tuple
         if opened.read(6) == b"\x93NUMPY":
             raise ValueError("a bare array, not an archive of named arrays; rename it to .npy")
         with zipfile.ZipFile(opened) as archive:
-            held = [name.removesuffix(".npy") for name in archive.namelist()]
-            wanted = tuple(name for name in wanted if f"{name}.npy" in archive.namelist())
-            claimed = 0  # by the headers alone: a small file can claim terabytes
-            for name in wanted:
-                with archive.open(f"{name}.npy") as file:
-                    dtype, shape = _read_header(file, name)
-                claimed += int(np.prod([int(side) for side in shape], dtype=object)) * dtype.itemsize
-            require_memory(shown(path), claimed)
-            arrays = {}
-            for name in wanted:
-                with archive.open(f"{name}.npy") as file:
-                    arrays[name] = load_array(file, f"{shown(path)}: {name}", reading)
-            return arrays, held
+            members = {name: f"{name}.npy" for name in wanted if f"{name}.npy" in archive.namelist()}
+            headers = [_read_header(archive.open(member), name) for name, member in members.items()]
+            # by the headers alone: a small file can claim terabytes
+            require_memory(shown(path), sum(math.prod(map(int, shape)) * dtype.itemsize for dtype, shape in headers))
+            arrays = {name: load_array(archive.open(member), f"{shown(path)}: {name}", reading)
+                      for name, member in members.items()}
+            return arrays, [name.removesuffix(".npy") for name in archive.namelist()]
 
 
 def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int, ...]]:

@@ -63,7 +63,7 @@ class EncodedColumn:
 
     def __init__(self, file: Path, name: str, num_rows: int):
         self.file, self.name, self.shape = file, name, (num_rows,)
-        self._group, self._first, self._pictures = -1, 0, np.empty(0, object)
+        self._first, self._pictures = 0, np.empty(0, object)
 
     def __getitem__(self, asked: int | slice) -> Any:
         if isinstance(asked, slice):
@@ -74,16 +74,14 @@ class EncodedColumn:
 
     def _load(self, row: int) -> None:
         with open_parquet(self.file) as opened:
-            first = 0
-            for group in range(opened.num_row_groups):
-                num_rows = opened.metadata.row_group(group).num_rows
-                if first <= row < first + num_rows:
-                    require_memory(shown(self.file.name), opened.metadata.row_group(group).total_byte_size)
-                    values = opened.read_row_group(group, columns=[self.name])[self.name].to_pylist()
-                    pictures = [value.get("bytes") if isinstance(value, dict) else value for value in values]
-                    if not all(isinstance(one, bytes) for one in pictures):
-                        raise ValueError(f"{shown(self.file.name)}: {self.name} holds no pictures as bytes")
-                    self._first, self._pictures = first, np.fromiter(pictures, object)
-                    return
-                first += num_rows
-        raise ValueError(f"{shown(self.file.name)} has no row {row}")
+            groups = [opened.metadata.row_group(number) for number in range(opened.num_row_groups)]
+            ends = np.cumsum([group.num_rows for group in groups])
+            chosen = int(np.searchsorted(ends, row, side="right"))
+            if chosen == len(groups):
+                raise ValueError(f"{shown(self.file.name)} has no row {row}")
+            require_memory(shown(self.file.name), groups[chosen].total_byte_size)
+            values = opened.read_row_group(chosen, columns=[self.name])[self.name].to_pylist()
+        pictures = [value.get("bytes") if isinstance(value, dict) else value for value in values]
+        if not all(isinstance(one, bytes) for one in pictures):
+            raise ValueError(f"{shown(self.file.name)}: {self.name} holds no pictures as bytes")
+        self._first, self._pictures = int(ends[chosen]) - len(pictures), np.fromiter(pictures, object)

@@ -6,25 +6,21 @@ Whatever the source: 16-bit gray is scaled to 8 bits, CMYK and palettes become R
 the EXIF orientation is applied, and of an animated file the first picture counts.
 """
 
-import struct
-import zlib
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from plan2vec.config import Box, ReadOptions, parse_crop
-from plan2vec.readers.messages import DAMAGED
+from plan2vec.readers.messages import UNREADABLE, first_line, refusing
 
 # what Pillow may try; never EPS and others that start programs
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "GIF", "PPM")
 LARGEST_PICTURE = 50_000_000  # pixels; larger ones are taken for decompression bombs
 LARGEST_SIDE = 64  # pixels above which a picture is made small when --size is not given
-BROKEN_PICTURE = (  # what Pillow raises on damaged files
-    *DAMAGED, SyntaxError, ValueError, EOFError, AssertionError, struct.error, zlib.error,
-    Image.DecompressionBombError, Image.DecompressionBombWarning,
-)
+BROKEN_PICTURE = (*UNREADABLE, Image.DecompressionBombError, Image.DecompressionBombWarning)
 EXIF_ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # of these orientations width and height change places
 
 
@@ -105,7 +101,7 @@ def image_frame(file: Path | BinaryIO, shape: tuple[int, ...], options: ReadOpti
     except UnidentifiedImageError:
         raise ValueError(f"it is no image of a known kind: {', '.join(FORMATS)}") from None
     except BROKEN_PICTURE as error:
-        raise ValueError(str(error) or type(error).__name__) from None
+        raise ValueError(first_line(error)) from None
 
 
 def prepare_image(image: object, shape: tuple[int, ...], options: ReadOptions,
@@ -114,11 +110,11 @@ def prepare_image(image: object, shape: tuple[int, ...], options: ReadOptions,
 
     One of the recordings' own size (`source_size`) is cropped as they were; any other shows the frame itself.
     """
+    if isinstance(image, JpegImageFile) and image.tile and image.filename:  # opened, not decoded: as its file
+        image = image.filename
     if isinstance(image, str | Path):
-        try:
+        with refusing(str(image), (ValueError,), "cannot be read as an image"):
             return image_frame(Path(image), shape, options, source_size)
-        except ValueError as error:
-            raise ValueError(f"{image} cannot be read as an image ({error})") from None
     if len(shape) != 3:
         raise ValueError(f"an image can be looked up only on a map of images, but its frames have shape {shape}")
     if isinstance(image, Image.Image):

@@ -10,7 +10,6 @@ for, as in the paper. Positions are metres east and north of the mean view, for 
 
 import io
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from PIL import Image
 from plan2vec.config import parse_crop
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
-from plan2vec.readers.kept_frames import build, decode, in_parallel, kept_frames, store_decoded, taken
-from plan2vec.readers.messages import Reading, first_line, name_some, refuse_most, shown
+from plan2vec.readers.kept_frames import build, decode, in_parallel, kept_frames, store_decoded, taken, usual_layout
+from plan2vec.readers.messages import Reading, refuse_most, shown
 from plan2vec.readers.npz import load_array, open_plainly
-from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, frame_shape, open_picture
+from plan2vec.readers.picture_to_frame import frame_shape, open_picture
 
 NAME = "processed StreetLearn folder"
 EXPECTED = "a processed StreetLearn folder (with --trust-pickle)"
@@ -46,10 +45,11 @@ def read(path: Path, reading: Reading) -> Sequences:
     open_view = partial(_open_view, _open_chunks(path, len(coords)))
     walks = [walk[kept_frames(reading.options, len(walk))] for walk in walks]
     visited = np.unique(np.concatenate(walks)).tolist()
-    size = _usual_size(open_view, visited, source)
+    names = [f"view {view}" for view in visited]
+    size, _ = usual_layout(open_view, visited, names, source, "views")
     shape, box = frame_shape(size, 1, reading.options), parse_crop(reading.options.crop)
-    decoded = in_parallel(lambda view: decode(lambda: (open_view(view), None), shape, box), visited)
-    frames, places, _, problems = store_decoded(reading, decoded, [f"view {view}" for view in visited], shape)
+    decoded = in_parallel(partial(decode, open_view, shape=shape, box=box), visited)
+    frames, places, _, problems = store_decoded(reading, decoded, names, shape)
     refuse_most(source, problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
@@ -135,23 +135,12 @@ def _open_chunk(file: Path, folder: Path) -> np.ndarray:
     return chunk
 
 
-def _open_view(chunks: list[np.ndarray], view: int) -> Image.Image:
+def _open_view(chunks: list[np.ndarray], view: int) -> tuple[Image.Image, tuple[int, int]]:
     for chunk in chunks:
         if view < len(chunk):
             break
         view -= len(chunk)
-    return open_picture(io.BytesIO(bytes(chunk[view])))[0]
-
-
-def _usual_size(open_view: Callable[[int], Image.Image], views: list[int], source: str) -> tuple[int, int]:
-    """(width, height) of the first view that can be read."""
-    problems = []
-    for view in views:
-        try:
-            return open_view(view).size
-        except BROKEN_PICTURE as error:
-            problems.append((f"view {view}", first_line(error)))
-    raise ValueError(f"{source}: none of {len(views)} views can be read: {name_some(problems)}; repair them")
+    return open_picture(io.BytesIO(bytes(chunk[view])))
 
 
 def _metres(coords: np.ndarray) -> np.ndarray:

@@ -99,7 +99,6 @@ class Film:
             raise ValueError("it holds no frame that can be decoded")
 
     def add(self, frame: Any, label: int, time: float) -> None:
-        """One frame of PyAV, in the sequence called `label`."""
         self.store.add_picture(np.atleast_3d(np.asarray(picture_of(frame))), 1 if self.shows_gray else None)
         self.labels.append(label)
         self.times.append(time)

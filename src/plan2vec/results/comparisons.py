@@ -16,17 +16,18 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from plan2vec.files import replacing
-from plan2vec.pictures.figures import DOTS_PER_INCH, save_figure
+from plan2vec.pictures.figures import DOTS_PER_INCH
 from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PURPLE, SKY, YELLOW
-from plan2vec.results.rows import Row, cell, in_order, interval, markdown, select, values
+from plan2vec.results.rows import Row, cell, in_order, interval, markdown, values
 
 LOOKS = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D", ":"), (SKY, "v", "-"),
          (YELLOW, "P", "--"), (BLACK, "X", ":"))
 OURS = ("plan2vec", "paper's", "local metric", "greedy", "lookahead", "A*", "amortized")  # how names of methods begin
 ORACLES = ("exact", "true ", "Dijkstra", "graph search", "A* with l1")
 KINDS = {"plan2vec": BLUE, "baseline": YELLOW, "exact or true distance": GRAY}
-Figures = dict[str, Figure]  # by the name of their file
+Figures = dict[str, Figure]  # by what their files' names have after the experiment's
 Wanted = Mapping[str, Any]  # which rows: values of their fields, or of entries of `setting`
+Papers = Callable[[str], Mapping[str, float | None]]  # the paper's numbers of a domain, by method
 Shown = Iterable[tuple[str, str, float, int]]  # of metrics: name, words, factor, digits
 
 
@@ -60,7 +61,7 @@ def by_metric(metrics: Shown, before: str = "", **wanted: Any) -> list[Column]:
 
 
 def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Shown,
-              paper: Callable[[str], Mapping[str, object]] | None = None) -> list[Column]:
+              paper: Papers | None = None) -> list[Column]:
     """Columns of the metrics, then the paper's, for every domain that has rows."""
     columns: list[Column] = []
     for domain in in_order(rows, "domain", titles):
@@ -75,10 +76,11 @@ def compare(rows: list[Row], head: str, lines: Mapping[str, Wanted], columns: Se
     return markdown([*head.split(" | "), *(column.words for column in columns)], body)
 
 
-def compare_each(rows: list[Row], titles: Mapping[str, str], lines: Mapping[str, Wanted],
-                 columns: Sequence[Column]) -> list[str]:
-    return [line for domain in in_order(rows, "domain", titles)
-            for line in compare(select(rows, domain=domain), titles[domain], lines, columns)]
+def facts(rows: list[Row], shown: Iterable[tuple[str, str, int]], columns: Mapping[str, Wanted]) -> list[str]:
+    """A line per metric that has rows (name, words, digits), a column per selection."""
+    return markdown(["", *columns], [
+        [words, *(cell(values(rows, metric=metric, **wanted), 1, digits) for wanted in columns.values())]
+        for metric, words, digits in shown if len(values(rows, metric=metric))])
 
 
 # ---------------------------------------------------------------------------------------------------- figures
@@ -98,14 +100,23 @@ def legend_below(figure: Figure, ax: Axes, num_columns: int, **more: Any) -> Non
 
 
 def curve_figure(rows: list[Row], name: str, shown: Sequence[tuple[dict[str, Any], Mapping[str, Wanted]]],
-                 size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """Per cent against an entry of `setting`. A panel: what matplotlib sets of its axes, and its curves."""
+                 size: tuple[float, float], columns: int, is_log: bool = False, level: float | None = None) -> Figure:
+    """Per cent, of success where not said, against an entry of `setting`. A panel: what matplotlib sets of its axes,
+    and its curves. `columns` of the legend; `level`: where a line shows what is enough."""
     figure, axes = panels(len(shown), *size)
     for ax, (settings, lines) in zip(axes, shown, strict=True):
         for look, (label, wanted) in enumerate(lines.items()):
             curve(ax, rows, name, look, label, 100, **wanted)
-        ax.set(**settings)
-    return figure, axes
+        ax.set(**({"ylabel": "success (%)"} if ax is axes[0] else {}) | settings)
+        if is_log:  # with ticks at the places, the crowded ones left out
+            kept = [place for before, place in pairwise([0.0, *in_order(rows, name)]) if place > 1.3 * before]
+            ax.set_xscale("log")
+            ax.set_xticks(kept, [f"{place:g}" for place in kept])
+            ax.minorticks_off()
+        if level is not None:
+            ax.axhline(level, color="0.6", linewidth=0.8, linestyle=":", label=f"{level:.0f} %")
+    legend_below(figure, axes[0], columns)
+    return figure
 
 
 def curve(ax: Axes, rows: list[Row], name: str, look: int, label: str, factor: float, **wanted: Any) -> None:
@@ -120,17 +131,9 @@ def curve(ax: Axes, rows: list[Row], name: str, look: int, label: str, factor: f
     ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
 
 
-def log_places(ax: Axes, places: Sequence[float]) -> None:
-    """A logarithmic x axis with ticks at the places, the crowded ones left out."""
-    ax.set_xscale("log")
-    kept = [place for before, place in pairwise([0.0, *places]) if place > 1.3 * before]
-    ax.set_xticks(kept, [f"{place:g}" for place in kept])
-    ax.minorticks_off()
-
-
 @dataclass(frozen=True)
 class Panel:
-    """Bars or dots of some rows of each name, and the paper's numbers by name."""
+    """Bars of some rows of each name, and the paper's numbers by name."""
 
     rows: list[Row]
     title: str
@@ -140,24 +143,23 @@ class Panel:
     paper: Mapping[str, float | None] = field(default_factory=dict)
 
 
-def domain_panels(rows: list[Row], titles: Mapping[str, str], xlabel: str = "success (%)",
-                  paper: Callable[[str], Mapping[str, float | None]] = lambda domain: {}) -> list[Panel]:
-    return [Panel(rows, titles[domain], xlabel, {"domain": domain}, paper=paper(domain))
-            for domain in in_order(rows, "domain", titles)]
+def domain_figure(rows: list[Row], names: Mapping[str, Wanted], titles: Mapping[str, str], size: tuple[float, float],
+                  paper: Papers = lambda domain: {}) -> Figure:
+    """Success by name, a panel per domain."""
+    shown = [Panel(rows, titles[domain], "success (%)", {"domain": domain}, paper=paper(domain))
+             for domain in in_order(rows, "domain", titles)]
+    return panel_figure(names, shown, size)[0]
 
 
 def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float],
-                 mark: Callable[..., None] | None = None, xlim: tuple[float, float] | None = (0, 103),
                  legend: bool = True, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """Panels beside each other that name their rows once. Without `xlim` dots share the range of all panels."""
+    """Panels of per cent beside each other that name their rows once."""
     figure, axes = panels(len(shown), *size, num_rows)
     for ax, panel in zip(axes, shown, strict=True):
         samples = [panel.factor * values(panel.rows, **line, **panel.wanted) for line in names.values()]
-        (mark or bars)(ax, list(names), samples, panel.paper)
-        ax.set(xlabel=panel.xlabel, title=panel.title)
-    low, high = zip(*(ax.get_xlim() for ax in axes), strict=True)
+        bars(ax, list(names), samples, panel.paper)
+        ax.set(xlabel=panel.xlabel, title=panel.title, xlim=(0, 103))
     for number, ax in enumerate(axes):
-        ax.set_xlim(xlim or (min(low), max(high)))
         if number % -(-len(axes) // num_rows):
             ax.set_yticklabels([])
     if legend:
@@ -166,39 +168,14 @@ def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tupl
 
 
 def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Mapping[str, float | None] = {}) -> None:
-    """Horizontal bars, mean and interval, the first name on top; the paper's number as a diamond."""
-    places, middle, spans = _spans(samples)
+    """Horizontal bars, mean and interval (within 0 to 100), the first name on top; the paper's number as a diamond."""
+    places, (middle, half) = np.arange(len(samples))[::-1], np.array([interval(sample) for sample in samples]).T
+    spans = np.minimum(half, np.maximum(0, (middle, 100 - middle)))
     for kind, color in KINDS.items():
         k = [number for number, name in enumerate(names) if _kind_of(name) == kind]
         if k:
             ax.barh(places[k], np.nan_to_num(middle[k]), 0.7, xerr=spans[:, k], color=color, label=kind,
                     error_kw={"elinewidth": 1, "capsize": 2})
-    _name_rows(ax, names, places, middle, paper)
-
-
-def _kind_of(method: str) -> str:
-    if method.startswith(ORACLES):
-        return "exact or true distance"
-    return "plan2vec" if method.startswith(OURS) and "untrained" not in method else "baseline"
-
-
-def dots(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: Mapping[str, float | None] = {}) -> None:
-    """As `bars`, for axes that do not begin at 0."""
-    places, middle, spans = _spans(samples)
-    ax.errorbar(middle, places, xerr=spans, fmt="o", color=BLUE, capsize=3, label="ours")
-    _name_rows(ax, names, places, middle, paper)
-    ax.grid(axis="x", color="0.9")
-
-
-def _spans(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(m,) places and means and (2, m) widths of intervals to both sides: within 0 to 100, NaN where seeds are few."""
-    middle, half = np.array([interval(sample) for sample in samples]).T
-    return np.arange(len(samples))[::-1], middle, np.minimum(half, np.maximum(0, (middle, 100 - middle)))
-
-
-def _name_rows(ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.ndarray,
-               paper: Mapping[str, float | None]) -> None:
-    """Names at the places of the rows, the paper's numbers, and words where there is no number of ours."""
     for place in places[np.isnan(middle)]:
         box = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
         ax.annotate("not run", (0.98, place), xycoords=ax.get_yaxis_transform(), ha="right", va="center", fontsize=7,
@@ -210,9 +187,10 @@ def _name_rows(ax: Axes, names: Sequence[str], places: np.ndarray, middle: np.nd
     ax.set_ylim(-0.6, len(names) - 0.4)
 
 
-def save_both(figure: Figure, folder: Path, name: str) -> None:
-    for ending in ("png", "pdf"):
-        save_figure(figure, folder / f"{name}.{ending}")
+def _kind_of(method: str) -> str:
+    if method.startswith(ORACLES):
+        return "exact or true distance"
+    return "plan2vec" if method.startswith(OURS) and "untrained" not in method else "baseline"
 
 
 def save_small(figure: Figure, path: Path) -> None:

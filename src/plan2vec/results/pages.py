@@ -2,11 +2,11 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from os.path import relpath
 from pathlib import Path
-from types import ModuleType
 
-from plan2vec.results.comparisons import Figures, save_small
+from plan2vec.results.comparisons import save_small
+from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Row, in_order, read_rows, write_rows
 
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
@@ -25,24 +25,24 @@ are the observation in the state space of Figure 6a. Nothing else that is traine
 """
 
 
-def tables_page(docs: Path, experiments: dict[str, ModuleType]) -> str:
+def tables_page(docs: Path, experiments: dict[str, Experiment]) -> str:
     """docs/results/tables.md: every experiment in full."""
     sections = [HEAD]
     for name, one in experiments.items():
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         if rows:
-            sections.append(section(docs, name, one.TITLE, one.__doc__, command(name, rows), rows, one.table(rows)))
+            sections.append(section(docs, one, command(name, rows), rows, docs / RESULTS))
     missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
     return "\n".join([*sections, *missing, *gaps(docs, experiments), ""])
 
 
-def keep_rows(docs: Path, out: Path, name: str, draw: Callable[[list[Row]], Figures]) -> None:
+def keep_rows(docs: Path, out: Path, experiment: Experiment) -> None:
     """Rows of a run join the committed ones; the figures are made from all of them."""
-    path = docs / RESULTS / f"{name}.jsonl"
-    rows = read_rows(path) + read_rows(out / f"{name}.jsonl")
+    path = docs / RESULTS / f"{experiment.name}.jsonl"
+    rows = read_rows(path) + read_rows(out / path.name)
     if rows:
         write_rows(path, rows)
-        for picture, figure in draw(read_rows(path)).items():
+        for picture, figure in experiment.figures(read_rows(path), out).items():
             save_small(figure, docs / PICTURES / f"{picture}.png")
 
 
@@ -57,33 +57,37 @@ def anchor(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
-def gaps(docs: Path, experiments: dict[str, ModuleType]) -> list[str]:
+def gaps(docs: Path, experiments: dict[str, Experiment]) -> list[str]:
     """A line per experiment that lacks rows of some of its domains, blocks or methods, or all."""
     lines = []
     for name, experiment in experiments.items():
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         named = {str(value) for row in rows for value in (row["domain"], row["method"], *row["setting"].values())}
-        named.add(getattr(experiment, "STAND_IN", ""))  # which has no full size
-        parts = (*experiment.DOMAINS, *experiment.BLOCKS, *experiment.METHODS)
+        named.add("made-up")  # a stand-in, which has no full size
+        parts = (*experiment.domains, *experiment.blocks, *experiment.methods)
         lacking = [f"`{part}`" for part in parts if part not in named]
         if lacking:
             lines.append(f"- `plan2vec reproduce {name}`: {', '.join(lacking) if rows else 'nothing yet'}")
     return lines
 
 
-def section(docs: Path, name: str, title: str, words: str | None, command: str, rows: list[Row],
-            table: list[str]) -> str:
-    """An experiment or a benchmark: its claim, command, machine, time and seeds, tables and figures."""
-    _, needed, details = inspect.cleandoc(words or "").split("\n\n", 2)
+def section(docs: Path, experiment: Experiment, command: str, rows: list[Row], page: Path) -> str:
+    """An experiment or a benchmark, on a page in the folder `page`: claim, command, machine, time, seeds, tables and
+    figures."""
+    name, title = experiment.name, experiment.title
+    _, needed, details = inspect.cleandoc(experiment.text or "").split("\n\n", 2)
     facts = [f"- command: `{command}`", f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
              f"- machine: {', '.join(in_order(rows, 'device'))}; {total_seconds(rows):,.0f} s of machine time",
              f"- commit: {', '.join(in_order(rows, 'commit'))}",
-             f"- expected{needed.partition('Expected')[2]}".replace("\n", " "), f"- rows: [{name}.jsonl]({name}.jsonl)"]
+             f"- expected{needed.partition('Expected')[2]}".replace("\n", " "),
+             f"- rows: [{name}.jsonl]({relpath(docs / RESULTS / name, page)}.jsonl)"]
     pictures = []
     for path in sorted((docs / PICTURES).glob(f"{name}*.png"), key=lambda path: by_number(path.stem)):
         part = path.stem.removeprefix(name).strip("-").replace("-", " ")
-        pictures += [f"![{title}{part and ': '}{part}](../{PICTURES.as_posix()}/{path.name})", ""]
-    return "\n".join([f"## {title}", "", claim_of(words), "", *facts, "", as_text(details), "", *table, *pictures])
+        pictures += [f"![{title}{part and ': '}{part}]({relpath(path, page)})", ""]
+    explained = [f"- {line}" if line.startswith("`") else line for line in details.splitlines()]  # definitions: a list
+    return "\n".join([f"## {title}", "", claim_of(experiment.text), "", *facts, "", *explained, "",
+                      *experiment.table(rows), *pictures])
 
 
 def by_number(name: str) -> list[tuple[int, str]]:
@@ -91,16 +95,11 @@ def by_number(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", name)]
 
 
-def as_text(words: str) -> str:
-    """A docstring's paragraph as markdown: its lines of definitions become a list."""
-    return "\n".join(f"- {line}" if line.startswith("`") else line for line in words.splitlines())
-
-
 def command(name: str, rows: list[Row]) -> str:
     seeds = in_order(rows, "seed")
     words = f"plan2vec reproduce {name} --seeds {len(seeds)}" + (f" --seed-start {seeds[0]}" if seeds[0] else "")
     on_streets = any(row["setting"].get("network") == "manhattan" for row in rows)
-    recordings = " --recordings g1_bottle.npz" if name == "g1-bottle" else ""
+    recordings = " --recordings g1_bottle.npz" if name == "progress" else ""
     return words + (" --street-graph touchdown_graph.npz" if on_streets else "") + recordings
 
 

@@ -6,27 +6,47 @@ about the same thing (`KEY`) the later one counts.
 
 import json
 import math
+import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.stats import t as student
 
 from plan2vec.files import replacing, write_text
+from plan2vec.version import METHOD_VERSION
 
 Row = dict[str, Any]
 Groups = Iterator[list[Row]]  # what an experiment or a benchmark gives, as soon as they are known
 Arrays = dict[str, dict[str, np.ndarray]]  # part -> name -> array
 KEY = ("experiment", "domain", "setting", "method", "seed", "metric")
-FIELDS = (*KEY, "value", "seconds", "commit", "device")
+FIELDS = (*KEY, "value", "seconds", "commit", "device", "method_version")
 
 
 @dataclass(frozen=True)
 class Stamp:
+    """Where rows come from."""
+
     commit: str
     device: str
+    method_version: int = METHOD_VERSION
+
+
+def commit() -> str:
+    """The commit the program stands at; "unknown" outside a checkout."""
+    command, here = ["git", "rev-parse", "--short", "HEAD"], Path(__file__).parent
+    return subprocess.run(command, capture_output=True, text=True, cwd=here).stdout.strip() or "unknown"
+
+
+def machine_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def stamp_of(device: torch.device) -> Stamp:
+    return Stamp(commit(), machine_name(device))
 
 
 @dataclass(frozen=True)
@@ -42,25 +62,15 @@ class Case:
 
 def make_rows(case: Case, metrics: dict[str, Any], seconds: float, stamp: Stamp) -> list[Row]:
     """A row per metric; what is no finite number becomes None. `seconds`: wall time of the whole group."""
-    rows = ({"metric": metric, "value": _number(value)} for metric, value in metrics.items())
-    return [vars(case) | row | {"seconds": round(seconds, 3)} | vars(stamp) for row in rows]
-
-
-def _number(value: Any) -> float | None:
-    return round(float(value), 6) if value is not None and math.isfinite(value) else None
+    rows = []
+    for metric, value in metrics.items():
+        number = round(float(value), 6) if value is not None and math.isfinite(value) else None
+        rows.append(vars(case) | {"metric": metric, "value": number, "seconds": round(seconds, 3)} | vars(stamp))
+    return rows
 
 
 def key_of(row: Row) -> str:
     return json.dumps([row[name] for name in KEY], sort_keys=True)
-
-
-def case_key(case: Case) -> str:
-    """What the groups of rows of a case have in common."""
-    return json.dumps(vars(case), sort_keys=True)
-
-
-def finished_cases(rows: list[Row]) -> set[str]:
-    return {case_key(Case(*(row[name] for name in KEY[:-1]))) for row in rows}
 
 
 def append_rows(path: Path, rows: list[Row]) -> None:
@@ -86,7 +96,7 @@ def write_rows(path: Path, rows: list[Row]) -> None:
     write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in sorted(merge_rows(rows), key=key_of)))
 
 
-def select(rows: list[Row], **wanted: Any) -> list[Row]:
+def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     """Rows whose fields, or entries of `setting`, have the wanted values."""
     asked = wanted.items()
     return [row for row in rows if all(row.get(name, row["setting"].get(name)) == value for name, value in asked)]
@@ -124,6 +134,18 @@ def markdown(header: list[str], body: Iterable[list[str]]) -> list[str]:
     """Lines of a markdown table, and an empty one after it."""
     lines = [header, ["---"] * len(header), *body]
     return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+
+
+def part_of(row: Row) -> str:
+    """Of the arrays that were kept beside a group of rows."""
+    setting = [row["setting"][name] for name in sorted(row["setting"])]
+    return " ".join(map(str, (row["domain"], *setting, row["method"], row["seed"])))
+
+
+def pictured(rows: list[Row], arrays: Arrays) -> Arrays:
+    """By method, the arrays that were kept of the first seed, where they are at hand."""
+    first = select(rows, seed=min((row["seed"] for row in rows), default=0))
+    return {row["method"]: arrays[part] for row in first if (part := part_of(row)) in arrays}
 
 
 def save_arrays(folder: Path, experiment: str, part: str, **arrays: np.ndarray) -> None:

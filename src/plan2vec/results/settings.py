@@ -1,6 +1,6 @@
 """What to run of an experiment, and how large: seeds, selections, sizes, where arrays go."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, ValueIterationConfig
-from plan2vec.results.rows import Case, Stamp, case_key
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.results.rows import Row, Stamp, select
 
 Stage = TypeVar("Stage")
 Product = TypeVar("Product")
@@ -45,8 +45,7 @@ SMOKE = Size(
     max_batch=8,
     config=Config(
         local_metric=LocalMetricConfig(num_updates=30, batch_size=24),
-        embedding=EmbeddingConfig(num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32),
-        value_iteration=ValueIterationConfig(num_updates=8)
+        embedding=EmbeddingConfig(num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32)
     )
 )
 
@@ -55,6 +54,7 @@ SMOKE = Size(
 class Settings:
     """What to run; empty selections mean all that the experiment has."""
 
+    experiment: str = ""  # whose rows are made
     seeds: tuple[int, ...] = (0,)
     domains: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
@@ -64,17 +64,18 @@ class Settings:
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
     stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
     street_graph: Path | None = None  # file of the real street network; None: a generated city
-    finished: frozenset[str] = frozenset()  # cases that are not run again
+    finished: tuple[Row, ...] = ()  # what has rows is not run again
     recordings: Path | None = None  # a robot's frames, for the experiment that needs them
+    sizes: tuple[int, ...] = ()  # frames, of a benchmark; empty: its own
     ogbench_data: Path = Path("ogbench")  # folder of OGBench's data sets; those that are missing are made there
 
-    def chosen(self, kind: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
         asked = getattr(self, kind)
         return tuple(name for name in known if not asked or name in asked)
 
-    def lacks(self, case: Case) -> bool:
-        return case_key(case) not in self.finished
+    def lacks(self, **case: Any) -> bool:
+        return not select(self.finished, experiment=self.experiment, **case)
 
     def scenes(self, known: tuple[str, ...]) -> Iterator[tuple[str, int]]:
         """All chosen domains, seed by seed; a smoke run takes the last one unless it is told which."""

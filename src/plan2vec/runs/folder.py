@@ -5,7 +5,7 @@ config.json            settings, with the format version          metrics.jsonl 
 data.json              source, fingerprint, shapes, domain        scorecard.json      `plan2vec evaluate`
 frames.npy             frames, memory-mapped                      report.html         pictures: figures/
 index.npz              sequence, and position, action, ...        checkpoints/        of a stage under way
-local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy
+local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy   features.npy (of a frozen encoder)
 
 Growing a map and fitting it to struck closures replace several of these files: together, as `replace_together.py` says.
 """
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,15 @@ from plan2vec.embedding.network import build_embedding
 from plan2vec.files import replacing, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, features_of
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
+from plan2vec.readers.messages import shown
 from plan2vec.runs import manifest, products
-from plan2vec.runs.manifest import COVERED, PRODUCTS, check_files, write_manifest
+from plan2vec.runs.manifest import COVERED, FEATURES, PRODUCTS, check_files, write_manifest
 from plan2vec.runs.products import read_json, readable, require
 from plan2vec.runs.replace_together import finish_replacement
-from plan2vec.runs.struck import Pair, drop_struck, read_judged
+from plan2vec.runs.struck import Pair, drop_struck
 
 MEASURED = ("accuracy", "recognized")  # of a local metric, stored beside it
 
@@ -62,6 +65,7 @@ class Run:
         self.device = next((part.device for part in arguments if isinstance(part, FrameTensors)), self.device)
         path = self.folder / PRODUCTS[name] if self.folder else None
         if path and processes.first_does(path.exists):
+            processes.first_does(lambda: self._refuse_other(name, path))
             self.journal.say(f"{path.name} is there already: read, not made anew")
             return self.read(name)
         began = time.perf_counter()
@@ -80,21 +84,32 @@ class Run:
         self.times[name] = round(time.perf_counter() - began, 3)
         self.journal.record(stage=name, finished=True, seconds=self.times[name])
 
+    def _refuse_other(self, name: str, path: Path) -> None:
+        """A product that the user brought must be the one that the folder holds already."""
+        if self.given.get(name) is not None:
+            with TemporaryDirectory() as folder:
+                self._store(Path(folder) / path.name, name, self.given[name])
+                if (Path(folder) / path.name).read_bytes() != path.read_bytes():
+                    raise ValueError(f"{path} holds another {name} than the one that was given; choose another `out`")
+
     def write(self, name: str, product: Any) -> None:
-        """A product into its file; an embedding with the closures that were struck from the graph it was fitted to."""
         assert self.folder is not None
         with replacing(self.folder / PRODUCTS[name]) as temporary:
-            match name:
-                case "local_metric":
-                    # one entry, because the format stores several in any order
-                    measured = json.dumps([getattr(product, name) for name in MEASURED])
-                    products.save_module(temporary, product.metric, {"measured": measured})
-                case "graph":
-                    products.save_graph(temporary, product, self.sequences.sequence)
-                case "embedding":
-                    products.save_module(temporary, product, {"struck": json.dumps(sorted(self.struck))})
-                case _:
-                    products.save_vectors(temporary, product)
+            self._store(temporary, name, product)
+
+    def _store(self, path: Path, name: str, product: Any) -> None:
+        """A product into a file; an embedding with the closures that were struck from the graph it was fitted to."""
+        match name:
+            case "local_metric":
+                # one entry, because the format stores several in any order
+                measured = json.dumps([getattr(product, name) for name in MEASURED])
+                products.save_module(path, product.metric, {"measured": measured})
+            case "graph":
+                products.save_graph(path, product, self.sequences.sequence)
+            case "embedding":
+                products.save_module(path, product, {"struck": json.dumps(sorted(self.struck))})
+            case _:
+                products.save_vectors(path, product)
 
     def read(self, name: str) -> Any:
         """A product from its file; a graph without the closures that a person has struck."""
@@ -135,10 +150,6 @@ class Run:
         return {stage: took for stage, took in known.items() if isinstance(took, int | float)} | self.times
 
 
-def read_run(folder: Path, config: Config, device: torch.device) -> Run:
-    return Run(folder, read_data(folder), config, Journal(folder), device, struck=read_judged(folder).struck)
-
-
 def is_run(folder: Path) -> bool:
     """Whether this program made the folder. Nothing in it is changed or removed before this is known."""
     marker = folder / MARKER
@@ -164,9 +175,13 @@ def fingerprint(sequences: Sequences) -> str:
 def write_data(folder: Path, sequences: Sequences) -> None:
     write_text(folder / MARKER, MARKER_TEXT)
     write_text(folder / "data.json", json.dumps(describe(sequences), indent=1))
-    with replacing(folder / "frames.npy") as temporary:
-        products.save_frames(temporary, sequences.frames)
+    write_frames(folder / "frames.npy", sequences.frames)
     write_index(folder, sequences)
+
+
+def write_frames(path: Path, *arrays: np.ndarray) -> None:
+    with replacing(path) as temporary:
+        products.save_frames(temporary, *arrays)
 
 
 def describe(sequences: Sequences) -> dict[str, object]:
@@ -197,7 +212,22 @@ def read_data(folder: Path) -> Sequences:
         domain, source = described["domain"], described["source"]
         require(isinstance(source, str) and isinstance(domain, str | None), "source and domain in words")
     with readable(folder):
-        return Sequences(frames, domain=domain, source=source, **read_as, **recorded)
+        return Sequences(frames, domain=domain, source=shown(source), **read_as, **recorded)
+
+
+def recorded_features(folder: Path | None, frames: np.ndarray, encoder: str, device: torch.device) -> np.ndarray | None:
+    """Features of the recorded frames, as a memory map where there is a folder; computed once. None without a frozen
+    encoder.
+    """
+    if encoder != FROZEN or folder is None:
+        return features_of(FrameTensors(frames, device)) if encoder == FROZEN else None
+    if not processes.first_does((folder / FEATURES).exists):
+        features = features_of(FrameTensors(frames, device))
+        processes.first_does(lambda: write_frames(folder / FEATURES, features))
+    with readable(folder / FEATURES):
+        features = np.load(folder / FEATURES, mmap_mode="r", allow_pickle=False)
+        require(features.shape == (len(frames), NUM_FEATURES) and features.dtype == np.float16, "features per frame")
+    return features
 
 
 def require_finished(folder: Path) -> Config:
@@ -219,12 +249,12 @@ def is_finished(folder: Path) -> bool:
 
 def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> None:
     """A run folder is data. A network of somebody's own module is imported only where the user names it again."""
-    for named in (config.encoder, config.local_metric.candidates or ""):
-        if ":" in named and named != encoder:
-            asked = "" if encoder is None else f", but --encoder {encoder} was given"
-            raise ValueError(f"{folder} was fitted with the network {named}, which is code and no part of the "
-                             f"run{asked}. It runs only if you name it: add --encoder {named} to the command, or "
-                             f"encoder={named!r} to plan2vec.load, if you trust that module")
+    named = config.encoder
+    if ":" in named and named != encoder:
+        asked = "" if encoder is None else f", but --encoder {encoder} was given"
+        raise ValueError(f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. "
+                         f"It runs only if you name it: add --encoder {named} to the command, or encoder={named!r} to "
+                         "plan2vec.load, if you trust that module")
 
 
 def read_config(folder: Path) -> Config:

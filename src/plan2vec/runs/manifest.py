@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from plan2vec.files import write_text
+from plan2vec.files import read_text, write_text
+from plan2vec.readers.messages import refusing
 from plan2vec.version import __version__
 
 FILE = "manifest.json"
@@ -22,14 +23,14 @@ PRODUCTS = {  # files, in the order in which they are made
     "vectors": "vectors.npy",
 }
 COVERED = ("config.json", "data.json", "frames.npy", "index.npz", *PRODUCTS.values())
-BYTES_AT_ONCE = 1 << 22
+FEATURES = "features.npy"  # covered too, where a frozen encoder has made them
 
 
 def write_manifest(folder: Path, base: Path | None = None) -> None:
     """The manifest of all covered files; those that are not in `folder` lie, unchanged, in `base`."""
     known = json.loads((base / FILE).read_text())["files"] if base else {}
     entries = {}
-    for name in COVERED:
+    for name in (*COVERED, *([FEATURES] if FEATURES in known or (folder / FEATURES).exists() else [])):
         facts = (folder / name).stat() if (folder / name).exists() else None
         entries[name] = known[name] if facts is None else {
             "bytes": facts.st_size, "modified": facts.st_mtime_ns, "digest": digest(folder / name)}
@@ -38,21 +39,17 @@ def write_manifest(folder: Path, base: Path | None = None) -> None:
 
 
 def digest(path: Path) -> str:
-    found = hashlib.blake2b(digest_size=16)
     with open(path, "rb") as file:
-        while part := file.read(BYTES_AT_ONCE):
-            found.update(part)
-    return found.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def check_files(folder: Path, thoroughly: bool = False, names: Iterable[str] = COVERED) -> dict[str, Any]:
+def check_files(folder: Path, thoroughly: bool = False, names: Iterable[str] = ()) -> dict[str, Any]:
     """What the run was made with, by its manifest. A ValueError names the first file that is not as it was written."""
-    try:
-        manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        written = {name: [manifest["files"][name][fact] for fact in ("bytes", "modified", "digest")] for name in names}
+    with refusing(str(folder / FILE), (OSError, ValueError, KeyError, TypeError), "cannot be read", remedy(folder)):
+        manifest = json.loads(read_text(folder / FILE))
+        listed = names or (*COVERED, *([FEATURES] if FEATURES in manifest["files"] else []))
+        written = {name: [manifest["files"][name][fact] for fact in ("bytes", "modified", "digest")] for name in listed}
         made_with = dict(manifest["made_with"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder / FILE} cannot be read ({error}); {remedy(folder)}") from None
     for name, (size, modified, expected) in written.items():
         path = folder / name
         if not path.is_file():

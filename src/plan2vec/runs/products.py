@@ -1,12 +1,7 @@
 """How each product is written, read and checked. A file that came from elsewhere is believed only where it fits."""
 
 import json
-import struct
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -16,35 +11,24 @@ from scipy.sparse import csr_array
 from torch import nn
 
 from plan2vec.data import chunks
+from plan2vec.files import read_text
 from plan2vec.graph.build import BuiltGraph, closure_entries
+from plan2vec.readers.messages import UNREADABLE, refusing
 from plan2vec.runs.manifest import PRODUCTS, remedy
 from plan2vec.runs.struck import Pair
 
-UNREADABLE = (  # what damaged files make their readers raise
-    KeyError, TypeError, AttributeError, EOFError, OSError, ArithmeticError, MemoryError, RecursionError, SyntaxError,
-    NotImplementedError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error, SafetensorError,
-)
-
-
 CSR = ("data", "indices", "indptr")  # the arrays of a sparse matrix
-SHARES = ("estimated_false", "reversibility")  # of a built graph, where they are known
+SHARES = ("estimated_false", "reversibility", "repeated")  # of a built graph, where they are known
 
 
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Whatever a damaged file makes a reader raise becomes one line that names the file and the remedy."""
-    try:
-        yield
-    except (*UNREADABLE, ValueError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} is damaged ({reason}); {remedy(path.parent)}") from None
+def readable(path: Path) -> AbstractContextManager[None]:
+    """Around the reading of a file, which may be damaged."""
+    return refusing(str(path), (*UNREADABLE, SafetensorError), "is damaged", remedy(path.parent))
 
 
 def read_json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); {remedy(path.parent)}") from None
+    with refusing(str(path), (OSError, ValueError), "cannot be read", remedy(path.parent)):
+        return json.loads(read_text(path))
 
 
 def require(holds: bool, expected: str) -> None:
@@ -80,7 +64,7 @@ def fitted_struck(folder: Path) -> set[Pair]:
     """The closures that were struck when the embedding of a run folder was fitted."""
     path = folder / PRODUCTS["embedding"]
     with readable(path), safe_open(path, "pt") as file:
-        return {(first, second) for first, second in json.loads((file.metadata() or {}).get("struck", "[]"))}
+        return {(first, second) for first, second in json.loads(file.metadata()["struck"])}
 
 
 def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
@@ -107,7 +91,7 @@ def load_graph(path: Path) -> BuiltGraph:
             confidence = checked_matrix([file[f"confidence_{name}"] for name in CSR], int(shape[0]))
         shares = {name: float(file[name]) for name in SHARES if name in file.files}
         require(all(0 <= share <= 1 for share in shares.values()), f"{' and '.join(SHARES)} from 0 to 1")
-        radius, report, directed = float(file["radius"]), str(file["report"]), _is_directed(file)
+        radius, report, directed = float(file["radius"]), str(file["report"]), bool(file["directed"])
         return BuiltGraph(graph, radius, report, confidence=confidence, directed=directed, **shares)
 
 
@@ -122,14 +106,10 @@ def checked_matrix(arrays: list[np.ndarray], num: int) -> csr_array:
     return csr_array((data, indices, indptr), shape=(num, num))
 
 
-def _is_directed(file: Mapping[str, np.ndarray]) -> bool:
-    return "directed" in file and bool(file["directed"])
-
-
 def read_direction(path: Path) -> bool:
     """Whether the graph of a file follows time, without reading its edges."""
     with readable(path), np.load(path, allow_pickle=False) as file:
-        return _is_directed(file)
+        return bool(file["directed"])
 
 
 def describe_graph(path: Path) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from plan2vec.files import own_folder
 
 UNFINISHED, FINISHED, DISCARDED = ".plan2vec-replacing-", ".plan2vec-replacement", ".plan2vec-discarded-"
-REPLACED = ("data.json", "frames.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy",
+REPLACED = ("data.json", "frames.npy", "features.npy", "index.npz", "graph.npz", "embedding.safetensors", "vectors.npy",
             "metrics.jsonl", "manifest.json")
 OUTDATED = ("scorecard.json", "report.html")  # they describe the old files
 

@@ -13,7 +13,7 @@ from plan2vec.learning import processes
 from plan2vec.learning.training import Journal
 from plan2vec.runs import lock, manifest
 from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_config, read_data, write_data
-from plan2vec.runs.manifest import COVERED, check_files
+from plan2vec.runs.manifest import COVERED, FEATURES, check_files
 from plan2vec.runs.products import read_json
 from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import read_judged
@@ -50,7 +50,8 @@ def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
         finish_replacement(folder)
         _refuse_other_run(folder, sequences, config)
         if (folder / manifest.FILE).exists():
-            check_files(folder, names=[name for name in COVERED if (folder / name).exists()])  # lost ones are made anew
+            there = [name for name in (*COVERED, FEATURES) if (folder / name).exists()]  # lost ones are made anew
+            check_files(folder, names=there)
     if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
         write_data(folder, sequences)
         write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
@@ -58,7 +59,9 @@ def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
 
 def refuse_other_folder(folder: Path) -> None:
     """A folder that is neither a run nor as good as empty is left alone."""
-    if folder.exists() and not is_run(folder) and not all(_is_first_file(path) for path in folder.iterdir()):
+    if not folder.exists() or is_run(folder):
+        return
+    if not folder.is_dir() or not all(_is_first_file(path) for path in folder.iterdir()):
         raise ValueError(f"{folder} exists and is no run folder; choose another --out or empty it")
 
 

@@ -7,14 +7,15 @@ file says which closures were struck when it was fitted; `plan2vec closures RUN 
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from plan2vec.files import write_text
+from plan2vec.files import read_text, write_text
 from plan2vec.graph.build import edge_rows, select_edges
+from plan2vec.readers.messages import refusing
 from plan2vec.runs.lock import WAIT, changing_run
 
 FILE = "struck.json"
@@ -35,25 +36,20 @@ class Judged:
 
 def read_judged(folder: Path | None) -> Judged:
     """What was judged in a run folder; nothing where there is no file or no folder."""
-    path = Path(folder) / FILE if folder is not None else None
-    if path is None or not path.exists():
+    if folder is None or not (path := Path(folder) / FILE).exists():
         return Judged()
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+    expected = '{"struck": [[first, second], ...], "kept": [...]}'
+    errors = (OSError, ValueError, TypeError, AttributeError)
+    with refusing(str(path), errors, f"must hold {expected} with frame numbers, but does not", "repair or delete it"):
+        values = json.loads(read_text(path))
         return Judged(*(tuple(_pair(*pair) for pair in values.get(name, [])) for name in ("struck", "kept")))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        expected = '{"struck": [[first, second], ...], "kept": [...]}'
-        raise ValueError(f"{path} must hold {expected} with frame numbers, but does not ({error}); "
-                         "repair or delete it") from None
 
 
 def strike(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
-    """Remember a closure of the graph as false."""
     return judge(folder, graph, sequence, struck=((first, second),))
 
 
 def keep(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
-    """Remember a closure of the graph as true."""
     return judge(folder, graph, sequence, kept=((first, second),))
 
 
@@ -62,11 +58,8 @@ def judge(folder: Path, graph: csr_array, sequence: np.ndarray, struck: Iterable
     """Remember closures of the graph as false and true; if one of them is no closure, none is remembered."""
     false, true = ([_closure(graph, sequence, *pair) for pair in pairs] for pairs in (struck, kept))
     with changing_run(Path(folder), WAIT):
-        judged = read_judged(folder)
-        for name, pair in (*(("struck", pair) for pair in false), *(("kept", pair) for pair in true)):
-            judged = _without(judged, pair)
-            judged = replace(judged, **{name: (*getattr(judged, name), pair)})
-        return _write(folder, judged)
+        before = _without(read_judged(folder), *false, *true)
+        return _write(folder, Judged((*before.struck, *dict.fromkeys(false)), (*before.kept, *dict.fromkeys(true))))
 
 
 def unstrike(folder: Path, first: int, second: int) -> Judged:
@@ -119,8 +112,8 @@ def _pair(first: int, second: int) -> Pair:
     return int(min(first, second)), int(max(first, second))
 
 
-def _without(judged: Judged, pair: Pair) -> Judged:
-    return Judged(*(tuple(other for other in pairs if other != pair) for pairs in (judged.struck, judged.kept)))
+def _without(judged: Judged, *pairs: Pair) -> Judged:
+    return Judged(*(tuple(pair for pair in some if pair not in pairs) for some in (judged.struck, judged.kept)))
 
 
 def _write(folder: Path, judged: Judged) -> Judged:

@@ -1,22 +1,24 @@
 """How long a fit will take and how much memory it needs, from a few timed updates before it starts."""
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from plan2vec import local_metric
-from plan2vec.config import DEFAULTS, QUICK, Config, EmbeddingConfig, setting, with_settings
+from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.data import Sequences
 from plan2vec.embedding.network import build_embedding, taught_part
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.graph.neighbors import TILE, numbers_at_once
+from plan2vec.learning.augmentation import augment, augmentation_of, draw_changes
 from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.frozen import FROZEN, network_input
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.training import duration
 from plan2vec.local_metric import build_local_metric, last_updates, pair_distances
@@ -39,45 +41,48 @@ class Estimate:
         return f"about {duration(self.seconds)} and {self.bytes / 1e9:.1f} GB of memory"
 
 
-@dataclass(frozen=True)
-class Seconds:
-    """Of the parts of a fit, by what they grow with."""
+class Seconds(NamedTuple):
+    """Of the parts of a fit, by what they grow with; a fit takes their sum."""
 
     updates: float
     pairs: float  # of frames that are compared
-    search: float  # from goals over all edges
-
-    @property
-    def total(self) -> float:
-        return self.updates + self.pairs + self.search
+    search: float  # from goals over all edges; with the features of a frozen encoder
 
 
 def estimate_fit(sequences: Sequences, config: Config, device: torch.device) -> Estimate:
     """From the time of one forward and backward pass of each stage's batch, and the memory that they took."""
     seconds = measure(sequences.frames, sequences.num_frames, config, device)
-    faster = faster_ways(sequences, config, device, seconds) if seconds.total > LONG else ()
-    return Estimate(seconds.total, needed_bytes(sequences, config, device), faster)
+    faster = faster_ways(sequences, config, device, seconds) if sum(seconds) > LONG else ()
+    return Estimate(sum(seconds), needed_bytes(sequences, config, device), faster)
 
 
 def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) -> Seconds:
     """Updates x the time of one, and the search between them, for n frames like these."""
-    images = FrameTensors(frames, device)
+    began = time.perf_counter()
+    some = network_input(frames[:64], config.encoder, device)
+    search = (time.perf_counter() - began) * n / len(some) if config.encoder == FROZEN else 0.0  # its features
+    images = some if config.encoder == FROZEN else FrameTensors(frames, device)
     metric = build_local_metric(frames[:64], config.encoder, config.local_metric).to(device)
-    embedding, seen = taught_part(build_embedding(frames[:64], config).to(device), FrameTensors(frames[:64], device))
+    embedding, seen = taught_part(build_embedding(frames[:64], config).to(device), some)
     local, block = config.local_metric, config.embedding
     num_local = local.num_updates + last_updates(local).num_updates
-    at_once = images.at_once_in_training(metric)
-    updates, search = num_local * _time_update(metric.embed, images, 2 * local.batch_size, at_once), 0.0
-    if local.architecture == "stacked":
+    at_once, change, size = images.at_once_in_training(metric), augmentation_of(local), 2 * local.batch_size
+    drawn = draw_changes(change, images, size, np.random.default_rng(0))
+    embed = lambda batch: metric.embed(augment(batch, change, drawn, slice(len(batch))))  # noqa: E731
+    updates = num_local * _time_update(embed, images, size, at_once)
+    if local.architecture != "siamese":
         num_pairs = round((2 + local.far_weight) * local.batch_size)
         updates += num_local * _time_update(lambda x: metric(x, x), images, num_pairs, None)
-    if config.variant == "value-iteration":
-        updates += _time_walks(config.value_iteration.num_updates, Walks(), embedding, seen, n)
+    at_once = seen.at_once_in_training(embedding)
+    if config.variant == "value-iteration":  # its updates, and the encoding of all frames per round
+        walks = Walks()
+        size = walks.rollouts_per_update * (walks.hops + 2)
+        update = _time_update(embedding, seen, size, at_once)
+        updates += block.num_updates * update * 4 / 3 + walks.num_rounds * n / size * update / 3
     else:
         num_rows = min(n, block.goals_per_update + block.nodes_per_update)
-        at_once = seen.at_once_in_training(embedding)
         updates += block.num_updates * _time_update(embedding, seen, num_rows, at_once)
-        search = search_seconds(block, num_edges(n, config), device)
+        search += search_seconds(block, num_edges(n, config), device)
     # the largest batch that is not learned from, so that its memory is measured too
     num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
     numbers = np.arange(num) % len(images)
@@ -90,7 +95,7 @@ def num_edges(n: int, config: Config) -> int:
 
 
 def search_seconds(block: EmbeddingConfig, num_edges: int, device: torch.device) -> float:
-    """Of Dijkstra on one core; what a GPU takes (`plan2vec bench shortest-distances`) is too little to count."""
+    """Of Dijkstra on one core; what a GPU takes is too little to count."""
     return 0.0 if device.type == "cuda" else block.num_rounds * block.goals_per_round * num_edges * SECONDS_PER_EDGE
 
 
@@ -101,11 +106,9 @@ def faster_ways(sequences: Sequences, config: Config, device: torch.device, now:
     if config.variant == "amortized":
         few = f"--local-metric.num-updates {local.num_updates // 2} --embedding.num-updates {block.num_updates // 2}"
         ways[few] = now.updates / 2 + now.pairs + now.search
-    if config.view == "fixed" and all(setting(config, name) == DEFAULTS[name] for name in QUICK):
-        ways["--quick"] = measure(frames, n, with_settings(config, QUICK), device).total
     if frames.ndim == 4 and (side := min(frames.shape[1:3]) // 2) >= 32:
-        ways[f"--size {side}"] = measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device).total
-    saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * now.total)
+        ways[f"--size {side}"] = sum(measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device))
+    saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * sum(now))
     return tuple(f"{way}: about {duration(seconds)}" for seconds, way in saving[:3])
 
 
@@ -125,34 +128,22 @@ def refuse_too_much(estimate: Estimate) -> None:
 
 
 def peak_bytes() -> float:
-    found = _kilobytes("VmHWM")
-    if found is not None:
-        return 1024 * found
-    import resource  # macOS, which counts bytes
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _memory("VmHWM")
 
 
 def resident_bytes() -> float:
-    """The memory that this process holds now, or has held where that is not known."""
-    found = _kilobytes("VmRSS")
-    return peak_bytes() if found is None else 1024 * found
+    return _memory("VmRSS")
 
 
-def _kilobytes(name: str) -> int | None:
-    """A number that Linux keeps of this process; None elsewhere."""
+def _memory(name: str) -> float:
+    """Bytes that Linux keeps count of for this process, by its own name for them; elsewhere the peak."""
     try:
-        found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) if found else None
+        lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        return 1024 * int(lines[name].split()[0])
+    except (OSError, KeyError):
+        import resource  # macOS, which counts bytes
 
-
-def _time_walks(num_updates: int, walks: Walks, embedding: nn.Module, images: FrameTensors, n: int) -> float:
-    """Seconds of value iteration: its updates, and the encoding of all n frames per round."""
-    size = walks.rollouts_per_update * (walks.hops + 2)
-    update = _time_update(embedding, images, size, images.at_once_in_training(embedding))
-    return num_updates * update * 4 / 3 + walks.num_rounds * n / size * update / 3
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _time_update(network: Callable[[Tensor], Tensor], images: FrameTensors, size: int, at_once: int | None,

@@ -59,7 +59,7 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
     owners, nodes, parents = [np.arange(m)], [starts], [np.full(m, -1)]
     key = owners[0] * n + starts  # of every node found, sorted after the first round
     start_touched, num_expanded, num_before = np.zeros(m, bool), np.zeros(m, np.int64), 0
-    for _ in range(depth):
+    for _ in range(min(depth, n)):  # no path is longer
         asked, neighbor = neighbor_lists(graph, nodes[-1])
         owner = owners[-1][asked]
         num_expanded += np.bincount(owners[-1], minlength=m)

@@ -35,6 +35,11 @@ class DeviceGraph:
         return float(self.weights.sum(dtype=torch.float64)) / max(1, len(self.weights))
 
     @cached_property
+    def on_host(self) -> csr_array:
+        arrays = (array.cpu().numpy() for array in (self.weights, self.indices, self.indptr))
+        return csr_array(tuple(arrays), shape=(self.num_nodes, self.num_nodes))
+
+    @cached_property
     def reversed(self) -> "DeviceGraph":
         """Every edge the other way round."""
         row = torch.arange(self.num_nodes, dtype=torch.int32, device=self.device).repeat_interleave(self.indptr.diff())

@@ -1,8 +1,8 @@
 """Shortest distances from many sources on a GPU, where thousands of relaxations at once beat one clever queue.
 
-Every node takes the least of (distance of a node before it + edge), all sources at once, until nothing changes. Where
-Triton can compile them, kernels do it that skip nodes with nothing new (`gpu_kernel`). Elsewhere torch does it plainly:
-Bellman-Ford, as many sweeps as the shortest path with the most hops has edges. The numbers are scipy's up to rounding.
+Every node takes the least of (distance of a node before it + edge), all sources at once, until nothing changes, by
+kernels that skip nodes with nothing new (`gpu_kernel`). Where Triton cannot compile them, Dijkstra does it on the CPU.
+The numbers are the same up to rounding.
 """
 
 import importlib.util
@@ -12,7 +12,6 @@ import sysconfig
 import warnings
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,6 @@ from plan2vec.learning.processes import concatenated, size
 from plan2vec.search.gpu_graph import DeviceGraph
 from plan2vec.search.shortest_paths import choose_workers, distances_from
 
-NUMBERS_AT_ONCE = 2**28  # edges x sources relaxed in one operation of torch: 1 GB of float32
 DISTANCES_AT_ONCE = 2**31  # nodes x sources that the kernels work on at once: 8 GB
 NUM_LANDMARKS = 8  # whose distances tell which sources lie near each other: a tile of the kernels
 
@@ -56,7 +54,9 @@ class DeviceSearch:
     def distances_from(self, sources: np.ndarray) -> Tensor:
         """[len(sources), n] float32 on the device: steps from each source to every node; inf where no path leads."""
         if self.graph.device.type != "cuda" or not can_compile():
-            return relaxed(self.graph, sources)
+            graph = self.graph.on_host
+            return torch.from_numpy(distances_from(graph, sources, choose_workers(graph, len(sources)))).to(
+                self.graph.device)
         from plan2vec.search.gpu_kernel import Tuning, tile_distances
 
         tile, graph = Tuning().tile, self.graph
@@ -109,38 +109,3 @@ def near_together(points: np.ndarray, numbers: np.ndarray, size: int) -> np.ndar
     ordered = numbers[np.argsort(points[numbers, sides.argmax()], kind="stable")]
     half = -(-len(numbers) // size) // 2 * size
     return np.concatenate([near_together(points, part, size) for part in (ordered[:half], ordered[half:])])
-
-
-@torch.no_grad()
-def relaxed(graph: DeviceGraph, sources: np.ndarray) -> Tensor:
-    """As `DeviceSearch.distances_from`, by torch alone, on any device."""
-    before = graph.reversed  # row v: the nodes that lead to v
-    weight, node, degree = before.weights[:, None], before.indices, before.indptr.diff()
-    blocks = _row_blocks(before.indptr.cpu().numpy(), max(1, NUMBERS_AT_ONCE // len(sources)))
-    distance = torch.full((graph.num_nodes, len(sources)), torch.inf, device=graph.device)
-    number = torch.arange(len(sources), device=graph.device)
-    distance[torch.from_numpy(np.asarray(sources)).to(graph.device), number] = 0
-    changed = True
-    while changed:
-        total = _finite_sum(distance)
-        for rows, edges in blocks:
-            offered = distance[node[edges]] + weight[edges]  # [edges, sources]
-            least = torch.segment_reduce(offered, "min", lengths=degree[rows], axis=0, initial=torch.inf)
-            distance[rows] = torch.minimum(distance[rows], least)
-        changed = _finite_sum(distance) != total
-    return distance.T.contiguous()
-
-
-def _row_blocks(indptr: np.ndarray, edges_at_once: int) -> list[tuple[slice, slice]]:
-    """Rows in blocks of about so many edges: [(rows, their edges)]."""
-    limits = [0]
-    while limits[-1] < len(indptr) - 1:
-        last = int(np.searchsorted(indptr, indptr[limits[-1]] + edges_at_once, side="right")) - 1
-        limits.append(max(last, limits[-1] + 1))
-    return [(slice(a, b), slice(int(indptr[a]), int(indptr[b]))) for a, b in pairwise(limits)]
-
-
-def _finite_sum(distance: torch.Tensor) -> tuple[float, int]:
-    """Falls with every improvement: how it is known that nothing changed any more."""
-    finite = distance.isfinite()
-    return float(distance.masked_fill(~finite, 0).sum(dtype=torch.float64)), int(finite.sum())

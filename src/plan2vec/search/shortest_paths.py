@@ -4,7 +4,6 @@ The graph is a `scipy.sparse.csr_array` (n, n): entry (i, j) is the length in st
 frame j. An entry stored as zero is an edge of length zero; an entry that is not stored is a missing edge.
 
 One plan          best_first: Dijkstra, A*, weighted A*, greedy best-first and the paper's walk are settings of it.
-Many plans        best_first_many: the same searches side by side, so that the heuristic is asked once for all of them.
 Training targets  distances_from: exact distances from many sources, in several processes if asked.
 
 Two costs, never mixed: `num_expanded` counts how often the neighbours of a node were asked for (a node expanded again
@@ -17,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,12 +27,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 Heuristic = Callable[[np.ndarray], np.ndarray]  # (m,) node numbers -> (m,) estimated distances to the goal, steps
-PairHeuristic = Callable[[np.ndarray, np.ndarray], np.ndarray]  # the same from (m,) nodes to (m,) goals
-Expansions = Generator[np.ndarray, np.ndarray | None, "Path"]  # gives nodes, takes their estimates
 
 SECONDS_PER_EDGE = 1e-8  # scipy's Dijkstra, for every stored edge and source, on one core
 SECONDS_TO_START = 2.0  # child processes that search, on a slow file system
-NODES_AT_ONCE = 2**24  # nodes x searches side by side: 0.5 GB of what is known about them
 SOURCES_AT_ONCE = 64  # rows of float64 distances that scipy holds before they become float32
 CHILD_INPUTS = ("data", "indices", "indptr", "sources")  # files that child processes read
 
@@ -75,51 +71,11 @@ def best_first(graph: csr_array, start: int, goal: int, heuristic: Heuristic | N
                          f"and cost_weight is {cost_weight}")
     if queue_size is not None and queue_size < 1:
         raise ValueError(f"queue_size must be 1 or more, or None for no bound, but is {queue_size}")
-    search = _expansions(graph, start, goal, heuristic_weight, cost_weight, queue_size)
-    return _drive([search], [goal], lambda nodes, _: np.zeros(len(nodes)) if heuristic is None else heuristic(nodes))[0]
+    return _search(graph, start, goal, heuristic, heuristic_weight, cost_weight, queue_size)
 
 
-def best_first_many(graph: csr_array, starts: np.ndarray, goals: np.ndarray, heuristic: PairHeuristic,
-                    heuristic_weight: float = 1.0) -> list[Path]:
-    """A* from every start to the goal beside it, each as `best_first` finds it.
-
-    The searches go on side by side, one expansion per round, so that the heuristic is asked for all of them at once.
-    """
-    at_once = max(1, NODES_AT_ONCE // graph.shape[0])
-    paths: list[Path] = []
-    for first in range(0, len(starts), at_once):
-        some, ends = starts[first : first + at_once].tolist(), goals[first : first + at_once].tolist()
-        searches = [_expansions(graph, *task, heuristic_weight, 1.0, None) for task in zip(some, ends, strict=True)]
-        paths += _drive(searches, ends, heuristic)
-    return paths
-
-
-def _drive(searches: list[Expansions], goals: list[int], heuristic: PairHeuristic) -> list[Path]:
-    """All searches to their end; per round the heuristic is asked once."""
-    paths: dict[int, Path] = {}
-    answers: dict[int, np.ndarray | None] = dict.fromkeys(range(len(searches)))
-    while answers:
-        asked: dict[int, np.ndarray] = {}
-        for which, answer in answers.items():
-            try:
-                asked[which] = searches[which].send(answer)
-            except StopIteration as finished:
-                paths[which] = finished.value
-        answers = {}
-        if asked:
-            sizes = [len(nodes) for nodes in asked.values()]
-            ends = np.repeat([goals[which] for which in asked], sizes)
-            estimates = np.asarray(heuristic(np.concatenate(list(asked.values())), ends))
-            if estimates.shape != (len(ends),) or np.isnan(estimates).any():
-                raise ValueError(f"the heuristic must return {len(ends)} numbers, one per node, but returned shape "
-                                 f"{estimates.shape} with {int(np.isnan(estimates).sum())} NaN")
-            answers |= zip(asked, np.split(estimates, np.cumsum(sizes[:-1])), strict=True)
-    return [paths[which] for which in range(len(searches))]
-
-
-def _expansions(graph: csr_array, start: int, goal: int, heuristic_weight: float, cost_weight: float,
-                queue_size: int | None) -> Expansions:
-    """The search itself: gives nodes seen for the first time, takes their estimates, and ends with the path."""
+def _search(graph: csr_array, start: int, goal: int, heuristic: Heuristic | None, heuristic_weight: float,
+            cost_weight: float, queue_size: int | None) -> Path:
     start, goal = (int(node) for node in checked_nodes(graph, [start, goal]))
     n = graph.shape[0]
     cost, parent, estimates = np.full(n, math.inf), np.full(n, -1), np.zeros(n)
@@ -135,7 +91,7 @@ def _expansions(graph: csr_array, start: int, goal: int, heuristic_weight: float
         new = neighbors[~touched[neighbors]]
         if len(new):
             touched[new] = True
-            estimates[new] = yield new.astype(np.int64)
+            estimates[new] = 0.0 if heuristic is None else _estimates(heuristic, new.astype(np.int64))
         costs = cost[node] + graph.data[row].astype(np.float64)
         cheaper = costs < cost[neighbors]
         if cost_weight == 0:
@@ -157,6 +113,14 @@ def _expansions(graph: csr_array, start: int, goal: int, heuristic_weight: float
     while parent[nodes[-1]] >= 0:
         nodes.append(int(parent[nodes[-1]]))
     return Path(nodes[::-1], path_length(graph, nodes[::-1]), num_expanded, len(answers), answers)
+
+
+def _estimates(heuristic: Heuristic, nodes: np.ndarray) -> np.ndarray:
+    found = np.asarray(heuristic(nodes))
+    if found.shape != nodes.shape or np.isnan(found).any():
+        raise ValueError(f"the heuristic must return {len(nodes)} numbers, one per node, but returned shape "
+                         f"{found.shape} with {int(np.isnan(found).sum())} NaN")
+    return found
 
 
 def path_length(graph: csr_array, nodes: Sequence[int]) -> float:
@@ -324,16 +288,15 @@ def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "w
     return num_parts, rank[labels]
 
 
-def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray) -> np.ndarray:
-    """(m,) int64 node numbers of this graph, or a ValueError."""
-    checked = np.asarray(nodes, dtype=np.int64) if len(nodes) == 0 else np.asarray(nodes)
-    if checked.ndim != 1 or checked.dtype.kind not in "iu":
-        raise ValueError("node numbers must be integers in one dimension, "
+def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray, name: str = "nodes") -> np.ndarray:
+    """(m,) int64 numbers of frames on this graph, or a ValueError."""
+    checked = np.asarray(nodes)
+    if checked.ndim != 1 or (len(checked) and checked.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must be frame numbers in one dimension, "
                          f"but came as {checked.dtype} of shape {checked.shape}")
-    wrong = checked[(checked < 0) | (checked >= graph.shape[0])]
-    if len(wrong):
-        raise ValueError(f"node numbers must lie in 0..{graph.shape[0] - 1} (the graph has {graph.shape[0]} nodes), "
-                         f"but {wrong[0]} came")
+    outside = checked[(checked < 0) | (checked >= graph.shape[0])]
+    if len(outside):
+        raise ValueError(f"{name} must be frame numbers from 0 to {graph.shape[0] - 1}, but {outside[0]} came")
     return checked.astype(np.int64)
 
 

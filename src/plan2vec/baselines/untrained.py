@@ -1,0 +1,49 @@
+"""Baselines that learn nothing of their own: raw pixels, an untrained network, and the local metric itself (SPTM)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from plan2vec.baselines import Scorer, VectorScorer, l2_distance
+from plan2vec.learning.encoders import make_encoder
+from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.local_metric import LocalMetric, SiameseMetric, local_vectors, pair_distances
+from plan2vec.planner import Distance
+
+
+def pixel_scorer(device: torch.device) -> Scorer:
+    """The l2 distance between pixels in 0..1, or between observations as they are.
+
+    A moving block overlaps its goal only within its own size, so beyond that all distances are alike.
+    """
+    return VectorScorer(nn.Flatten(), device)
+
+
+def random_scorer(frames: np.ndarray, encoder: str, dim: int, seed: int, device: torch.device) -> Scorer:
+    """What the encoder's shape alone knows. Any learned distance must beat it.
+
+    The paper's "Random" row is about what independent random scores give, one per frame and goal (3-5 %). An untrained
+    network is continuous, so it is a random projection of the pixels and walks better than that.
+    """
+    torch.manual_seed(seed)
+    return VectorScorer(make_encoder(encoder, frames, dim).to(device), device)
+
+
+@dataclass(frozen=True)
+class MetricScorer:
+    """The local metric as distance to the goal, in steps (Savinov et al., 2018; the paper's "SPTM (1-step)").
+
+    Beyond about two steps a local metric only says "far", so a greedy walker is blind until it is near. A Siamese
+    metric has vectors; a stacked one scores every pair anew.
+    """
+
+    metric: LocalMetric
+    device: torch.device
+
+    def on(self, frames: np.ndarray) -> Distance:
+        images = FrameTensors(frames, self.device)
+        if isinstance(self.metric, SiameseMetric):
+            return l2_distance(torch.from_numpy(local_vectors(self.metric, images)).to(self.device))
+        return lambda first, second: pair_distances(self.metric, images, first, second)

@@ -1,0 +1,150 @@
+"""`plan2vec audit`: which episodes to look at, worst first, and why. Nothing is deleted."""
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import numpy as np
+
+from plan2vec.data import Sequences
+from plan2vec.datasets import findings
+from plan2vec.datasets.camera import find_shifts
+from plan2vec.datasets.copies import equal_below, find_copies, find_leaks
+from plan2vec.datasets.detours import find_detours
+from plan2vec.datasets.findings import Finding
+from plan2vec.datasets.prints import Episodes, compare_all, episodes_of
+from plan2vec.model import Model
+from plan2vec.readers import lerobot
+
+LEAST_EPISODES = 8  # below this there is no "others" to compare a number with
+BROKEN = ("duplicate", "leak", "frozen", "black", "overexposed", "off-map", "jump", "wrong-end")  # why one may delete
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One episode."""
+
+    episode: int  # number, as the recording has it
+    num_frames: int
+    findings: list[Finding]  # worst first
+
+    @property
+    def severity(self) -> float:
+        return sum(one.severity for one in self.findings)
+
+
+@dataclass(frozen=True)
+class Audit:
+    source: str
+    rows: list[Audited]  # one per episode, worst first
+    notes: list[str]  # what was not judged, and why
+
+    @property
+    def all_findings(self) -> list[Finding]:
+        return [one for row in self.rows for one in row.findings]
+
+    @property
+    def broken(self) -> list[int]:
+        """Episodes that one may want to delete: what was found is no matter of taste."""
+        return sorted({one.episode for one in self.all_findings if one.kind in BROKEN})
+
+
+def audit(sequences: Sequences, model: Model | None = None, against: Sequences | None = None) -> Audit:
+    """Compare the episodes of a recording with each other.
+
+    `model`: of these frames, for detours. `against`: another recording, whose episodes should not be in this one.
+    Returns an `Audit`: every episode with its findings in words, worst first.
+    """
+    episodes = episodes_of(sequences)
+    if episodes.num < 2:
+        raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
+                         f"sequence; give recordings of several episodes")
+    place, near, unjoined = compare_all(episodes)
+    found = find_copies(episodes, place, near)
+    notes = []
+    if against is not None:
+        found += find_leaks(episodes, episodes_of(against), against.source, equal_below(episodes, near))
+    if episodes.num >= LEAST_EPISODES:
+        found += _compared(episodes, sequences, near, unjoined)
+        more, note = _on_the_map(model, episodes)
+        found += more
+        notes += note
+    else:
+        notes.append(f"{episodes.num} episodes are too few to say what is usual: only copies were looked for")
+    if sequences.options.every > 1 or sequences.options.rate is not None:
+        notes.append("frames are counted as they were read, with --every or --rate")
+    return Audit(sequences.source, _rows(episodes, found), notes)
+
+
+def _compared(episodes: Episodes, sequences: Sequences, near: np.ndarray, unjoined: np.ndarray) -> list[Finding]:
+    found = findings.find_still(episodes, findings.pixel_changes(sequences.frames)) + findings.find_lengths(episodes)
+    found += findings.find_jumps(episodes, unjoined) + findings.find_wrong_ends(episodes)
+    strange = findings.find_strange(episodes, near)
+    if len(sequences.frame_shape) != 3:
+        return found + strange
+    whole = findings.find_light(episodes, sequences) + find_shifts(episodes, sequences)
+    known = {one.episode for one in whole if one.kind == "off-map"}
+    return found + whole + [one for one in strange if one.episode not in known]
+
+
+def _on_the_map(model: Model | None, episodes: Episodes) -> tuple[list[Finding], list[str]]:
+    if model is None:
+        return [], ["detours were not judged: that needs a map (leave --no-fit out)"]
+    found, num_judged = find_detours(model, episodes)
+    if num_judged == episodes.num:
+        return found, []
+    return found, [f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on the graph "
+                   "leads from start to end over other episodes"]
+
+
+def _rows(episodes: Episodes, found: list[Finding]) -> list[Audited]:
+    by_episode: dict[int, list[Finding]] = {}
+    for one in sorted(found, key=lambda one: -one.severity):
+        by_episode.setdefault(one.episode, []).append(one)
+    rows = [Audited(int(label), int(length), by_episode.get(int(label), []))
+            for label, length in zip(episodes.label, episodes.length, strict=True)]
+    return sorted(rows, key=lambda row: (-row.severity, row.episode))
+
+
+# ---------------------------------------------------------------------------------------------------- as text
+
+
+def as_json(answer: Audit) -> dict[str, Any]:
+    """Programs read these names."""
+    rows = [{"episode": row.episode, "num_frames": row.num_frames, "severity": round(row.severity, 3),
+             "findings": [_plain(one) for one in row.findings]} for row in answer.rows]
+    return {"source": answer.source, "num_episodes": len(rows), "num_findings": len(answer.all_findings),
+            "episodes": rows, "notes": answer.notes, "broken": answer.broken, "lerobot": lerobot_line(answer)}
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    values = asdict(finding) | {"severity": round(float(finding.severity), 3)}
+    del values["episode"]
+    return values | {"other": list(finding.other) if finding.other else None}
+
+
+def as_csv(answer: Audit) -> str:
+    """One line per episode, worst first."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("episode", "num_frames", "severity", "kinds", "findings"))
+    for row in answer.rows:
+        kinds = " ".join(dict.fromkeys(one.kind for one in row.findings))
+        words = "; ".join(one.words for one in row.findings)
+        writer.writerow((row.episode, row.num_frames, f"{row.severity:.3f}", kinds, words))
+    return text.getvalue()
+
+
+def lerobot_line(answer: Audit) -> str | None:
+    """What to type to get a copy without the broken episodes; None where nothing is broken or it is no LeRobot folder.
+    """
+    folder = Path(answer.source)
+    if not answer.broken or not lerobot.recognizes(folder):
+        return None
+    name = quote(folder.resolve().name)
+    return (f"lerobot-edit-dataset --repo_id {name} --root {quote(str(folder))} --new_repo_id {name}_cleaned "
+            f"--operation.type delete_episodes --operation.episode_indices {quote(json.dumps(answer.broken))}")

@@ -1,0 +1,224 @@
+"""What an audit finds in the frames of single episodes: stalls, strange light and frames, jumps, ends, lengths.
+
+Every number is compared with what the other episodes of the same recording show. It is a finding beyond Tukey's far
+fence: three interquartile ranges above the upper quartile (or below the lower one). So up to a quarter of the episodes
+may be bad, and no threshold knows the recording. None of this needs a map.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import maximum_filter, minimum_filter1d
+
+from plan2vec.data import Sequences, chunks
+from plan2vec.datasets.prints import Episodes, difference, nearest_per_episode
+
+FENCE = 3.0  # interquartile ranges
+LEAST_STILL = 5  # frames: shorter pauses and doubled frames are no finding
+FROZEN_SHARE = 0.05  # of the median step's change in pixels: a camera's noise changes more
+BLACK, WHITE, SATURATED = 12.0, 250, 0.5  # mean gray; gray of a saturated pixel; share of the pixels others leave
+JUMP_WINDOW, JUMP_BLOCKS = 3, 3  # steps before and after, blocks around: where they change, motion is expected
+LEAST_JUMP = 0.3  # of the step: less is no jump, however smooth the others are
+FAR_STEPS, LASTING = 4.0, 3  # frames nearer to one of another episode are known; frames that must not be
+NUM_ALIKE, MOST_ALIKE = 9, 0.6  # other episodes that show where an end lies; the share of them that must agree
+MOST_ROUNDS = 6  # of leaving out those with wrong ends
+
+
+@dataclass(frozen=True)
+class Finding:
+    episode: int  # number, as the recording has it
+    kind: str
+    first: int  # frames of the episode, counted from 0
+    last: int
+    words: str
+    severity: float  # how many times the fence, 1 or more
+    other: tuple[int, int] | None = None  # of a copy: the original episode, and its frame that equals `first`
+
+
+def fence(values: np.ndarray, least_range: float) -> tuple[float, float]:
+    """Below and above these a value is far from the others."""
+    low, high = np.quantile(values, (0.25, 0.75))
+    spread = FENCE * max(high - low, least_range)
+    return float(low - spread), float(high + spread)
+
+
+def frames_words(first: int, last: int) -> str:
+    return f"frame {first}" if first == last else f"frames {first}-{last}"
+
+
+# ---------------------------------------------------------------------------------------------------- stalls, frozen
+
+
+def find_still(episodes: Episodes, pixel_change: np.ndarray) -> list[Finding]:
+    """The longest pause of an episode, where others have none so long: the camera froze, or nothing moved."""
+    moved = pixel_change[pixel_change > 0]
+    frozen_below = FROZEN_SHARE * float(np.median(moved)) if len(moved) else 0.0
+    frozen = [_longest_run(pixel_change[episodes.part(k)][:-1] <= frozen_below) for k in range(episodes.num)]
+    stalls = [_longest_pause(episodes, k) for k in range(episodes.num)]
+    found: list[Finding] = []
+    for kind, runs, words in (("frozen", frozen, "no pixel changes in {}: the camera froze"),
+                              ("stall", stalls, "nothing moves in {}")):
+        length = np.array([stop - first for first, stop in runs])
+        limit = max(LEAST_STILL - 1, fence(length, 1.0)[1])
+        for k in np.flatnonzero(length > limit):
+            first, stop = runs[k]
+            if kind == "stall" and any(one.episode == episodes.label[k] and one.first < stop and first < one.last
+                                       for one in found):
+                continue
+            text = words.format(frames_words(first, stop)) + f" ({stop - first + 1} frames; others up to {limit:.0f})"
+            found.append(Finding(int(episodes.label[k]), kind, first, stop, text, length[k] / limit))
+    return found
+
+
+def _longest_run(holds: np.ndarray) -> tuple[int, int]:
+    """(first, stop) of the longest stretch where it holds; equal where it never does."""
+    edges = np.flatnonzero(np.diff(np.concatenate(((0,), holds.astype(np.int8), (0,)))))
+    first, stop = edges[::2], edges[1::2]
+    best = int(np.argmax(stop - first)) if len(first) else -1
+    return (int(first[best]), int(stop[best])) if best >= 0 else (0, 0)
+
+
+def _longest_pause(episodes: Episodes, number: int) -> tuple[int, int]:
+    """(first, last) frames that all show what the first one shows: slow motion ends a pause."""
+    part = episodes.part(number)
+    moves = episodes.change[part] > episodes.still_below
+    best, first = (0, 0), 0
+    for k in range(1, len(moves)):
+        if moves[k - 1] or difference(episodes.prints[part.start + first], episodes.prints[part.start + k]) > \
+                episodes.still_below:
+            first = k
+        elif k - first > best[1] - best[0]:
+            best = first, k
+    return best
+
+
+def pixel_changes(frames: np.ndarray) -> np.ndarray:
+    """(n,) mean change of a pixel from each frame to the next; NaN for the last."""
+    change = np.full(len(frames), np.nan, np.float32)
+    for part in chunks(frames, len(frames) - 1):
+        some = frames[part.start : part.stop + 1].astype(np.float32).reshape(part.stop + 1 - part.start, -1)
+        change[part] = np.abs(np.diff(some, axis=0)).mean(axis=1)
+    return change
+
+
+# ---------------------------------------------------------------------------------------------------- light and views
+
+
+def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
+    """Black and overexposed frames; episodes that are darker or brighter than the others."""
+    gray = episodes.prints.mean(axis=1)
+    white = np.empty(len(gray), np.float32)
+    for part in chunks(sequences.frames, len(gray)):
+        some = sequences.frames[part]
+        white[part] = (some >= WHITE).mean(axis=tuple(range(1, some.ndim)))
+    usual, usual_white = float(np.median(gray)), float(np.median(white))
+    is_black, is_white = gray < min(BLACK, usual / 2), white > usual_white + SATURATED * (1 - usual_white)
+    found = []
+    for number, label in enumerate(episodes.label.tolist()):
+        part = episodes.part(number)
+        for kind, holds in (("black", is_black[part]), ("overexposed", is_white[part])):
+            if holds.any():
+                first, stop = _longest_run(holds)
+                text = f"{frames_words(first, stop - 1)} are {kind}" + _of_all(holds)
+                found.append(Finding(label, kind, first, stop - 1, text, 1 + 9 * float(holds.mean())))
+    level = np.array([np.median(gray[episodes.part(k)]) for k in range(episodes.num)])
+    low, high = fence(level, 0.02 * usual)
+    for k in np.flatnonzero((level < low) | (level > high)):
+        than = "darker" if level[k] < low else "brighter"
+        text = f"all frames are {than} than the others' (mean gray {level[k]:.0f}; others {low:.0f} to {high:.0f})"
+        severity = 1 + abs(level[k] - (low if level[k] < low else high)) / max(high - low, 1e-9)
+        found.append(Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, text, severity))
+    return found
+
+
+def _of_all(holds: np.ndarray) -> str:
+    return f" ({np.count_nonzero(holds)} of {len(holds)} frames)"
+
+
+def find_strange(episodes: Episodes, near: np.ndarray) -> list[Finding]:
+    """Frames like none of another episode; `near` (n,): how much the most similar one of another episode differs."""
+    near = near / max(episodes.step, 1e-9)
+    lasting = [minimum_filter1d(near[episodes.part(k)], LASTING, mode="constant") for k in range(episodes.num)]
+    most = np.array([one.max() for one in lasting])
+    limit = max(FAR_STEPS, fence(most, 0.02)[1])
+    found = []
+    for k in np.flatnonzero(most > limit):
+        first, stop = _longest_run(near[episodes.part(int(k))] > limit)
+        text = f"{frames_words(first, stop - 1)} are like no frame of another episode ({most[k]:.1f} steps away; "
+        text += f"others up to {limit:.1f})"
+        found.append(Finding(int(episodes.label[k]), "off-map", first, stop - 1, text, most[k] / limit))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- jumps, ends
+
+
+def find_jumps(episodes: Episodes, unjoined: np.ndarray) -> list[Finding]:
+    """Steps that change what stays as it is before and after, and that no other episode makes (`unjoined`, n)."""
+    jumps = [np.sqrt(_unexpected(episodes.prints[part], episodes.grid) * np.maximum(unjoined[part][:-1], 0))
+             for part in map(episodes.part, range(episodes.num))]
+    most = np.array([one.max(initial=0.0) for one in jumps])
+    limit = max(LEAST_JUMP * episodes.step, fence(most, 0.0)[1])
+    found = []
+    for k in np.flatnonzero(most > limit):
+        first, times = int(jumps[k].argmax()), float(most[k] / max(limit, 1e-9))
+        text = f"frames {first} and {first + 1} do not follow from each other: dropped frames or a splice"
+        text += f" ({times:.1f} times the most that is usual)"
+        found.append(Finding(int(episodes.label[k]), "jump", first, first + 1, text, times))
+    return found
+
+
+def _unexpected(prints: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """(m - 1,) mean change of the blocks, less what their surroundings change in the steps before and after."""
+    change = np.abs(np.diff(prints, axis=0)).reshape(-1, *grid)
+    if len(change) <= JUMP_WINDOW:  # too short to know what is expected
+        return np.zeros(len(change))
+    around = maximum_filter(change, (1, *(min(JUMP_BLOCKS, size) for size in grid))) if grid[0] > 1 else change
+    expected = np.zeros_like(change)
+    for gap in range(1, JUMP_WINDOW + 1):
+        expected[gap:] = np.maximum(expected[gap:], around[:-gap])
+        expected[:-gap] = np.maximum(expected[:-gap], around[gap:])
+    return np.maximum(change - expected, 0).mean(axis=(1, 2))
+
+
+def find_wrong_ends(episodes: Episodes) -> list[Finding]:
+    """Episodes that end where others are still on their way. What is found is no longer compared with."""
+    looks = [nearest_per_episode(episodes.prints[stop - 1], episodes) for stop in episodes.stop]
+    good = np.ones(episodes.num, bool)
+    for _ in range(MOST_ROUNDS):  # wrong ends make right ones look wrong: at first the lower half says what is usual
+        left, ahead = _ways_left(episodes, looks, good)
+        low, middle = np.quantile(left, (0.25, 0.5))
+        before, good = good, left <= middle + FENCE * max(1.0, 2 * (middle - low))
+        if np.array_equal(before, good):
+            break
+    limit = fence(left, 1.0)[1]
+    found = []
+    for k in np.flatnonzero(left > limit):
+        last = int(episodes.length[k]) - 1
+        begins = "where others begin" if ahead[k] < 0.25 else "where others are on their way"
+        text = f"frame {last}, the last, is {begins}: from there others go on for {left[k]:.0f} frames"
+        text += f" (from other ends up to {limit:.0f})"
+        found.append(Finding(int(episodes.label[k]), "wrong-end", max(0, last - 4), last, text, left[k] / limit))
+    return found
+
+
+def _ways_left(episodes: Episodes, looks: list[tuple[np.ndarray, np.ndarray]],
+               good: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(e,) frames that good episodes go on for where they look like the last frame of each; the share before that."""
+    left, ahead = np.empty(episodes.num), np.empty(episodes.num)
+    for k, (place, distance) in enumerate(looks):
+        others = np.flatnonzero(good & (np.arange(episodes.num) != k))
+        alike = others[np.argsort(distance[others])[: max(1, min(NUM_ALIKE, len(others) // 2))]]
+        left[k] = np.quantile(episodes.stop[alike] - 1 - place[alike], MOST_ALIKE)
+        ahead[k] = np.median((place - episodes.first)[alike] / np.maximum(1, episodes.length[alike] - 1))
+    return left, ahead
+
+
+def find_lengths(episodes: Episodes) -> list[Finding]:
+    low, high = np.exp(fence(np.log(episodes.length), 0.1))
+    found = []
+    for k in np.flatnonzero((episodes.length < low) | (episodes.length > high)):
+        num = int(episodes.length[k])
+        text = f"{num} frames, {'fewer' if num < low else 'more'} than the others ({low:.0f} to {high:.0f})"
+        found.append(Finding(int(episodes.label[k]), "length", 0, num - 1, text, max(low / num, num / high)))
+    return found

@@ -1,0 +1,276 @@
+"""Claim: the map tells finished episodes from half-done and failed ones by what it sees in single frames; a clock,
+pixels and a VAE tell less. Time-contrastive vectors order the frames within an episode better, and ends less clearly.
+
+Expected: on unseen episodes VOC at least 0.85, tau at least 0.8, gap at least 0.3; in simulators a correlation with the
+true distance left of at least 0.95.
+
+A fifth of the episodes is held out, in simulators a tenth. Goals are the ends of the fitted ones (`plan2vec progress
+--goals LAST`). Of every held-out success three failures are made: the first half alone, and the first half followed by
+the first half of another episode (both half done), and the episode backwards (failed). Where positions are known, a
+recorded episode that ends nearer to where episodes start than to where they end is a failure itself. The end of an
+episode of which nothing is known counts as 0.
+`voc`: rank correlation of progress with time within the successes, their mean. A clock has 1: it sees no frame.
+`tau`: Kendall's, over pairs of episodes of different outcome, by progress at the end; a tie counts for neither.
+`gap`, `gap_half`: final progress of successes less that of the failed, and of the half-done, on average.
+`unknown`: share of the successes' frames without a number.
+`correlation`: in simulators, of progress to one given goal with the true distance left (-1 x Pearson's), over all
+held-out frames, from the one farthest from the goal on.
+Every method measures a distance to the nearest goal, in units of its own median recorded step; only ours refuses
+episodes that start within 2 steps of a goal. `map distance` asks the map instead of the graph. `elapsed time` is a
+clock that knows how long a fitted episode takes. Not blind: how frames enter the graph, what is off the map, goals and
+smoothing were chosen on seeds 0 to 2 of g1-bottle; its rows are of seeds from 10 on.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+from plan2vec.baselines import Scorer
+from plan2vec.baselines.registry import Map, baseline_trainers
+from plan2vec.data import Sequences, make_sequences, training_frames, transitions
+from plan2vec.datasets.progress_files import LAST, choose_goals
+from plan2vec.domains import maze, rope
+from plan2vec.evaluation import truth_of
+from plan2vec.experiments.base_scene import mean_or_none
+from plan2vec.experiments.robot_frames import STAND_IN, stand_in
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.model import Model
+from plan2vec.pipeline import fit
+from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
+from plan2vec.readers import read
+from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Case, Groups, Row, make_rows, select, values
+from plan2vec.results.settings import Settings, timed
+from plan2vec.search.shortest_paths import distances_from
+
+ROBOT, SIMULATED = "g1-bottle", {"rope": "rope", "open": "Open", "table": "Table", "c-maze": "C-Maze"}
+DOMAINS = (ROBOT, *SIMULATED, STAND_IN)
+METHODS = ("plan2vec", "map distance", "elapsed time", "pixels", "contrastive", "VAE")
+OURS = ("plan2vec", "map distance")
+IN_SIMULATORS = (*OURS, "pixels")
+HELD_OUT = 0.2  # share of the episodes
+NUM_ROLLOUTS, ROPE_SIZE = 400, (8, 400)  # of a maze; sequences and drags of the rope
+SUCCESS, HALF, FAILED = 2, 1, 0
+SHOWN = (("voc", "VOC", 1, 2), ("tau", "tau", 1, 2), ("gap", "gap, failed", 1, 2), ("gap_half", "gap, half done", 1, 2),
+         ("unknown", "unknown frames, %", 100, 1))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An episode to be judged: frames (m,) in order, and what became of it."""
+
+    frames: np.ndarray
+    outcome: int
+
+
+class Fitted:
+    """One recording and one seed: the model, what was held out, and the distances of all methods. The run folder stays,
+    so that a later call goes on from there."""
+
+    def __init__(self, sequences: Sequences, seed: int, settings: Settings, domain: str):
+        held_out = HELD_OUT / 2 if domain in SIMULATED else HELD_OUT
+        config = replace(settings.size.config, seed=seed, holdout=held_out)
+        self.sequences, self.settings = sequences, settings
+        self.model: Model = fit(sequences, config, settings.arrays.parent / "runs" / f"{domain}-{seed}",
+                                settings.device.type)
+        self.kept = training_frames(sequences.sequence, held_out, rng_at(seed, Stream.HOLDOUT))
+
+    @cached_property
+    def goals(self) -> np.ndarray:
+        return choose_goals(self.model, LAST).numbers
+
+    def left_by(self, method: str, goals: np.ndarray, frames: np.ndarray) -> np.ndarray:
+        """(m,) what a method says is left from frames (m,) to the nearest goal, in its own recorded steps."""
+        if method == "plan2vec":
+            return steps_left(self.model, self.sequences.frames[frames], goals)
+        distance = self.scorer(method).on(self.sequences.frames)
+        first = transitions(self.sequences.sequence)
+        first = first[self.kept[first]]
+        step = 1.0 if method == "map distance" else float(np.median(distance(first, first + 1)))
+        return np.min([distance(frames, np.full(len(frames), goal)) for goal in goals], axis=0) / step
+
+    def scorer(self, method: str) -> Scorer:
+        model, config = self.model, self.model.config
+        if method == "map distance":
+            return Map(model.embedding, model.device)
+        known = make_sequences(self.sequences.frames[self.kept], self.sequences.sequence[self.kept])
+        trainers = baseline_trainers(known, lambda: model.local_metric, config.encoder, config.dim,
+                                     self.settings.size.shorten, config.seed, model.device)
+        return trainers[f"VAE {config.dim}-d" if method == "VAE" else method]()
+
+
+def run(settings: Settings) -> Groups:
+    for seed in settings.seeds:
+        if settings.size.is_smoke:
+            yield from judged(settings, STAND_IN, stand_in(seed), seed)
+            continue
+        if settings.recordings is not None:
+            domain = settings.recordings.stem.replace("_", "-")
+            if not settings.domains or domain in settings.domains:
+                yield from judged(settings, domain, read(settings.recordings), seed)
+        elif not settings.domains or ROBOT in settings.domains:
+            print(f"{ROBOT} is left out: give its frames by --recordings PATH (docs/domains.md)", file=sys.stderr)
+        for domain in settings.chosen("domains", tuple(SIMULATED)):
+            simulate = partial(rope.simulate, *ROPE_SIZE) if domain == "rope" else partial(
+                maze.simulate, domain, NUM_ROLLOUTS)
+            yield from measured(settings, domain, simulate(seed=seed), seed, true_scores, IN_SIMULATORS)
+
+
+def judged(settings: Settings, domain: str, sequences: Sequences, seed: int) -> Groups:
+    return measured(settings, domain, sequences, seed, outcome_scores, METHODS)
+
+
+def measured(settings: Settings, domain: str, sequences: Sequences, seed: int,
+             measure: Callable[[Fitted, str], dict], methods: tuple[str, ...]) -> Groups:
+    cases = [Case(settings.experiment, domain, {}, method, seed) for method in settings.chosen("methods", methods)
+             if settings.lacks(domain=domain, method=method, seed=seed)]
+    fitted = Fitted(sequences, seed, settings, domain) if cases else None
+    for case in cases:
+        assert fitted is not None
+        metrics, seconds = timed(measure, fitted, case.method)
+        seconds += sum(fitted.model.seconds.values()) if case.method == "plan2vec" else 0
+        yield make_rows(case, metrics, seconds, settings.stamp)
+
+
+# ---------------------------------------------------------------------------------------------------- episodes
+
+
+def episode_frames(sequence: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
+    """Frame numbers of every episode that lies in the chosen frames (n,) bool."""
+    return [np.flatnonzero(sequence == label) for label in np.unique(sequence[chosen])]
+
+
+def failed_in_truth(sequences: Sequences) -> set[int]:
+    """Episodes whose end lies, by position, nearer to where episodes start (the median) than to where they end."""
+    position = sequences.position
+    if position is None:
+        return set()
+    ends = [frames[[0, -1]] for frames in episode_frames(sequences.sequence, np.ones(len(sequences), bool))]
+    first, last = position[np.array(ends)].transpose(1, 0, 2)
+    from_start = np.linalg.norm(last - np.median(first, axis=0), axis=1)
+    from_end = np.linalg.norm(last - np.median(last, axis=0), axis=1)
+    return set(sequences.sequence[np.array(ends)[:, 0]][from_start < from_end].tolist())
+
+
+def make_trials(sequences: Sequences, held_out: np.ndarray) -> list[Trial]:
+    """Held-out episodes, and the failures made of them."""
+    failed, recorded = failed_in_truth(sequences), episode_frames(sequences.sequence, held_out)
+    trials = [Trial(frames, FAILED) for frames in recorded if sequences.sequence[frames[0]] in failed]
+    good = [frames for frames in recorded if sequences.sequence[frames[0]] not in failed]
+    for frames, other in zip(good, good[1:] + good[:1], strict=True):
+        half, again = frames[: len(frames) // 2], other[: len(other) // 2]
+        trials += [Trial(frames, SUCCESS), Trial(half, HALF), Trial(np.concatenate((half, again)), HALF),
+                   Trial(frames[::-1], FAILED)]
+    return trials
+
+
+def outcome_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
+    sequences, unseen = fitted.sequences, np.flatnonzero(~fitted.kept)
+    trials = make_trials(sequences, ~fitted.kept)
+    if method == "elapsed time":
+        usual = np.median(np.unique(sequences.sequence[fitted.kept], return_counts=True)[1]) - 1
+        curves = [np.clip(np.arange(len(trial.frames)) / usual, 0, 1) for trial in trials]
+    else:
+        left = np.full(len(sequences), np.nan)
+        left[unseen] = fitted.left_by(method, fitted.goals, unseen)
+        least = LEAST_LEFT if method in OURS else 0.0
+        curves = [progress_curve(left[trial.frames], least) for trial in trials]
+    return scores([trial.outcome for trial in trials], curves)
+
+
+def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | None]:
+    """The measures, from the outcome and the curve of every episode."""
+    outcome, final = np.array(outcomes), np.array([final_progress(curve) for curve in curves])
+    good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]
+    order = np.array([value for curve in good if (value := order_agreement(curve)) is not None])
+    success, half, failed = (float(final[outcome == kind].mean()) if (outcome == kind).any() else np.nan
+                             for kind in (SUCCESS, HALF, FAILED))
+    return {"voc": mean_or_none(order), "tau": outcome_agreement(outcome, final), "gap": success - failed,
+            "gap_half": success - half, "final_success": success, "final_half": half, "final_failed": failed,
+            "unknown": float(np.isnan(np.concatenate(good)).mean()) if good else None, "episodes": len(good)}
+
+
+def final_progress(curve: np.ndarray) -> float:
+    """The last number of a curve; 0 where there is none."""
+    known = curve[np.isfinite(curve)]
+    return float(known[-1]) if len(known) else 0.0
+
+
+def order_agreement(curve: np.ndarray) -> float | None:
+    """Spearman's correlation of a curve with time; 0 of a flat one, None where fewer than three numbers are known."""
+    known = np.isfinite(curve)
+    if known.sum() < 3:
+        return None
+    return float(spearmanr(curve[known], np.flatnonzero(known)).statistic) if np.ptp(curve[known]) > 0 else 0.0
+
+
+def outcome_agreement(outcome: np.ndarray, final: np.ndarray) -> float | None:
+    first, second = np.triu_indices(len(outcome), 1)
+    order = np.sign(outcome[first] - outcome[second])
+    agrees = order * np.sign(final[first] - final[second])
+    return mean_or_none(agrees[order != 0])
+
+
+# ---------------------------------------------------------------------------------------------------- simulators
+
+
+def true_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
+    """Progress of all held-out frames to one goal, each as if its episode had started at the farthest of them."""
+    sequence, seed, unseen = fitted.sequences.sequence, fitted.model.config.seed, np.flatnonzero(~fitted.kept)
+    goal = rng_at(seed, Stream.PROGRESS_GOAL).choice(np.flatnonzero(fitted.kept))
+    truth = true_distance(fitted.sequences, unseen, goal)
+    left = fitted.left_by(method, np.array([goal]), unseen)
+    farthest = left[int(np.argmax(np.where(np.isfinite(truth) & np.isfinite(left), truth, -1)))]
+    curve = np.empty(len(left))
+    for label in np.unique(sequence[unseen]):
+        mine = sequence[unseen] == label
+        curve[mine] = progress_curve(np.concatenate(([farthest, np.nan], left[mine])), 0.0)[2:]
+    known = np.isfinite(curve) & np.isfinite(truth)
+    return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
+            "unknown": float(np.isnan(curve).mean())}
+
+
+def true_distance(sequences: Sequences, frames: np.ndarray, goal: int) -> np.ndarray:
+    """(m,) around walls in metres; of the rope the fewest moves that a hand could make between recorded states."""
+    if sequences.domain == rope.NAME:
+        moves = rope.true_moves(sequences)
+        return distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, frames]
+    truth = truth_of(sequences)
+    assert truth is not None
+    return truth.between(frames, np.full(len(frames), goal))
+
+
+# ---------------------------------------------------------------------------------------------------- tables
+
+
+def table(rows: list[Row]) -> list[str]:
+    recorded = [row for row in rows if row["domain"] not in SIMULATED]
+    lines = []
+    for domain in dict.fromkeys(row["domain"] for row in recorded):
+        some = select(recorded, domain=domain)
+        lines += compare(some, domain, by_method(some, METHODS), by_metric(SHOWN))
+    known = [row for row in rows if row["domain"] in SIMULATED]
+    shown = (("correlation", "correlation", 1, 3),)
+    return lines + (compare(known, "simulators", by_method(known, METHODS), by_domain(known, SIMULATED, shown))
+                    if known else [])
+
+
+def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    recorded = [row for row in rows if row["domain"] not in SIMULATED]
+    methods = list(by_method(recorded, METHODS))
+    if not methods:
+        return {}
+    figure, axes = panels(3, 9, 1.2 + 0.25 * len(methods))
+    for ax, (metric, words) in zip(axes, (("tau", "tau"), ("gap", "gap"), ("voc", "VOC")), strict=True):
+        bars(ax, methods, [values(recorded, method=method, metric=metric) for method in methods])
+        ax.set_xlabel(words)
+    return {"": figure}
+
+
+EXPERIMENT = Experiment("progress", "Progress of unseen episodes", __doc__, run, table, draw, DOMAINS, METHODS)

@@ -1,0 +1,85 @@
+"""What the page fetches beside its callbacks: distances to a goal, plans as figure and film, the verdict's picture."""
+
+import io
+import tempfile
+import threading
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from flask import Flask, Response, abort, request
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from plan2vec.explorer.judgement import verdict_of
+from plan2vec.explorer.session import Session
+from plan2vec.explorer.view import NUM_AXES
+from plan2vec.pictures.figures import DOTS_PER_INCH
+from plan2vec.pictures.plan_figure import plan_figure, verdict_figure
+from plan2vec.pictures.plan_video import save_video
+from plan2vec.planner import METHODS, Plan
+
+TYPES = {"png": "image/png", "svg": "image/svg+xml", "gif": "image/gif", "mp4": "video/mp4"}
+
+
+def serve_exports(server: Flask, session: Session) -> None:
+    """Answer /distances/12, /verdict.png and /plan.png, .svg, .gif, .mp4; what cannot be made is 400 and one line."""
+    drawing = threading.Lock()  # figures take seconds and memory: one at a time
+
+    @lru_cache(1)
+    def verdict_picture() -> bytes:
+        first_bad = next(iter(verdict_of(session.model, session.card).look_at), None)
+        return figure_bytes(verdict_figure(session.model, first_bad), "png")
+
+    @server.route("/distances/<int:goal>")
+    def distances(goal: int) -> Response:
+        if goal >= session.num_frames:
+            abort(404)
+        found = session.model.distance_between(np.arange(session.num_frames), goal)
+        return Response(found.astype("<f4").tobytes(), mimetype="application/octet-stream")
+
+    @server.route("/verdict.png")
+    def verdict() -> Response:
+        with drawing:
+            return Response(verdict_picture(), mimetype="image/png")
+
+    @server.route("/plan.<ending>")
+    def plan(ending: str) -> Response:
+        if ending not in TYPES:
+            abort(404)
+        try:
+            with drawing:
+                data = plan_bytes(session, asked_plan(session, request.args), ending, request.args.get("axes", "2-d"))
+        except ValueError as error:
+            return Response(f"{error}.", 400, mimetype="text/plain")
+        return Response(data, mimetype=TYPES[ending])
+
+
+def asked_plan(session: Session, asked: dict) -> Plan:
+    """With the frames that its search touched, where the page shows them."""
+    method = asked.get("method", "greedy")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method[:20]}")
+    start, goal = (session.number(asked.get(name, ""), name) for name in ("start", "goal"))
+    found = session.plan(start, goal, method)
+    return found if "touched" in asked else replace(found, touched=frozenset())
+
+
+def plan_bytes(session: Session, plan: Plan, ending: str, axes: str) -> bytes:
+    """The plan as a figure (map, true positions, strip, caption) or as a film with a dot that moves on the map."""
+    scene = session.scene(axes if NUM_AXES.get(axes) == 2 else "2-d")
+    if ending in ("png", "svg"):
+        scenes = [scene] if session.room is None else [scene, session.room]
+        return figure_bytes(plan_figure(session.model, plan, scenes), ending)
+    with tempfile.TemporaryDirectory(prefix="plan2vec-film-") as folder:
+        path = Path(folder) / f"plan.{ending}"
+        save_video(session.model, plan, path, scene)
+        return path.read_bytes()
+
+
+def figure_bytes(figure: Figure, ending: str) -> bytes:
+    buffer = io.BytesIO()
+    with rc_context({"svg.fonttype": "none"}):  # words stay words: they can be searched and edited
+        figure.savefig(buffer, format=ending, dpi=DOTS_PER_INCH)
+    return buffer.getvalue()

@@ -1,0 +1,165 @@
+"""Which closures of a moving camera to believe, and how many of them are false, without any truth.
+
+A single pair of views proves little: corridors look alike. A camera that comes back sees a whole *run* of views again.
+So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5 and j+5: its run.
+
+    decoys     The same pair is scored three times more, in ways in which no place is ever seen again: with one run
+               backwards, with one run mirrored, and both. A chance match scores best in each of the four ways
+               equally often. So the pairs whose backward mirrored run scores best are as many as the chance closures
+               among those whose plain run scores best. (Target-decoy competition; proteomics counts false matches so.)
+               Views that look like their own mirror image tell nothing: they are left out of both counts.
+    threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours; and the threshold
+               falls until decoys are at most the share `max_false` of the closures.
+    alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
+    hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
+    refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
+               places. Then no closure is believed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from plan2vec.config import Neighbors
+from plan2vec.graph.neighbors import NearPairs, near_pairs
+
+HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
+REACH = 1.7  # `max_gap`s: candidates lie within; and in the mean of a run, larger distances count as this
+SYMMETRIC = 4 / 3  # `max_gap`s between frames and their mirror images below which a run looks symmetric
+MIN_TELLING = 0.5  # share of the closures: where fewer tell anything, all count, and the estimate is too high
+MIN_TIME = 20  # frames of one recording nearer in time than this need no closure
+BESIDE = 3  # frames to either side within which the best aligned closures stay
+SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
+MIN_RECOGNIZED = 0.4  # share of the unseen recorded steps that the metric must take for neighbours
+PER_BIN = 50  # closures whose confidence is estimated together
+PAIRS_AT_ONCE = 2**16
+PLAIN, BACKWARD, MIRRORED, BOTH = range(4)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidate pairs and the four means of their runs. Frames are numbered as the vectors that were given."""
+
+    first: np.ndarray  # (m,) int64
+    second: np.ndarray  # (m,) int64
+    distance: np.ndarray  # (m,) float32 local distance
+    means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
+    telling: np.ndarray  # (m,) bool: neither frame, with its run, looks like its own mirror image
+    recall: float | None = None  # of an approximate search for them
+
+    def best(self, which: int, num_frames: int, slack: float) -> np.ndarray:
+        """(m,) bool: of the four runs this one scores best, and `is_aligned` holds with its means."""
+        return (self.means.argmin(axis=0) == which) & is_aligned(self, self.means[which], num_frames, slack)
+
+
+@dataclass(frozen=True)
+class Believed:
+    """Closures, the most certain first, and what they are worth."""
+
+    pairs: NearPairs  # distances in recorded steps
+    confidence: np.ndarray  # (m,) 0 to 1
+    estimated_false: float  # share of them that is false, as estimated
+    threshold: float  # of the mean of a run, in steps of the local metric
+
+
+def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_gap: int, most: int,
+               device: torch.device, search: Neighbors = "exact") -> Scored:
+    """Candidates for closures among frames in order; `run` (n,) labels frames recorded without a gap.
+
+    `vectors`, `mirrored` (n, d): the local metric's, of the frames and of their mirror images.
+    """
+    n = len(vectors)
+    found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device, search)
+    is_real, is_mixed = found.second < n, (found.first < n) & (found.second >= n)
+    earlier, later = found.second[is_mixed] - n, found.first[is_mixed]  # the mirrored frame is the earlier one
+    key = np.concatenate((found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]))
+    key = np.unique(key)
+    first, second = key // n, key % n
+    apart = (run[first] != run[second]) | (second - first >= MIN_TIME)
+    first, second = first[apart], second[apart]
+    ways = ((vectors, 1), (vectors, -1), (mirrored, 1), (mirrored, -1))
+    means = np.empty((4, len(first)), np.float32)
+    for begin in range(0, len(first), PAIRS_AT_ONCE):
+        part = slice(begin, begin + PAIRS_AT_ONCE)
+        for row, (others, way) in enumerate(ways):
+            means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
+    distance, every = np.linalg.norm(vectors[first] - vectors[second], axis=1), np.arange(n)
+    is_telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
+    telling = is_telling[first] & is_telling[second]
+    return Scored(first, second, distance.astype(np.float32), means, telling, found.recall)
+
+
+def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
+              largest: float) -> np.ndarray:
+    """(m,) mean distance of frames beside both ends, the second side walked forwards (1) or backwards (-1).
+
+    Infinite where less than half of the run was recorded.
+    """
+    n, total, count = len(run), np.zeros(len(first), np.float32), np.zeros(len(first), np.int64)
+    for ahead in range(-HALF_RUN, HALF_RUN + 1):
+        i, j = first + ahead, second + way * ahead
+        inside = (np.minimum(i, j) >= 0) & (np.maximum(i, j) < n)
+        i, j = np.where(inside, i, first), np.where(inside, j, second)
+        inside &= (run[i] == run[first]) & (run[j] == run[second])
+        distance = np.linalg.norm(sides[0][i] - sides[1][j], axis=1)
+        total += np.where(inside, np.minimum(distance, largest), 0)
+        count += inside
+    return np.where(count > HALF_RUN, total / np.maximum(count, 1), np.inf).astype(np.float32)
+
+
+def is_aligned(scored: Scored, mean: np.ndarray, n: int, slack: float) -> np.ndarray:
+    """(m,) bool: no pair beside the first end, or none beside the second, has a mean lower by more than `slack`."""
+    key = scored.first * n + scored.second
+    better = np.zeros((2, len(key)), bool)
+    for beside in range(-BESIDE, BESIDE + 1):
+        for side, other in enumerate((key + beside, key + beside * n)):
+            where = np.minimum(np.searchsorted(key, other), len(key) - 1)
+            better[side] |= (key[where] == other) & (mean[where] < mean - slack)
+    return ~(better[0] & better[1])
+
+
+def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, num_frames: int) -> Believed:
+    """The closures whose runs are within a threshold that decoys set, at most `limit` steps of the local metric.
+
+    `steps` (k,): median local distance of frames 0, 1, ..., k - 1 recorded steps apart: it turns distances into steps.
+    """
+    slack = SLACK * float(steps[1])
+    real, decoy = (scored.best(which, num_frames, slack) for which in (PLAIN, BOTH))
+    order = np.flatnonzero(real & (scored.means[PLAIN] <= limit))
+    order = order[np.argsort(scored.means[PLAIN][order], kind="stable")]
+    telling = scored.telling | (np.mean(scored.telling[order]) < MIN_TELLING if len(order) else True)
+    mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy & telling])
+    num_chance, num_real = np.searchsorted(chance, mean, side="right"), np.cumsum(telling[order])
+    allowed = np.flatnonzero(num_chance <= max_false * num_real)
+    kept = order[: allowed[-1] + 1] if len(allowed) else order[:0]
+    share = (num_chance[len(kept) - 1] + 1) / (num_real[len(kept) - 1] + 1) if len(kept) else 0.0
+    pairs = NearPairs(scored.first[kept], scored.second[kept], in_steps(scored.distance[kept], steps))
+    threshold = float(mean[len(kept) - 1]) if len(kept) else 0.0
+    return Believed(pairs, confidences(num_chance[: len(kept)]), float(share), threshold)
+
+
+def confidences(num_chance: np.ndarray) -> np.ndarray:
+    """(m,) of closures in the order of their means, from the number of decoys (m,) up to each: 1 - the share of decoys
+    among those of about the same mean, and never above a surer one's.
+    """
+    m = len(num_chance)
+    bins = np.arange(m) // PER_BIN
+    upto = num_chance[np.minimum((bins + 1) * PER_BIN, m) - 1] if m else num_chance
+    since = np.where(bins > 0, num_chance[np.maximum(bins * PER_BIN - 1, 0)], 0) if m else num_chance
+    share = (upto - since + 0.5) / (np.minimum((bins + 1) * PER_BIN, m) - bins * PER_BIN + 1)
+    return 1 - np.minimum(1, np.maximum.accumulate(share))
+
+
+def recorded_hops(run: np.ndarray, clock: np.ndarray, max_gap: int) -> NearPairs:
+    """Frames 2 to `max_gap` recorded frames apart, as pairs. `clock` (n,): steps before each frame."""
+    starts = [np.flatnonzero(run[gap:] == run[:-gap]) for gap in range(2, max_gap + 1)]
+    first = np.concatenate([np.empty(0, np.int64), *starts])
+    second = first + np.repeat(np.arange(2, max_gap + 1), [len(start) for start in starts])
+    return NearPairs(first, second, (clock[second] - clock[first]).astype(np.float32))
+
+
+def in_steps(distance: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Local distances as recorded steps: at the median distance of frames g steps apart it is g."""
+    rising = np.maximum.accumulate(steps) + 1e-6 * np.arange(len(steps))
+    return np.interp(distance, rising, np.arange(len(steps))).astype(np.float32)

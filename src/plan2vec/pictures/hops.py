@@ -1,0 +1,58 @@
+"""What each hop of a plan rests on: the recording itself, or a closure and how far it is believed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from plan2vec.model import Model
+
+BELIEVED = 0.9  # confidence below which a closure is called doubtful
+
+
+@dataclass(frozen=True)
+class Hop:
+    """From one frame of a plan to the next."""
+
+    kind: str  # recorded, closure, or doubtful: a closure that is hardly believed
+    confidence: float | None  # of a closure, where the graph knows it
+
+    @property
+    def doubt(self) -> float:
+        """Orders hops: none of a recorded one, 1 of a closure that is believed or of which nothing is known, 2 at most.
+        """
+        return 0 if self.kind == "recorded" else 2 - (1 if self.confidence is None else self.confidence)
+
+    @property
+    def arrow(self) -> str:
+        """Below the frame that the hop leaves: a dashed arrow is a closure."""
+        sure = "" if self.confidence is None else f" {self.confidence:.0%}"
+        return " \u2192" if self.kind == "recorded" else f" \u21e2{sure}"
+
+
+def hops_of(model: Model, nodes: list[int]) -> list[Hop]:
+    known, hops = model.built.confidence, []
+    for low, high in (sorted(pair) for pair in pairwise(nodes)):
+        if _is_recorded(model, low, high):
+            hops.append(Hop("recorded", None))
+            continue
+        confidence = None if known is None else round(float(known[low, high]), 4) or None  # 0: not stored
+        hops.append(Hop("closure" if confidence is None or confidence >= BELIEVED else "doubtful", confidence))
+    return hops
+
+
+def _is_recorded(model: Model, low: int, high: int) -> bool:
+    """Whether the hop claims no more than the recording shows: one step, or at least as many steps as frames between.
+    """
+    if model.sequences.sequence[low] != model.sequences.sequence[high]:
+        return False
+    length = max(float(model.graph[low, high]), float(model.graph[high, low]))
+    return model.places[high - 1] == model.places[low] or length >= high - low - 1e-3
+
+
+def count_words(hops: Sequence[Hop]) -> str:
+    """"5 hops: 1 recorded, 4 closures, 3 doubtful", for a plan's line and caption."""
+    kinds = [hop.kind for hop in hops]
+    num_recorded, num_doubtful = kinds.count("recorded"), kinds.count("doubtful")
+    words = f"{len(kinds)} {'hop' if len(kinds) == 1 else 'hops'}: {num_recorded} recorded"
+    words += f", {len(kinds) - num_recorded} {'closure' if len(kinds) - num_recorded == 1 else 'closures'}"
+    return words + (f", {num_doubtful} doubtful" if num_doubtful else "")
