@@ -35,7 +35,8 @@ def map_figure(session: Session, axes: str, marker: dict) -> dict:
     names = zip(("xaxis", "yaxis", "zaxis"), scene.labels, strict=True)
     layout["scene"] = {name: {"title": {"text": _one_line(label)}} for name, label in names} | {
         "aspectmode": "data", "camera": {"eye": {"x": 1.7, "y": 1.7, "z": 1.2}, "center": {"x": 0, "y": 0, "z": -0.15}}}
-    layout |= {"dragmode": "turntable", "margin": {"l": 0, "r": 0, "t": 0, "b": 0}}
+    # not "turntable": Plotly then ignores a drag for half a second after each redraw, and every hover redraws
+    layout |= {"dragmode": "orbit", "margin": {"l": 0, "r": 0, "t": 0, "b": 0}}
     empty = {"type": "scatter3d", "hoverinfo": "skip", "x": [], "y": [], "z": []}
     hop = empty | {"mode": "lines+markers", "marker": {"size": 3}}
     hops = [hop | {"line": {"width": 6, "dash": dash}} for dash in ("solid", "dash", "dot")]
