@@ -180,6 +180,16 @@ def test_a_missing_file_is_refused(capsys, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(("typed", "words"), [
+    (("plan",), "RUN run folder (required)"),
+    (("fit", "a.npz", "--out", "run", "--epochs", "5"), "Unrecognized options: --epochs, 5"),
+    (("demo", "--seed"), "Missing value for argument '--seed'"),
+])
+def test_what_cannot_be_understood_gets_one_line_without_a_frame(capsys, typed, words):
+    line = refusal(capsys, *typed)
+    assert words in line and line.endswith(f"(plan2vec {typed[0]} --help)") and "─" not in line and "│" not in line
+
+
 def frames(num: int = 20) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 255, (num, 16, 16), dtype=np.uint8)
 

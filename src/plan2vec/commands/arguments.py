@@ -1,6 +1,9 @@
 """What can be typed: every command with its options, their units and defaults. The help comes from the comments."""
 
+import io
 import math
+import re
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -241,7 +244,19 @@ def parse(arguments: list[str]) -> Command:
         defaults["default"] = Demo(config=config) if command is Demo else Fit(tyro.MISSING, tyro.MISSING, config=config)
     flags = (tyro.conf.FlagCreatePairsOff,)
     typed = [word for argument in arguments[1:] for word in DIRECTION.get(argument, (argument,))]
-    return checked(tyro.cli(command, prog=f"plan2vec {name}", args=typed, config=flags, **defaults))
+    told = io.StringIO()
+    try:
+        with redirect_stderr(told):
+            return checked(tyro.cli(command, prog=f"plan2vec {name}", args=typed, config=flags, **defaults))
+    except SystemExit:
+        raise ValueError(f"{one_line(told.getvalue())} (plan2vec {name} --help)") from None
+
+
+def one_line(box: str) -> str:
+    """What tyro says in a box, without its frame, title and last advice."""
+    lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    parts = [" ".join(part.split()) for part in re.split("─+", "\n".join(lines))]
+    return "; ".join(part for part in parts if part and not part.startswith("For full helptext"))
 
 
 def checked(command: Command) -> Command:
