@@ -8,8 +8,9 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
                equally often. So the pairs whose backward mirrored run scores best are as many as the chance closures
                among those whose plain run scores best. (Target-decoy competition; proteomics counts false matches so.)
                Views that look like their own mirror image tell nothing: they are left out of both counts.
-    threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours; and the threshold
-               falls until decoys are at most the share `max_false` of the closures.
+    threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours. Up to a third more
+               counts as far as decoys show that it is good: they are at most the share `max_false` of the closures.
+               The two ends themselves must be within `max_gap`.
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
     hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
     refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
@@ -27,6 +28,7 @@ from plan2vec.graph.neighbors import NearPairs, near_pairs
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
 REACH = 1.7  # `max_gap`s: candidates lie within; and in the mean of a run, larger distances count as this
 SYMMETRIC = 4 / 3  # `max_gap`s between frames and their mirror images below which a run looks symmetric
+FARTHEST = 4 / 3  # `max_gap`s that the mean of a run may be at most
 MIN_TELLING = 0.5  # share of the closures: where fewer tell anything, all count, and the estimate is too high
 MIN_TIME = 20  # frames of one recording nearer in time than this need no closure
 BESIDE = 3  # frames to either side within which the best aligned closures stay
@@ -44,6 +46,7 @@ class Scored:
     first: np.ndarray  # (m,) int64
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32 local distance
+    mirrored: np.ndarray  # (m,) float32 the same of the mirrored first one
     means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
     telling: np.ndarray  # (m,) bool: neither frame, with its run, looks like its own mirror image
     recall: float | None = None  # of an approximate search for them
@@ -84,10 +87,11 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
         part = slice(begin, begin + PAIRS_AT_ONCE)
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
-    distance, every = np.linalg.norm(vectors[first] - vectors[second], axis=1), np.arange(n)
+    distance, from_mirrored = (np.linalg.norm(ends[first] - vectors[second], axis=1) for ends in (vectors, mirrored))
+    every = np.arange(n)
     is_telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
     telling = is_telling[first] & is_telling[second]
-    return Scored(first, second, distance.astype(np.float32), means, telling, found.recall)
+    return Scored(first, second, distance, from_mirrored, means, telling, found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -119,24 +123,27 @@ def is_aligned(scored: Scored, mean: np.ndarray, n: int, slack: float) -> np.nda
     return ~(better[0] & better[1])
 
 
-def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, num_frames: int) -> Believed:
-    """The closures whose runs are within a threshold that decoys set, at most `limit` steps of the local metric.
+def believe(scored: Scored, steps: np.ndarray, max_gap: float, max_false: float, num_frames: int,
+            limit: float | None = None) -> Believed:
+    """The closures between neighbours whose runs are within a threshold that decoys set; within `limit`, if given.
 
     `steps` (k,): median local distance of frames 0, 1, ..., k - 1 recorded steps apart: it turns distances into steps.
     """
     slack = SLACK * float(steps[1])
-    real, decoy = (scored.best(which, num_frames, slack) for which in (PLAIN, BOTH))
-    order = np.flatnonzero(real & (scored.means[PLAIN] <= limit))
+    real, decoy = (scored.best(which, num_frames, slack) & (distance <= max_gap)
+                   for which, distance in ((PLAIN, scored.distance), (BOTH, scored.mirrored)))
+    order = np.flatnonzero(real & (scored.means[PLAIN] <= (FARTHEST * max_gap if limit is None else limit)))
     order = order[np.argsort(scored.means[PLAIN][order], kind="stable")]
     telling = scored.telling | (np.mean(scored.telling[order]) < MIN_TELLING if len(order) else True)
     mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy & telling])
     num_chance, num_real = np.searchsorted(chance, mean, side="right"), np.cumsum(telling[order])
-    allowed = np.flatnonzero(num_chance <= max_false * num_real)
-    kept = order[: allowed[-1] + 1] if len(allowed) else order[:0]
-    share = (num_chance[len(kept) - 1] + 1) / (num_real[len(kept) - 1] + 1) if len(kept) else 0.0
+    share = (num_chance + 1) / (num_real + 1)  # of few closures it is high though no decoy is among them
+    usual = mean <= (max_gap if limit is None else limit)
+    num = np.flatnonzero(usual & (num_chance <= max_false * num_real) | (share <= max_false)).max(initial=-1) + 1
+    kept = order[:num]
     pairs = NearPairs(scored.first[kept], scored.second[kept], in_steps(scored.distance[kept], steps))
-    threshold = float(mean[len(kept) - 1]) if len(kept) else 0.0
-    return Believed(pairs, confidences(num_chance[: len(kept)]), float(share), threshold)
+    return Believed(pairs, confidences(num_chance[:num]), float(share[num - 1]) if num else 0.0,
+                    float(mean[num - 1]) if num else 0.0)
 
 
 def confidences(num_chance: np.ndarray) -> np.ndarray:
