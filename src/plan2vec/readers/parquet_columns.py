@@ -38,7 +38,6 @@ def read_columns(file: Path, names: list[str]) -> dict[str, np.ndarray]:
 
 
 def _to_array(column: Any, name: str) -> np.ndarray:
-    """A column of numbers, or of lists of numbers that are equally long."""
     pyarrow = import_pyarrow()
     if column.null_count:
         raise ValueError(f"{name} has {column.null_count} empty rows")
