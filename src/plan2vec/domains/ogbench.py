@@ -55,8 +55,8 @@ def make_environment(name: str, **options: Any) -> Any:
         import gymnasium
         import ogbench.locomaze  # noqa: F401 - registers the environments
     except ImportError as error:
-        words = f"OGBench's environments cannot be imported ({error}); pip install 'plan2vec[ogbench]'"
-        raise ValueError(words) from None
+        raise ValueError(f"OGBench's environments cannot be imported ({error}); "
+                         "pip install 'plan2vec[ogbench]'") from None
     return gymnasium.make(f"pointmaze-{find_recipe(name).maze}-v0", **options)
 
 
@@ -87,27 +87,23 @@ def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarra
     recorded: dict[str, list[Any]] = {field: [] for field in FIELDS}
     for number in numbers:
         np.random.seed((seed, number))  # noqa: NPY002 - the environment itself draws from numpy's global state
-        env.action_space.seed(1_000_003 * seed + number)
-        _record(env, guide, recipe, recorded, seed=1_000_003 * seed + number)
+        own_seed = 1_000_003 * seed + number
+        env.action_space.seed(own_seed)
+        rng = np.random.default_rng(own_seed)
+        start = guide.cells[rng.integers(len(guide.cells))]
+        goals = guide.goals_from(start, recipe.kind)
+        goal = goals[rng.integers(len(goals))]
+        observation, _ = env.reset(seed=own_seed, options={"task_info": {"init_ij": start, "goal_ij": goal}})
+        for step in range(recipe.num_steps):
+            action = np.clip(guide.direction(env.get_xy(), env.cur_goal_xy) + rng.normal(0, NOISE, 2), -1, 1)
+            following, _, _, _, info = env.step(action)
+            if info["success"] and recipe.kind == "navigate":  # another goal follows
+                env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
+            values = (observation, action, step == recipe.num_steps - 1, info["prev_qpos"], info["prev_qvel"])
+            for field, value in zip(FIELDS, values, strict=True):
+                recorded[field].append(value)
+            observation = following
     return {field: np.array(values, FIELDS[field]) for field, values in recorded.items()}
-
-
-def _record(env: Any, guide: "Guide", recipe: Recipe, recorded: dict[str, list[Any]], seed: int) -> None:
-    """One episode; a goal that is reached in a navigate episode is followed by another."""
-    rng = np.random.default_rng(seed)
-    start = guide.cells[rng.integers(len(guide.cells))]
-    goals = guide.goals_from(start, recipe.kind)
-    goal = goals[rng.integers(len(goals))]
-    observation, _ = env.reset(seed=seed, options={"task_info": {"init_ij": start, "goal_ij": goal}})
-    for step in range(recipe.num_steps):
-        action = np.clip(guide.direction(env.get_xy(), env.cur_goal_xy) + rng.normal(0, NOISE, 2), -1, 1)
-        following, _, _, _, info = env.step(action)
-        if info["success"] and recipe.kind == "navigate":
-            env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
-        values = (observation, action, step == recipe.num_steps - 1, info["prev_qpos"], info["prev_qvel"])
-        for field, value in zip(FIELDS, values, strict=True):
-            recorded[field].append(value)
-        observation = following
 
 
 class Guide:
