@@ -34,7 +34,7 @@ class Audited:
 
     @property
     def severity(self) -> float:
-        return sum(one.severity for one in self.findings)
+        return float(sum(one.severity for one in self.findings))
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,24 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
     episodes = episodes_of(sequences)
     if episodes.num < 2:
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
-                         f"sequence; give recordings of several episodes")
+                         "sequence; give recordings of several episodes")
     place, near, unjoined = compare_all(episodes)
     found = find_copies(episodes, place, near)
     notes = []
     if against is not None:
         found += find_leaks(episodes, episodes_of(against), against.source, equal_below(episodes, near))
-    if episodes.num >= LEAST_EPISODES:
-        found += _compared(episodes, sequences, near, unjoined)
-        more, note = _on_the_map(model, episodes)
-        found += more
-        notes += note
-    else:
+    if episodes.num < LEAST_EPISODES:
         notes.append(f"{episodes.num} episodes are too few to say what is usual: only copies were looked for")
+    else:
+        found += _compared(episodes, sequences, near, unjoined)
+        if model is None:
+            notes.append("detours were not judged: that needs a map (leave --no-fit out)")
+        else:
+            detours, num_judged = find_detours(model, episodes)
+            found += detours
+            if num_judged < episodes.num:
+                notes.append(f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on "
+                             "the graph leads from start to end over other episodes")
     if sequences.options.every > 1 or sequences.options.rate is not None:
         notes.append("frames are counted as they were read, with --every or --rate")
     return Audit(sequences.source, _rows(episodes, found), notes)
@@ -89,16 +94,6 @@ def _compared(episodes: Episodes, sequences: Sequences, near: np.ndarray, unjoin
     whole = findings.find_light(episodes, sequences) + find_shifts(episodes, sequences)
     known = {one.episode for one in whole if one.kind == "off-map"}
     return found + whole + [one for one in strange if one.episode not in known]
-
-
-def _on_the_map(model: Model | None, episodes: Episodes) -> tuple[list[Finding], list[str]]:
-    if model is None:
-        return [], ["detours were not judged: that needs a map (leave --no-fit out)"]
-    found, num_judged = find_detours(model, episodes)
-    if num_judged == episodes.num:
-        return found, []
-    return found, [f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on the graph "
-                   "leads from start to end over other episodes"]
 
 
 def _rows(episodes: Episodes, found: list[Finding]) -> list[Audited]:
@@ -140,8 +135,7 @@ def as_csv(answer: Audit) -> str:
 
 
 def lerobot_line(answer: Audit) -> str | None:
-    """What to type to get a copy without the broken episodes; None where nothing is broken or it is no LeRobot folder.
-    """
+    """What to type to get a copy without the broken episodes; None where none is broken or it is no LeRobot folder."""
     folder = Path(answer.source)
     if not answer.broken or not lerobot.recognizes(folder):
         return None
