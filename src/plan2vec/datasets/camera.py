@@ -54,8 +54,7 @@ def _shift_of(views: np.ndarray, number: int) -> np.ndarray:
 
 def measured_shift(view: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float, float]:
     """(2,) pixels down and right by which the view lies from the reference; how much they differ then, and unmoved.
-    Whole shifts are tried, a parabola lies between.
-    """
+    Whole shifts are tried, a parabola lies between."""
     reach = [max(1, round(REACH * size)) for size in view.shape]
     inner = reference[reach[0] : -reach[0], reach[1] : -reach[1]]
     cost = np.empty((2 * reach[0] + 1, 2 * reach[1] + 1))

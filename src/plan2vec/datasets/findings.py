@@ -119,7 +119,7 @@ def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
         for kind, holds in (("black", is_black[part]), ("overexposed", is_white[part])):
             if holds.any():
                 first, stop = _longest_run(holds)
-                text = f"{frames_words(first, stop - 1)} are {kind}" + _of_all(holds)
+                text = f"{frames_words(first, stop - 1)} are {kind} ({np.count_nonzero(holds)} of {len(holds)} frames)"
                 found.append(Finding(label, kind, first, stop - 1, text, 1 + 9 * float(holds.mean())))
     level = np.array([np.median(gray[episodes.part(k)]) for k in range(episodes.num)])
     low, high = fence(level, 0.02 * usual)
@@ -129,10 +129,6 @@ def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
         severity = 1 + abs(level[k] - (low if level[k] < low else high)) / max(high - low, 1e-9)
         found.append(Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, text, severity))
     return found
-
-
-def _of_all(holds: np.ndarray) -> str:
-    return f" ({np.count_nonzero(holds)} of {len(holds)} frames)"
 
 
 def find_strange(episodes: Episodes, near: np.ndarray) -> list[Finding]:

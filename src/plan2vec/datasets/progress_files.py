@@ -54,8 +54,7 @@ class Goals:
 
 def choose_goals(model: Model, text: str) -> Goals:
     """The goals that were asked for. `LAST`: the ends of all other episodes; one that is nearer to another episode's
-    start than to any other end is left out, as long as these are the minority in their part of the graph.
-    """
+    start than to any other end is left out, as long as these are the minority in their part of the graph."""
     if text == LAST:
         return _last_frames(model)
     if is_file(text):
@@ -133,8 +132,7 @@ def progress_table(model: Model, progress: np.ndarray) -> Table:
 def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
     """What LeRobot's weighting would do with samples of `chunk` frames: it compares the progress at a sample's end (or
     the episode's) with that at its start, and drops the sample if it is less. `kappa`: the mean of these differences,
-    above which a sample counts in full.
-    """
+    above which a sample counts in full."""
     number = np.arange(len(table.progress))
     ahead = number + np.minimum(chunk, frames_left(table.episode_index))
     delta = table.progress[ahead] - table.progress
@@ -170,7 +168,6 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def write_json(table: Table, path: Path) -> None:
-    """A map of columns."""
     columns = {name: column.tolist() for name, column in table.columns.items()}
     known = [None if math.isnan(value) else round(value, 6) for value in columns[COLUMNS[-1]]]
     write_text(path, json.dumps(columns | {COLUMNS[-1]: known}, allow_nan=False))
