@@ -114,16 +114,14 @@ def progress_of_frames(model: Model, goals: Goals) -> np.ndarray:
 
 def progress_table(model: Model, progress: np.ndarray) -> Table:
     """Progress (n,) of the run's frames as rows: of the LeRobot folder they were read from, else of the run."""
-    sequences = model.sequences
-    source, time = Path(sequences.source), sequences.time
+    source, time, sequence = Path(model.sequences.source), model.sequences.time, model.sequences.sequence
     if not lerobot.recognizes(source) or time is None:
-        sequence = sequences.sequence
         return Table(np.arange(len(sequence)), sequence.astype(np.int64), index_within(sequence), progress)
     recorded = lerobot.frame_times(source)
     episode = np.repeat(list(recorded), [len(times) for times in recorded.values()]).astype(np.int64)
     rows = np.full(len(episode), np.nan, np.float32)
     for label, times in recorded.items():
-        mine = sequences.sequence == label
+        mine = sequence == label
         if mine.any():
             rows[episode == label] = np.interp(times, time[mine], progress[mine])
     return Table(np.arange(len(episode)), episode, index_within(episode), rows)
@@ -139,9 +137,6 @@ def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
     known = delta[np.isfinite(delta)]
     return {"kappa": max(0.0, float(known.mean())) if len(known) else None,
             "dropped_share": float(np.mean(delta < 0)), "unknown_share": float(np.mean(np.isnan(delta)))}
-
-
-# ---------------------------------------------------------------------------------------------------- files
 
 
 def writer_of(path: Path) -> Callable[[Table, Path], None]:

@@ -11,7 +11,6 @@ of processes changes nothing. Needs the extra [ogbench].
 
 import os
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,7 +115,7 @@ class Guide:
             rows, columns = env.maze_map[[i - 1, i + 1], j], env.maze_map[i, [j - 1, j + 1]]
             if not ((not rows.any() and columns.all()) or (rows.all() and not columns.any())):
                 self.crossings.append((i, j))
-        self._locate: Callable[[np.ndarray], Cell] = env.xy_to_ij
+        self._locate = env.xy_to_ij
         centre = {cell: np.array(env.ij_to_xy(cell), float) for cell in self.cells}
         self._next_centre = lru_cache(None)(lambda here, goal: env.get_oracle_subgoal(centre[here], centre[goal])[0])
         self._cells_to = lru_cache(None)(lambda goal: env.get_oracle_subgoal(centre[goal], centre[goal])[1])

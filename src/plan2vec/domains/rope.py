@@ -45,8 +45,7 @@ def record_all(num_sequences: int, num_drags: int, seed: int,
     num_workers = min(num_workers, num_sequences)
     if num_workers == 1 or num_sequences * num_drags <= FEW_DRAGS:
         return rope_physics.record_numbered(seed, num_drags, range(num_sequences))
-    command = ["-P", rope_physics.__file__, str(seed), str(num_drags)]
-    recorded = record_in_children(command, num_sequences, num_workers)
+    recorded = record_in_children(["-P", rope_physics.__file__, str(seed), str(num_drags)], num_sequences, num_workers)
     return recorded["states"], recorded["drags"]
 
 

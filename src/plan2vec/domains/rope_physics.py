@@ -55,7 +55,12 @@ class Rope:
         self.space.iterations, self.space.damping, self.space.collision_slop = 30, FRICTION, 0.01
         self.hand = pymunk.Body(body_type=pymunk.Body.KINEMATIC)
         self.space.add(self.hand)
-        self._make_table(pymunk)
+        for x_min, x_max, y_min, y_max in PEGS:
+            corners = [(x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max)]
+            self.space.add(pymunk.Poly(self.space.static_body, corners))
+        low, high = MARGIN - 10, SIDE - MARGIN + 10  # walls as thick as that: nothing slips through
+        corners = [(low, low), (high, low), (high, high), (low, high), (low, low)]
+        self.space.add(*(pymunk.Segment(self.space.static_body, a, b, 10.0) for a, b in pairwise(corners)))
         self.links = [self._make_link(pymunk, *pose) for pose in zip(state, angles, strict=True)]
         for (first, second), bend in zip(pairwise(self.links), np.diff(angles), strict=True):  # it straightens to this
             joint = pymunk.PivotJoint(first, second, (LINK / 2, 0), (-LINK / 2, 0))
@@ -80,15 +85,6 @@ class Rope:
                 self.space.remove(hold)
                 self.hand.velocity = (0, 0)
             self.space.step(TIME_STEP)
-
-    def _make_table(self, pymunk: Any) -> None:
-        """The pegs, and walls around the table."""
-        ground = self.space.static_body
-        for x_min, x_max, y_min, y_max in PEGS:
-            self.space.add(pymunk.Poly(ground, [(x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max)]))
-        low, high = MARGIN - 10, SIDE - MARGIN + 10  # walls as thick as that: nothing slips through
-        corners = [(low, low), (high, low), (high, high), (low, high), (low, low)]
-        self.space.add(*(pymunk.Segment(ground, a, b, 10.0) for a, b in pairwise(corners)))
 
     def _make_link(self, pymunk: Any, middle: np.ndarray, angle: float) -> Any:
         """One link of the rope, not yet joined to its neighbours."""

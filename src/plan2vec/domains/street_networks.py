@@ -223,5 +223,4 @@ def _place_views(crossings: np.ndarray, pieces: np.ndarray, name: str, rng: np.r
         num_views += num_steps - 1
     turn = radians(CITY_TURN)
     turned = np.concatenate(xy) @ np.array([[cos(turn), -np.sin(turn)], [np.sin(turn), cos(turn)]])
-    azimuths = (np.concatenate(heading) + CITY_TURN) % 360
-    return Streets(name, "generated city", turned, np.concatenate(links), azimuths)
+    return Streets(name, "generated city", turned, np.concatenate(links), (np.concatenate(heading) + CITY_TURN) % 360)

@@ -97,7 +97,11 @@ class _Raster:
 
 @lru_cache(maxsize=4)
 def _raster(streets: Streets) -> _Raster:
-    points = _sample_links(streets)
+    start, end = streets.xy[streets.links[:, 0]], streets.xy[streets.links[:, 1]]
+    num = np.maximum(2, np.ceil(streets.link_lengths * 3 / CELL).astype(int))  # points a third of a cell apart
+    link = np.repeat(np.arange(len(num)), num)
+    share = (np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)) / (num[link] - 1)
+    points = start[link] + share[:, None] * (end - start)[link]
     margin = 2 * HALF_WIDTH
     origin = points.min(axis=0) - margin
     columns, rows = (np.ceil((points.max(axis=0) + margin - origin) / CELL).astype(int) + 2).tolist()
@@ -113,15 +117,6 @@ def _raster(streets: Streets) -> _Raster:
     tangent *= np.where(tangent[..., :1] < 0, -1, 1)
     tangent = tangent.reshape(-1, 2).astype(np.float32)
     return _Raster(origin, distance.ravel().astype(np.float32), tangent, (columns, rows))
-
-
-def _sample_links(streets: Streets) -> np.ndarray:
-    """(k, 2) points along all links, a third of a cell apart."""
-    start, end = streets.xy[streets.links[:, 0]], streets.xy[streets.links[:, 1]]
-    num = np.maximum(2, np.ceil(np.linalg.norm(end - start, axis=1) * 3 / CELL).astype(int))
-    link = np.repeat(np.arange(len(num)), num)
-    share = (np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)) / (num[link] - 1)
-    return start[link] + share[:, None] * (end - start)[link]
 
 
 def _cast(raster: _Raster, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
@@ -223,9 +218,6 @@ def _ground(hits: _Hits, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     steepness = np.maximum(hits.steepness, 0.1)  # a ray along a front would see nothing but pavement
     on_pavement = (hits.far[:, None] - reach) * steepness[:, None] < PAVEMENT
     return np.where(on_pavement, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY)), reach < hits.far[:, None]
-
-
-# ---------------------------------------------------------------------------------------------------- facades
 
 
 @lru_cache(maxsize=4)

@@ -141,8 +141,7 @@ def _listed_in_v3(info: Info) -> Iterator[Listed]:
     columns = [f"videos/{info.key}/{name}" for name in ("chunk_index", "file_index", "from_timestamp")]
     columns = columns if info.kind == "video" else []
     for file in sorted((info.folder / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
-        require_file(file, shown(file.name), info.folder)
-        table = read_columns(file, ["episode_index", *columns])
+        table = read_columns(file, ["episode_index", *columns], info.folder)
         for row, index in enumerate(table["episode_index"]):
             chunk, number, begins = (table[name][row] for name in columns) if columns else (0, 0, 0.0)
             video = Path("videos", info.key, f"chunk-{int(chunk):03d}", f"file-{int(number):03d}.mp4")
@@ -157,7 +156,6 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
     with reading.journal.bar("parquet", len(files)) as advance:
         for number, file in enumerate(files):
             try:
-                require_file(file, shown(file.name), info.folder)
                 found |= {episode.label: episode for episode in _episodes_of(file, info) if episode.label in wanted}
             except ValueError as error:
                 broken.append(f"{shown(file.name)}: {first_line(error)}")
@@ -170,9 +168,9 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
 def _episodes_of(file: Path, info: Info) -> list[Episode]:
     beside, encoded = ["action"] if info.has_action else [], info.kind == "image"
     vectors = [] if encoded or info.kind == "video" else [info.key]
-    table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors])
+    table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors], info.folder)
     index = table["episode_index"]
-    frames = EncodedColumn(file, info.key, len(index)) if encoded else table.get(info.key)
+    frames = EncodedColumn(file, info.key, len(index), info.folder) if encoded else table.get(info.key)
     starts = np.flatnonzero(np.diff(index, prepend=index[:1] - 1)).tolist()
     episodes = []
     for first, last in zip(starts, [*starts[1:], len(index)], strict=True):
@@ -233,8 +231,7 @@ def frame_times(folder: Path) -> dict[int, np.ndarray]:
     """(m,) seconds of every frame that the folder lists, by episode, in LeRobot's order of both."""
     found: dict[int, np.ndarray] = {}
     for file in sorted((folder / "data").glob("chunk-*/*.parquet")):
-        require_file(file, shown(file.name), folder)
-        table = read_columns(file, ["episode_index", "timestamp"])
+        table = read_columns(file, ["episode_index", "timestamp"], folder)
         for index in np.unique(table["episode_index"]).tolist():
             found[int(index)] = np.sort(table["timestamp"][table["episode_index"] == index])
     return dict(sorted(found.items()))

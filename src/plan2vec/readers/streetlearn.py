@@ -46,8 +46,7 @@ def read(path: Path, reading: Reading) -> Sequences:
     visited = np.unique(np.concatenate(walks)).tolist()
     names = [f"view {view}" for view in visited]
     size, _ = usual_layout(open_view, visited, names, source, "views")
-    shape = frame_shape(size, 1, reading.options)
-    frames, places, _, problems = decode_all(reading, open_view, visited, names, shape)
+    frames, places, _, problems = decode_all(reading, open_view, visited, names, frame_shape(size, 1, reading.options))
     refuse_most(source, problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
