@@ -115,10 +115,9 @@ def thinned(sequences: Sequences, reading: Reading) -> Sequences:
         reading.require_no_rate(sequences.source)
     parts = np.split(np.arange(sequences.num_frames), np.flatnonzero(np.diff(sequences.sequence)) + 1)
     times = [None if sequences.time is None else np.asarray(sequences.time)[part] for part in parts]
-    kept = [part[kept_frames(options, len(part), time)] for part, time in zip(parts, times, strict=True)]
-    numbers = np.concatenate(kept)
-    recorded = {name: getattr(sequences, name) for name in RECORDED if name != "step_length"}
-    recorded = {name: None if value is None else value[numbers] for name, value in recorded.items()}
+    numbers = np.concatenate([part[kept_frames(options, len(part), time)]
+                              for part, time in zip(parts, times, strict=True)])
+    recorded = {name: value[numbers] for name in RECORDED if (value := getattr(sequences, name)) is not None}
     sequence = sequences.sequence[numbers]
     if sequences.step_length is not None:
         length, steps = np.zeros(sequences.num_frames), transitions(sequences.sequence)
