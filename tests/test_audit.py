@@ -15,10 +15,8 @@ from scipy.sparse import csr_array
 
 from plan2vec.commands.main import main
 from plan2vec.data import Sequences, make_sequences
-from plan2vec.datasets.audit import Audit, as_csv, as_json, audit, lerobot_line
-from plan2vec.datasets.camera import measured_shift
-from plan2vec.datasets.detours import ways_without
-from plan2vec.datasets.findings import fence
+from plan2vec.datasets.audit import Audit, as_csv, as_json, audit, lerobot_line, ways_without
+from plan2vec.datasets.findings import fence, measured_shift
 from plan2vec.datasets.prints import compare_all, episodes_of
 from plan2vec.experiments.audit_planted import EXPECTED, FRAMES_ONLY, counts, wilson
 from plan2vec.experiments.planted_damage import goal_episodes, joined, plant, split

@@ -12,7 +12,7 @@ from plan2vec import baselines
 from plan2vec.baselines.contrastive import ContrastiveConfig, Futures, train_contrastive
 from plan2vec.baselines.dqn import CostNetwork, DQNConfig, Learner, train_dqn
 from plan2vec.baselines.isomap import fit_isomap
-from plan2vec.baselines.untrained import MetricScorer, pixel_scorer, random_scorer
+from plan2vec.baselines.registry import MetricScorer, pixel_scorer, random_scorer
 from plan2vec.baselines.vae import VAE, Decoder, VAEConfig, train_vae
 from plan2vec.config import LocalMetricConfig
 from plan2vec.data import transitions

@@ -13,8 +13,7 @@ from plan2vec.commands.main import main
 from plan2vec.config import ReadOptions
 from plan2vec.model import load
 from plan2vec.pictures.frame_grids import inspection_sheet, sheet_words
-from plan2vec.readers import read
-from plan2vec.readers.inspect import describe, recorded_rate
+from plan2vec.readers import describe, read, recorded_rate
 
 QUICK = (
     "--local-metric.num-updates",

@@ -12,7 +12,8 @@ import torch
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import SuccessRule
 from plan2vec.domains import find_domain, rope, rope_physics
-from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, Rope, Sides, keeps_sides, rest_shape
+from plan2vec.domains.maze import is_crossed
+from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, Rope, keeps_sides, rest_shape, sides_of
 from plan2vec.evaluation import evaluate, truth_of
 from plan2vec.pictures.report import page
 from plan2vec.pictures.scene import room_scene
@@ -32,7 +33,13 @@ def line(first, last):
 
 
 def are_kept(before, after):
-    return bool(keeps_sides(Sides(before[None]), Sides(after[None]))[0])
+    return bool(keeps_sides(sides_of(before[None]), sides_of(after[None]))[0])
+
+
+def clears_pegs(states):
+    """(n,) bool: no link's middle lies in a peg and no piece between two of them crosses one."""
+    start, along = states[:, :-1], np.diff(states, axis=1)  # (n, pieces, 2)
+    return ~np.any([is_crossed(box, start, along).any(axis=1) for box in PEGS], axis=0)
 
 
 # ---------------------------------------------------------------------------------------------------- physics
@@ -40,7 +47,7 @@ def are_kept(before, after):
 
 def test_no_link_lies_in_a_peg_and_no_piece_crosses_one(sequences):
     states = rope.as_states(sequences.position)
-    assert rope.clears_pegs(states).all()
+    assert clears_pegs(states).all()
     middle = (states[:, 1:] + states[:, :-1]) / 2
     for x_min, x_max, y_min, y_max in PEGS:  # the same by points instead of lines
         x, y = middle[..., 0], middle[..., 1]
@@ -51,14 +58,14 @@ def test_the_hand_cannot_pull_the_rope_through_a_peg():
     moved = Rope()
     for _ in range(40):
         moved.drag(2, np.array([0.0, -3.0]))  # straight up into the left peg, which is above the third link
-    assert rope.clears_pegs(moved.state[None])[0]
+    assert clears_pegs(moved.state[None])[0]
     assert (moved.state[2] > 28.5)[1] or not 10 < moved.state[2][0] < 19
 
 
 def test_ropes_in_pegs_are_found():
     through, beside, corner = line((2, 28), (25, 28)), line((2, 20), (25, 20)), line((5, 30), (16, 41))
-    assert rope.clears_pegs(np.stack((through, beside, corner))).tolist() == [False, True, True]
-    assert not rope.clears_pegs(line((14, 20), (14, 50))[None])[0]  # straight up and down
+    assert clears_pegs(np.stack((through, beside, corner))).tolist() == [False, True, True]
+    assert not clears_pegs(line((14, 20), (14, 50))[None])[0]  # straight up and down
 
 
 def test_a_drag_moves_the_taken_link_most_and_the_rope_is_at_rest_after_it():
@@ -159,7 +166,7 @@ def test_an_end_may_go_around_a_peg():
 
 def test_recorded_steps_keep_the_sides(sequences):
     moves, start = rope.true_moves(sequences), np.arange(149)
-    assert keeps_sides(moves.sides[start], moves.sides[start + 1]).all()
+    assert keeps_sides(moves.sides[:, start], moves.sides[:, start + 1]).all()
     assert moves.are_local(start, start + 1).mean() > 0.98
 
 

@@ -26,8 +26,7 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
     """Frames (n, h, w[, c]) uint8 or observations (n, d) -> vectors (n, dim) whose distances are path lengths in steps.
 
     After `fit`: `model_` (a `plan2vec.Model` with graph and planner), `embedding_` (vectors of the fitted frames).
-    A parameter that is None is as in `config`, and what is given nowhere is decided from the recordings
-    (`config.settle`).
+    What is None is as in `config`, and what is given nowhere is decided from the recordings (`config.settle`).
     """
 
     def __init__(self, dim: int | None = None, head: str | None = None, norm_order: float | None = None,
@@ -49,8 +48,8 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
             warnings.warn(f"no sequence= was given, so all frames count as one recording{unread}", UserWarning, 2)
         given = {name: getattr(self, name) for name in ("dim", "head", "norm_order", "seed")
                  if getattr(self, name) is not None}
-        self.model_ = fit(make_sequences(X, sequence), with_settings(self.config or Config(), given),
-                          device=self.device)
+        config = with_settings(self.config or Config(), given)
+        self.model_ = fit(make_sequences(X, sequence), config, device=self.device)
         self.embedding_ = self.model_.vectors
         self.n_features_in_ = int(np.prod(self.model_.sequences.frame_shape))
         return self

@@ -61,30 +61,26 @@ def add(run: str | Path, sequences: Sequences, num_updates: int | None = None, d
     old, data = load(run, device, encoder), read_json(Path(run) / "data.json")
     known = {data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))}
     if fingerprint(sequences) in known:
-        num_frames = old.sequences.num_frames
-        return Grown(old, {"frames": {"before": num_frames, "after": num_frames}, "already_on_the_map": True,
-                           "updates": 0, "seconds": 0.0})
+        frames = dict.fromkeys(("before", "after"), old.sequences.num_frames)
+        return Grown(old, {"frames": frames, "already_on_the_map": True, "updates": 0, "seconds": 0.0})
     refuse_unlike(old, sequences)
-    seconds, updates = _change(old, num_updates, show_progress, sequences)
+    cost = _change(old, num_updates, show_progress, sequences)
     model = load(run, device, encoder)
-    return Grown(model, growth(old, model) | map_change(old, model) | {"updates": updates, "seconds": seconds})
+    return Grown(model, growth(old, model) | map_change(old, model) | cost)
 
 
 def follow_strikes(run: str | Path, num_updates: int | None = None, device: str = "auto", show_progress: bool = False,
                    encoder: str | None = None) -> Grown:
     """Fine-tune the map of a run folder to its graph without the closures that are struck now."""
     old = load(run, device, encoder)
-    seconds, updates = _change(old, num_updates, show_progress)
+    cost = _change(old, num_updates, show_progress)
     model = load(run, device, encoder)
-    return Grown(model, map_change(old, model) | {"updates": updates, "seconds": seconds})
+    return Grown(model, map_change(old, model) | cost)
 
 
-def _change(old: Model, num_updates: int | None, show_progress: bool,
-            new: Sequences | None = None) -> tuple[float, int]:
-    """Write graph (grown by what is new) and map of a finished run anew; returns the seconds and updates it took.
-
-    Its metrics.jsonl goes on, without the lines of an older fine-tuning.
-    """
+def _change(old: Model, num_updates: int | None, show_progress: bool, new: Sequences | None = None) -> dict[str, float]:
+    """Write graph (grown by what is new) and map of a finished run anew; returns the updates and seconds it took. Its
+    metrics.jsonl goes on, without the lines of an older fine-tuning."""
     folder, began = old.folder, time.perf_counter()
     assert folder is not None
     with changing_run(folder), replacing_together(folder) as staged:
@@ -97,20 +93,29 @@ def _change(old: Model, num_updates: int | None, show_progress: bool,
         seconds = round(time.perf_counter() - began, 3)
         journal.record(stage="follow_strikes" if new is None else "add", finished=True, seconds=seconds)
         write_manifest(staged, folder)
-    return seconds, updates
+    return {"updates": updates, "seconds": seconds}
 
 
 def write_grown(change: Run, folder: Path, old: Model, new: Sequences) -> tuple[csr_array, FrameTensors]:
     """Recordings and graph with what is new; returns the graph without struck closures, and all frames."""
-    joined = change.sequences = write_joined(change, folder, old.sequences, new)
-    if change.folder and old.features is not None:
+    assert change.folder is not None
+    path, num_old = change.folder / "frames.npy", old.sequences.num_frames
+    write_frames(path, old.sequences.frames, new.frames)  # a part at a time
+    frames = np.load(path, mmap_mode="r", allow_pickle=False)
+    joined = change.sequences = join_recorded(old.sequences, new, frames, change.journal)
+    data, mark = read_json(folder / "data.json"), fingerprint(new)
+    added = {"source": new.source, "fingerprint": mark, "num_frames": new.num_frames, "first_frame": num_old}
+    parts = {"fitted": data.get("fitted", data["fingerprint"]), "added": [*data.get("added", []), added]}
+    write_text(change.folder / "data.json", json.dumps(describe(joined) | parts, indent=1))
+    write_index(change.folder, joined)
+    if old.features is not None:
         write_frames(change.folder / FEATURES, old.features, features_of(FrameTensors(new.frames, old.device)))
     features = recorded_features(change.folder, joined.frames, old.config.encoder, old.device)
     images = network_input(joined.frames, old.config.encoder, old.device, features=features)
     built = append_to_graph(load_graph(folder / "graph.npz"), old, joined.without_truth(), images)
     change.write("graph", built)
     built = replace(built, graph=drop_struck(built.graph, joined.sequence, change.struck))
-    warn_about_unreached(built, old.sequences.num_frames, change.journal)
+    warn_about_unreached(built, num_old, change.journal)
     return built.graph, images
 
 
@@ -125,22 +130,7 @@ def refuse_unlike(old: Model, new: Sequences) -> None:
                          "because its split would change; fit it without")
 
 
-def write_joined(change: Run, folder: Path, old: Sequences, new: Sequences) -> Sequences:
-    """Old and new recordings end to end, frames copied a part at a time and then memory-mapped."""
-    assert change.folder is not None
-    path = change.folder / "frames.npy"
-    write_frames(path, old.frames, new.frames)
-    joined = join_recorded(old, new, np.load(path, mmap_mode="r", allow_pickle=False), change.journal)
-    added = {"source": new.source, "fingerprint": fingerprint(new), "num_frames": new.num_frames,
-             "first_frame": old.num_frames}
-    data = read_json(folder / "data.json")
-    parts = {"fitted": data.get("fitted", data["fingerprint"]), "added": [*data.get("added", []), added]}
-    write_text(change.folder / "data.json", json.dumps(describe(joined) | parts, indent=1))
-    write_index(change.folder, joined)
-    return joined
-
-
-def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: Journal = Journal()) -> Sequences:
+def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: Journal) -> Sequences:
     """What was recorded beside the frames: kept where both have it. New sequences are numbered after the old labels."""
     number = np.cumsum(np.diff(new.sequence, prepend=new.sequence[0]) != 0)
     recorded: dict[str, np.ndarray | None] = {}
@@ -149,11 +139,9 @@ def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: J
         recorded["step_length"] = np.concatenate((old.step_length, steps))
     for name in (name for name in RECORDED if name != "step_length"):
         then, now = getattr(old, name), getattr(new, name)
-        if then is not None and now is not None and then.shape[1:] == now.shape[1:]:
-            recorded[name] = np.concatenate((then, now))
-            continue
-        recorded[name] = None
-        if then is not None:
+        fits = then is not None and now is not None and then.shape[1:] == now.shape[1:]
+        recorded[name] = np.concatenate((then, now)) if fits else None
+        if then is not None and not fits:
             journal.say(f"warning: the new recordings have no {name} like the map's, so {name} is dropped from the run")
     domain = old.domain if old.domain == new.domain else None
     sequence = np.concatenate((old.sequence, old.sequence.max() + 1 + number))
@@ -208,9 +196,9 @@ def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> N
     if not len(unreached):
         return
     num_frames, names = int(np.isin(part, unreached).sum()), ", ".join(map(str, unreached[:NUM_NAMED]))
-    more = ", ..." if len(unreached) > NUM_NAMED else ""
+    names += ", ..." if len(unreached) > NUM_NAMED else ""
     journal.say(f"warning: {num_frames:,} of the {len(part) - num_old:,} new frames are joined to nothing on the old "
-                f"map; they form parts of their own: {len(unreached):,} ({names}{more}), and plans exist inside each. "
+                f"map; they form parts of their own: {len(unreached):,} ({names}), and plans exist inside each. "
                 "Remedy: record sequences that pass places on the map, or fit all recordings anew (the radius stays "
                 f"{built.radius:.2f} steps)")
 
@@ -240,11 +228,11 @@ def growth(old: Model, new: Model) -> dict[str, object]:
 
 
 def map_change(old: Model, new: Model) -> dict[str, object]:
-    num_old = old.sequences.num_frames
-    return {"embedding_error": {"before": map_error(old, num_old), "after": map_error(new, num_old)}}
+    before, after = (map_error(model, old.sequences.num_frames) for model in (old, new))
+    return {"embedding_error": {"before": before, "after": after}}
 
 
 def map_error(model: Model, num_frames: int) -> object:
     """Mean |D - path| / path between the first `num_frames` frames."""
-    return map_numbers(model.graph, model.distance_between, rng_at(model.config.seed, Stream.GROWING),
-                       num_frames)["embedding_error"]
+    rng = rng_at(model.config.seed, Stream.GROWING)
+    return map_numbers(model.graph, model.distance_between, rng, num_frames)["embedding_error"]

@@ -5,9 +5,8 @@
     Minari folder       `rewards` of every episode, one row per action; `infos/goal` tells the goals
 
 Everything else is copied as it is; the input is never written to. `goal` is the number of a frame of the dataset, -1
-where the goal is a frame of the run or an image. Goals in hindsight: `future` draws for every step a later frame of its
-sequence, `random` any frame of the dataset. No step counts as terminal: where an offline learner ends an episode at its
-goal, D is 0 there.
+where the goal is a frame of the run or an image. No step counts as terminal: where an offline learner ends an episode
+at its goal, D is 0 there.
 """
 
 import os
@@ -68,8 +67,7 @@ def all_frames(options: ReadOptions) -> ReadOptions:
 
 def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
                 rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) rewards of all recorded steps, and (n,) their goals; `plain` (n,): the dataset's own, None if it has none.
-    """
+    """(n,) rewards of all recorded steps, and (n,) their goals; `plain` (n,): the dataset's own, or None."""
     start = transitions(sequences.sequence)
     vectors = model.embed(sequences.frames)
     number = np.full(sequences.num_frames, -1, np.int64)
@@ -88,7 +86,7 @@ def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shap
 
 
 def choose_goals(sequence: np.ndarray, hindsight: str, rng: np.random.Generator) -> np.ndarray:
-    """(n,) a goal for every frame: a later one of its sequence (the last frame has itself), or any."""
+    """(n,) a goal for every frame: "future", a later one of its sequence (the last frame has itself), or "random"."""
     if hindsight == "random":
         return rng.integers(len(sequence), size=len(sequence))
     left = frames_left(sequence)
@@ -102,11 +100,10 @@ def npz_names(held: list[str]) -> tuple[str, str]:
 
 def npz_rewards(path: Path) -> np.ndarray | None:
     with np.load(path, allow_pickle=False) as archive:
-        name = npz_names(archive.files)[0]
-        reward = archive[name] if name in archive.files else None
+        reward = archive.get(npz_names(archive.files)[0])
     if reward is not None and (reward.ndim != 1 or reward.dtype.kind not in "fiub"):
-        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {reward.dtype} "
-                         f"{reward.shape}")
+        came = f"{reward.dtype} {reward.shape}"
+        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {came}")
     return reward
 
 

@@ -30,11 +30,18 @@ class DistanceReward(gymnasium.Wrapper):
         entry the map was fitted to.
         """
         super().__init__(env)
+        space, needed = env.observation_space, (state_key,) if goal is not None else (state_key, GOAL)
+        if not isinstance(space, spaces.Dict):
+            if goal is None:
+                raise ValueError(f"the observations bring no {GOAL}: "
+                                 "give `goal`, a frame like those that the map was fitted to")
+        elif missing := [name for name in needed if name not in space.spaces]:
+            raise ValueError(f"the observations have no {missing[0]!r}, only {', '.join(space.spaces)}; "
+                             "give state_key, or the goal yourself")
         self.shaping = Shaping(mode, discount, scale)
         self.model, self.goal, self.state_key = model, goal, state_key
         self._known: tuple[np.ndarray, np.ndarray] | None = None  # the goal of the episode and its vector
         self._distance = 0.0
-        _require_entries(env.observation_space, state_key, goal is not None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """As the environment's; `info` also has `distance` and `potential`."""
@@ -66,14 +73,3 @@ class DistanceReward(gymnasium.Wrapper):
         if self._known is None or not np.array_equal(self._known[0], goal):  # once per episode
             self._known = np.array(goal), self.model.embed(np.asarray(goal)[None])[0]
         return float(self.model.vector_distance(self.model.embed(np.asarray(state)[None])[0], self._known[1]))
-
-
-def _require_entries(space: spaces.Space, state_key: str, has_goal: bool) -> None:
-    if not isinstance(space, spaces.Dict):
-        if not has_goal:
-            raise ValueError(f"the observations bring no {GOAL}: "
-                             "give `goal`, a frame like those that the map was fitted to")
-        return
-    if missing := [name for name in (state_key, *(() if has_goal else (GOAL,))) if name not in space.spaces]:
-        raise ValueError(f"the observations have no {missing[0]!r}, only {', '.join(space.spaces)}; "
-                         "give state_key, or the goal yourself")

@@ -1,7 +1,5 @@
 """What the metric map is compared with: one file per baseline, which gives a `Scorer`.
 
-`registry.py` lists those that every scene can train; Isomap and DQN are called by the experiments that need them.
-
 A scorer is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the
 map does. So every baseline walks the same graph by the same planner. Features of the frames are computed once.
 

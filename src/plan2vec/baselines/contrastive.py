@@ -41,7 +41,10 @@ def train_contrastive(frames: np.ndarray, sequence: np.ndarray, encoder: str, di
         return (np.concatenate(futures.draw(config.batch_size, config.mean_gap, rng)),)
 
     def loss(numbers: Array) -> Tensor:
-        return info_nce(network(images(numbers)), config.temperature)
+        a, b = network(images(numbers)).chunk(2)  # vectors of frames, and of their partners: each must find its own
+        scores = -torch.cdist(a, b).square() / config.temperature  # [b, b]
+        same = torch.arange(len(a), device=scores.device)
+        return (F.cross_entropy(scores, same) + F.cross_entropy(scores.T, same)) / 2
 
     train(network, Step(draw, loss, images), config.num_updates, config.learning_rate, "contrastive", journal)
     return VectorScorer(network, device)
@@ -62,11 +65,3 @@ class Futures:
         gap = 1 + np.floor(np.log1p(-rng.random(num) * covered) / np.log(stay)) if stay > 0 else np.ones(num)
         gap = np.minimum(gap, self.num_left[place]).astype(np.int64)
         return self.starts[place], self.starts[place] + gap
-
-
-def info_nce(vectors: Tensor, temperature: float) -> Tensor:
-    """Of [2b, dim] vectors the first b are of frames, the others of their partners: each must find its own."""
-    a, b = vectors.chunk(2)
-    scores = -torch.cdist(a, b).square() / temperature  # [b, b]
-    same = torch.arange(len(a), device=scores.device)
-    return (F.cross_entropy(scores, same) + F.cross_entropy(scores.T, same)) / 2

@@ -47,7 +47,6 @@ class CostNetwork(nn.Module):
 
     def __init__(self, frames: np.ndarray, num_actions: int, config: DQNConfig):
         super().__init__()
-        self.num_actions = num_actions
         self.encoder = make_encoder(config.encoder, frames, config.width)
         self.roles = nn.Linear(config.width, 2 * config.width)
         hidden, out = nn.Linear(config.width, config.width), nn.Linear(config.width, num_actions)

@@ -1,4 +1,6 @@
-"""What walks are led by, by name: a learned map, or one of the baselines, on any frames."""
+"""What walks are led by, by name, on any frames: a learned map, or one of the baselines. Those that learn nothing of
+their own are here: raw pixels, an untrained network, and the local metric itself (SPTM).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,15 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from plan2vec.baselines import Scorer, pair_distance
+from plan2vec.baselines import Scorer, VectorScorer, l2_distance, pair_distance
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
-from plan2vec.baselines.untrained import MetricScorer, pixel_scorer, random_scorer
 from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.data import Sequences
 from plan2vec.embedding.network import Embedding, map_vectors
+from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
-from plan2vec.local_metric import LocalMetric
+from plan2vec.local_metric import LocalMetric, SiameseMetric, local_vectors, pair_distances
 from plan2vec.planner import Distance
 
 Trainers = dict[str, Callable[[], Scorer]]
@@ -35,12 +38,40 @@ class Map:
         return pair_distance(vectors, vectors, self.embedding.head)
 
 
+def pixel_scorer(device: torch.device) -> Scorer:
+    """The l2 distance between pixels in 0..1, or between observations as they are. A moving block overlaps its goal
+    only within its own size, so beyond that all distances are alike."""
+    return VectorScorer(nn.Flatten(), device)
+
+
+def random_scorer(frames: np.ndarray, encoder: str, dim: int, seed: int, device: torch.device) -> Scorer:
+    """What the encoder's shape alone knows. Any learned distance must beat it. The paper's "Random" row is about what
+    independent random scores give, one per frame and goal (3-5 %). An untrained network is continuous, so it is a
+    random projection of the pixels and walks better than that."""
+    torch.manual_seed(seed)
+    return VectorScorer(make_encoder(encoder, frames, dim).to(device), device)
+
+
+@dataclass(frozen=True)
+class MetricScorer:
+    """The local metric as distance to the goal, in steps (Savinov et al., 2018; the paper's "SPTM (1-step)"). Beyond
+    about two steps it only says "far", so a greedy walker is blind until it is near. A Siamese metric has vectors; a
+    stacked one scores every pair anew."""
+
+    metric: LocalMetric
+    device: torch.device
+
+    def on(self, frames: np.ndarray) -> Distance:
+        images = FrameTensors(frames, self.device)
+        if isinstance(self.metric, SiameseMetric):
+            return l2_distance(torch.from_numpy(local_vectors(self.metric, images)).to(self.device))
+        return lambda first, second: pair_distances(self.metric, images, first, second)
+
+
 def baseline_trainers(recordings: Sequences, metric: Callable[[], LocalMetric], encoder: str, dim: int,
                       shorten: Callable[[Any], Any], seed: int, device: torch.device) -> Trainers:
-    """Baselines by name, each trained on the recordings when called; the VAE 2-d is the paper's.
-
-    `shorten` gives a stage's configuration with as many updates as there is time for.
-    """
+    """Baselines by name, each trained on the recordings when called; the VAE 2-d is the paper's. `shorten` gives a
+    stage's configuration with as many updates as there is time for."""
     frames, sequence, nce = recordings.frames, recordings.sequence, ContrastiveConfig()
     return {"SPTM": lambda: MetricScorer(metric(), device), "pixels": lambda: pixel_scorer(device),
             "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),

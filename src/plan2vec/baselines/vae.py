@@ -28,13 +28,6 @@ class VAEConfig:
     beta: float = 1.0  # weight of the KL term
 
 
-class FirstHalf(nn.Module):
-    """Of what the encoder gives: the mean of the code."""
-
-    def forward(self, code: Tensor) -> Tensor:
-        return code.chunk(2, dim=1)[0]
-
-
 class Decoder(nn.Module):
     """Code [b, dim] -> image logits [b, c, h, w]: doubled four times, cut to size, added to the mean image's logits. So
     it need not learn what never changes. Without the mean image it finds small moving things late or never."""
@@ -66,19 +59,22 @@ class VAE(nn.Module):
         some = torch.from_numpy(np.array(frames[:: max(1, len(frames) // 2000)]))  # at most 4,000
         self.decoder = Decoder(dim, as_images(some).mean(0)) if frames.ndim == 4 else mlp(dim, frames.shape[1])
 
+    def forward(self, images: Tensor) -> Tensor:
+        """[b, ...] -> [b, dim]: the mean of the code."""
+        return self.encoder(images).chunk(2, dim=1)[0]
+
     def loss(self, images: Tensor, noise: Tensor, beta: float) -> Tensor:
         """Negative evidence lower bound of a frame, on average; noise [b, dim] is standard normal."""
         mean, log_variance = self.encoder(images).chunk(2, dim=1)
         code = mean + torch.exp(log_variance / 2) * noise
         divergence = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
-        return (self.misfit(images, self.decoder(code)) + beta * divergence).mean()
-
-    def misfit(self, images: Tensor, decoded: Tensor) -> Tensor:
-        """[b] negative log-likelihood of each frame, up to a constant."""
+        decoded = self.decoder(code)  # misfit: [b] negative log-likelihood of each frame, up to a constant
         if images.ndim == 4:
-            return F.binary_cross_entropy_with_logits(decoded, images, reduction="none").sum((1, 2, 3))
-        observed = (images - self.encoder.mean) / self.encoder.deviation
-        return ((observed - decoded).square() / self.log_variance.exp() + self.log_variance).sum(1) / 2
+            misfit = F.binary_cross_entropy_with_logits(decoded, images, reduction="none").sum((1, 2, 3))
+        else:
+            observed = (images - self.encoder.mean) / self.encoder.deviation
+            misfit = ((observed - decoded).square() / self.log_variance.exp() + self.log_variance).sum(1) / 2
+        return (misfit + beta * divergence).mean()
 
 
 def train_vae(frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device,
@@ -96,4 +92,4 @@ def train_vae(frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, see
         return vae.loss(images(numbers), on_device(noise, device), config.beta)
 
     train(vae, Step(draw, loss, images), config.num_updates, config.learning_rate, "vae", journal)
-    return VectorScorer(nn.Sequential(vae.encoder, FirstHalf()), device)
+    return VectorScorer(vae, device)

@@ -9,18 +9,21 @@ from shlex import quote
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences
 from plan2vec.datasets import findings
-from plan2vec.datasets.camera import find_shifts
 from plan2vec.datasets.copies import equal_below, find_copies, find_leaks
-from plan2vec.datasets.detours import find_detours
-from plan2vec.datasets.findings import Finding
+from plan2vec.datasets.findings import Finding, fence
 from plan2vec.datasets.prints import Episodes, compare_all, episodes_of
+from plan2vec.graph.build import edge_rows
 from plan2vec.model import Model
 from plan2vec.readers import lerobot
+from plan2vec.search.shortest_paths import distances_from
 
 LEAST_EPISODES = 8  # below this there is no "others" to compare a number with
+NUM_PLACES = 5  # nearest frames at which an end is placed
+LEAST_RANGE = 0.15  # of the logarithm: less than this factor of 1.6 beyond the others is never a detour
 BROKEN = ("duplicate", "leak", "frozen", "black", "overexposed", "off-map", "jump", "wrong-end")  # why one may delete
 
 
@@ -34,7 +37,7 @@ class Audited:
 
     @property
     def severity(self) -> float:
-        return sum(one.severity for one in self.findings)
+        return float(sum(one.severity for one in self.findings))
 
 
 @dataclass(frozen=True)
@@ -62,19 +65,24 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
     episodes = episodes_of(sequences)
     if episodes.num < 2:
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
-                         f"sequence; give recordings of several episodes")
+                         "sequence; give recordings of several episodes")
     place, near, unjoined = compare_all(episodes)
     found = find_copies(episodes, place, near)
     notes = []
     if against is not None:
         found += find_leaks(episodes, episodes_of(against), against.source, equal_below(episodes, near))
-    if episodes.num >= LEAST_EPISODES:
-        found += _compared(episodes, sequences, near, unjoined)
-        more, note = _on_the_map(model, episodes)
-        found += more
-        notes += note
-    else:
+    if episodes.num < LEAST_EPISODES:
         notes.append(f"{episodes.num} episodes are too few to say what is usual: only copies were looked for")
+    else:
+        found += _compared(episodes, sequences, near, unjoined)
+        if model is None:
+            notes.append("detours were not judged: that needs a map (leave --no-fit out)")
+        else:
+            detours, num_judged = find_detours(model, episodes)
+            found += detours
+            if num_judged < episodes.num:
+                notes.append(f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on "
+                             "the graph leads from start to end over other episodes")
     if sequences.options.every > 1 or sequences.options.rate is not None:
         notes.append("frames are counted as they were read, with --every or --rate")
     return Audit(sequences.source, _rows(episodes, found), notes)
@@ -86,19 +94,48 @@ def _compared(episodes: Episodes, sequences: Sequences, near: np.ndarray, unjoin
     strange = findings.find_strange(episodes, near)
     if len(sequences.frame_shape) != 3:
         return found + strange
-    whole = findings.find_light(episodes, sequences) + find_shifts(episodes, sequences)
+    whole = findings.find_light(episodes, sequences) + findings.find_shifts(episodes, sequences)
     known = {one.episode for one in whole if one.kind == "off-map"}
     return found + whole + [one for one in strange if one.episode not in known]
 
 
-def _on_the_map(model: Model | None, episodes: Episodes) -> tuple[list[Finding], list[str]]:
-    if model is None:
-        return [], ["detours were not judged: that needs a map (leave --no-fit out)"]
-    found, num_judged = find_detours(model, episodes)
-    if num_judged == episodes.num:
-        return found, []
-    return found, [f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on the graph "
-                   "leads from start to end over other episodes"]
+def find_detours(model: Model, episodes: Episodes) -> tuple[list[Finding], int]:
+    """What episodes took, over the shortest way between their ends on the graph without them: the findings, and how
+    many could be judged. Where the graph has several parts some ends cannot be joined."""
+    way = ways_without(model.graph, model.local_vectors, episodes)
+    moves = episodes.change > episodes.still_below
+    taken = np.array([np.count_nonzero(moves[episodes.part(k)]) for k in range(episodes.num)])
+    known = np.flatnonzero(np.isfinite(way) & (way > 0) & (taken > 0))
+    ratio = taken / np.where(way > 0, way, np.inf)
+    if len(known) < 4:
+        return [], len(known)
+    limit = float(np.exp(fence(np.log(ratio[known]), LEAST_RANGE)[1]))
+    found = []
+    for k in known[ratio[known] > limit]:
+        words = f"{taken[k]} steps for a way of {way[k]:.1f} on the map of the other episodes "
+        words += f"({ratio[k]:.1f} times as long; others up to {limit:.1f})"
+        last = int(episodes.length[k]) - 1
+        found.append(Finding(int(episodes.label[k]), "detour", 0, last, words, float(ratio[k] / limit)))
+    return found, len(known)
+
+
+def ways_without(graph: csr_array, vectors: np.ndarray, episodes: Episodes) -> np.ndarray:
+    """(e,) steps of the shortest way from each episode's first to its last frame that enters no other frame of it. Both
+    are placed at the nearest frames of other episodes, by the local metric."""
+    row, n = edge_rows(graph), graph.shape[0]
+    way = np.empty(episodes.num)
+    for k in range(episodes.num):
+        own = episodes.number == k
+        start, end = (np.linalg.norm(vectors - vectors[frame], axis=1)
+                      for frame in (episodes.first[k], episodes.stop[k] - 1))
+        start[own], end[own] = np.inf, np.inf
+        near_start, near_end = (np.argsort(far)[:NUM_PLACES] for far in (start, end))
+        data = np.where(own[row] | own[graph.indices], np.inf, graph.data)
+        placed = csr_array(  # the graph with one node more: the first frame, which leads to where it is placed
+            (np.append(data, start[near_start]), np.append(graph.indices, near_start),
+             np.append(graph.indptr, len(data) + NUM_PLACES)), shape=(n + 1, n + 1))
+        way[k] = (distances_from(placed, np.array([n]))[0, near_end] + end[near_end]).min()
+    return way
 
 
 def _rows(episodes: Episodes, found: list[Finding]) -> list[Audited]:
@@ -110,21 +147,13 @@ def _rows(episodes: Episodes, found: list[Finding]) -> list[Audited]:
     return sorted(rows, key=lambda row: (-row.severity, row.episode))
 
 
-# ---------------------------------------------------------------------------------------------------- as text
-
-
 def as_json(answer: Audit) -> dict[str, Any]:
     """Programs read these names."""
-    rows = [{"episode": row.episode, "num_frames": row.num_frames, "severity": round(row.severity, 3),
-             "findings": [_plain(one) for one in row.findings]} for row in answer.rows]
+    rows = [{"episode": row.episode, "num_frames": row.num_frames, "severity": round(row.severity, 3), "findings": [
+        {name: value for name, value in asdict(one).items() if name != "episode"}
+        | {"severity": round(float(one.severity), 3)} for one in row.findings]} for row in answer.rows]
     return {"source": answer.source, "num_episodes": len(rows), "num_findings": len(answer.all_findings),
             "episodes": rows, "notes": answer.notes, "broken": answer.broken, "lerobot": lerobot_line(answer)}
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    values = asdict(finding) | {"severity": round(float(finding.severity), 3)}
-    del values["episode"]
-    return values | {"other": list(finding.other) if finding.other else None}
 
 
 def as_csv(answer: Audit) -> str:
@@ -140,8 +169,7 @@ def as_csv(answer: Audit) -> str:
 
 
 def lerobot_line(answer: Audit) -> str | None:
-    """What to type to get a copy without the broken episodes; None where nothing is broken or it is no LeRobot folder.
-    """
+    """What to type to get a copy without the broken episodes; None where none is broken or it is no LeRobot folder."""
     folder = Path(answer.source)
     if not answer.broken or not lerobot.recognizes(folder):
         return None

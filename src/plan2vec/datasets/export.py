@@ -31,8 +31,14 @@ def export(model: Model, kind: str, out: Path, start: str | None = None, goal: s
         with replacing(out) as temporary, open(temporary, "w", encoding="utf-8") as file:
             file.writelines(graphml_lines(model))
     else:
+        vectors = {f"vector_{axis}": model.vectors[:, axis] for axis in range(model.vectors.shape[1])}
+        nodes = {"frame": np.arange(len(model.vectors))} | node_columns(model) | vectors
         with new_folder(out) as temporary:
-            write_csv_tables(model, temporary)
+            for name, columns in (("nodes", nodes), ("edges", edge_columns(model))):
+                with open(temporary / f"{name}.csv", "w", encoding="utf-8") as file:
+                    file.write(",".join(columns) + "\n")
+                    file.writelines(",".join(f"{value:.6g}" if isinstance(value, float) else str(value)
+                                             for value in row.values()) + "\n" for row in _rows(columns))
     return {"out": str(out), "nodes": model.graph.shape[0], "edges": model.graph.nnz}
 
 
@@ -69,16 +75,6 @@ def graphml_lines(model: Model) -> Iterator[str]:
 def _rows(columns: dict[str, np.ndarray]) -> Iterator[dict[str, float]]:
     lists = [column.tolist() for column in columns.values()]
     return (dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True))
-
-
-def write_csv_tables(model: Model, folder: Path) -> None:
-    vectors = {f"vector_{axis}": model.vectors[:, axis] for axis in range(model.vectors.shape[1])}
-    nodes = {"frame": np.arange(len(model.vectors))} | node_columns(model) | vectors
-    for name, columns in (("nodes", nodes), ("edges", edge_columns(model))):
-        with open(folder / f"{name}.csv", "w", encoding="utf-8") as file:
-            file.write(",".join(columns) + "\n")
-            file.writelines(",".join(f"{value:.6g}" if isinstance(value, float) else str(value)
-                                     for value in row.values()) + "\n" for row in _rows(columns))
 
 
 def write_topomap(model: Model, out: Path, start: str | None, goal: str | None) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What an audit finds in the frames of single episodes: stalls, strange light and frames, jumps, ends, lengths.
+"""What an audit finds in the frames of single episodes: stalls, strange light, views and frames, jumps, ends, lengths.
 
 Every number is compared with what the other episodes of the same recording show. It is a finding beyond Tukey's far
 fence: three interquartile ranges above the upper quartile (or below the lower one). So up to a quarter of the episodes
@@ -22,6 +22,12 @@ LEAST_JUMP = 0.3  # of the step: less is no jump, however smooth the others are
 FAR_STEPS, LASTING = 4.0, 3  # frames nearer to one of another episode are known; frames that must not be
 NUM_ALIKE, MOST_ALIKE = 9, 0.6  # other episodes that show where an end lies; the share of them that must agree
 MOST_ROUNDS = 6  # of leaving out those with wrong ends
+NEIGHBORS = 3  # episodes before and after, over whose view that of an episode is laid
+REACH = 0.1  # of the side: the largest shift that is tried
+MOST_DIFFERENCE = 20.0  # gray levels: what moves in the scene counts no more than this
+LEAST_SHIFT = 0.004  # of the side: a quarter of a pixel of 64
+MOST_LEFT = 0.8  # of the difference between two views, once they are shifted over each other: else it is no shift
+MOST_FRAMES = 200  # of an episode, for its usual view
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,6 @@ def fence(values: np.ndarray, least_range: float) -> tuple[float, float]:
 
 def frames_words(first: int, last: int) -> str:
     return f"frame {first}" if first == last else f"frames {first}-{last}"
-
-
-# ---------------------------------------------------------------------------------------------------- stalls, frozen
 
 
 def find_still(episodes: Episodes, pixel_change: np.ndarray) -> list[Finding]:
@@ -101,9 +104,6 @@ def pixel_changes(frames: np.ndarray) -> np.ndarray:
     return change
 
 
-# ---------------------------------------------------------------------------------------------------- light and views
-
-
 def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
     """Black and overexposed frames; episodes that are darker or brighter than the others."""
     gray = episodes.prints.mean(axis=1)
@@ -119,7 +119,7 @@ def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
         for kind, holds in (("black", is_black[part]), ("overexposed", is_white[part])):
             if holds.any():
                 first, stop = _longest_run(holds)
-                text = f"{frames_words(first, stop - 1)} are {kind}" + _of_all(holds)
+                text = f"{frames_words(first, stop - 1)} are {kind} ({np.count_nonzero(holds)} of {len(holds)} frames)"
                 found.append(Finding(label, kind, first, stop - 1, text, 1 + 9 * float(holds.mean())))
     level = np.array([np.median(gray[episodes.part(k)]) for k in range(episodes.num)])
     low, high = fence(level, 0.02 * usual)
@@ -131,8 +131,63 @@ def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
     return found
 
 
-def _of_all(holds: np.ndarray) -> str:
-    return f" ({np.count_nonzero(holds)} of {len(holds)} frames)"
+def find_shifts(episodes: Episodes, sequences: Sequences) -> list[Finding]:
+    """Episodes in which the camera stood elsewhere; the light does not matter. Cameras are moved between sessions, too.
+    So the usual view of an episode is laid over those of the episodes recorded before it and of those after it, and the
+    better match counts: what begins with an episode and stays is no finding."""
+    views = np.stack([usual_view(sequences.frames[episodes.part(k)]) for k in range(episodes.num)])
+    level = views.mean(axis=(1, 2), keepdims=True)
+    views *= np.median(level) / np.maximum(level, 1)
+    shifts = np.stack([_shift_of(views, k) for k in range(episodes.num)])
+    length = np.linalg.norm(shifts, axis=1)
+    limit = fence(length, LEAST_SHIFT * max(views.shape[1:]))[1]
+    found = []
+    for k in np.flatnonzero(length > limit):
+        down, right = shifts[k]
+        words = f"all frames are shifted, {abs(right):.1f} pixels to the {'right' if right > 0 else 'left'} and "
+        words += f"{abs(down):.1f} {'down' if down > 0 else 'up'}: the camera moved (others less than {limit:.1f})"
+        found.append(Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, words,
+                             float(length[k] / limit)))
+    return found
+
+
+def usual_view(frames: np.ndarray) -> np.ndarray:
+    """(height, width) the median gray of every pixel."""
+    chosen = frames[:: -(-len(frames) // MOST_FRAMES)]
+    return np.median(chosen.mean(axis=-1, dtype=np.float32), axis=0)
+
+
+def _shift_of(views: np.ndarray, number: int) -> np.ndarray:
+    """(2,) pixels down and right, against the episodes before or after, whichever match better."""
+    before, after = views[max(0, number - NEIGHBORS) : number], views[number + 1 : number + 1 + NEIGHBORS]
+    sides = [side for side in (before, after) if len(side) == NEIGHBORS] or [np.delete(views, number, axis=0)]
+    matches = [measured_shift(views[number], np.median(side, axis=0)) for side in sides]
+    shift, left, unmoved = min(matches, key=lambda match: match[1])
+    return shift if left <= MOST_LEFT * unmoved else np.zeros(2)
+
+
+def measured_shift(view: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """(2,) pixels down and right by which the view lies from the reference; how much they differ then, and unmoved.
+    Whole shifts are tried, a parabola lies between."""
+    reach = [max(1, round(REACH * size)) for size in view.shape]
+    inner = reference[reach[0] : -reach[0], reach[1] : -reach[1]]
+    cost = np.empty((2 * reach[0] + 1, 2 * reach[1] + 1))
+    for down, right in np.ndindex(cost.shape):
+        moved = view[down : down + inner.shape[0], right : right + inner.shape[1]]
+        cost[down, right] = np.minimum(np.abs(moved - inner), MOST_DIFFERENCE).mean()
+    best = np.unravel_index(int(cost.argmin()), cost.shape)
+    lines = cost[:, best[1]], cost[best[0]]
+    shift = np.array([place - far + _vertex(line, int(place))
+                      for place, far, line in zip(best, reach, lines, strict=True)])
+    return shift, float(cost.min()), float(cost[reach[0], reach[1]])
+
+
+def _vertex(line: np.ndarray, place: int) -> float:
+    """How far from the least value the parabola through it and its neighbours has its own."""
+    if not 0 < place < len(line) - 1:
+        return 0.0
+    bend = line[place - 1] - 2 * line[place] + line[place + 1]
+    return float((line[place - 1] - line[place + 1]) / (2 * bend)) if bend > 0 else 0.0
 
 
 def find_strange(episodes: Episodes, near: np.ndarray) -> list[Finding]:
@@ -148,9 +203,6 @@ def find_strange(episodes: Episodes, near: np.ndarray) -> list[Finding]:
         text += f"others up to {limit:.1f})"
         found.append(Finding(int(episodes.label[k]), "off-map", first, stop - 1, text, most[k] / limit))
     return found
-
-
-# ---------------------------------------------------------------------------------------------------- jumps, ends
 
 
 def find_jumps(episodes: Episodes, unjoined: np.ndarray) -> list[Finding]:

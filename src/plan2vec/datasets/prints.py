@@ -103,14 +103,15 @@ def difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def compare_all(episodes: Episodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every frame with all frames of other episodes. (n,) the most similar one, its difference, and for the step to the
-    next frame: how much more two frames differ that another episode joins in one or two steps.
-    """
+    next frame: how much more two frames differ that another episode joins in one or two steps."""
     prints, number, n = episodes.prints, episodes.number, len(episodes.prints)
     square, breaks = np.square(prints).sum(axis=1), [number[gap:] != number[:-gap] for gap in JOINED_BY]
     place, near, unjoined = np.empty(n, np.int64), np.empty(n, np.float32), np.zeros(n, np.float32)
     for first in range(0, n, QUERIES_AT_ONCE):
         rows = slice(first, min(n, first + QUERIES_AT_ONCE + 1))  # one more, for the last step
-        apart = _differences(prints, square, number, rows)
+        apart = square[rows, None] + square - 2 * (prints[rows] @ prints.T)  # (rows, n)
+        np.sqrt(np.maximum(apart, 0, out=apart) / prints.shape[1], out=apart)
+        apart[number[rows, None] == number] = np.inf
         num, best = min(QUERIES_AT_ONCE, len(apart)), apart.min(axis=1)
         place[first : first + num], near[first : first + num] = apart[:num].argmin(axis=1), best[:num]
         pairs = np.full(len(apart) - 1, np.inf, np.float32)
@@ -121,14 +122,6 @@ def compare_all(episodes: Episodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         unjoined[first : first + len(pairs)] = pairs - best[:-1] - best[1:]
     unjoined[episodes.stop - 1] = 0
     return place, near, np.nan_to_num(unjoined, posinf=0.0)
-
-
-def _differences(prints: np.ndarray, square: np.ndarray, number: np.ndarray, rows: slice) -> np.ndarray:
-    """(rows, n) of some prints and all; infinite within an episode."""
-    apart = square[rows, None] + square - 2 * (prints[rows] @ prints.T)
-    np.sqrt(np.maximum(apart, 0, out=apart) / prints.shape[1], out=apart)
-    apart[number[rows, None] == number] = np.inf
-    return apart
 
 
 def nearest_of(asked: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -54,8 +54,7 @@ class Goals:
 
 def choose_goals(model: Model, text: str) -> Goals:
     """The goals that were asked for. `LAST`: the ends of all other episodes; one that is nearer to another episode's
-    start than to any other end is left out, as long as these are the minority in their part of the graph.
-    """
+    start than to any other end is left out, as long as these are the minority in their part of the graph."""
     if text == LAST:
         return _last_frames(model)
     if is_file(text):
@@ -115,16 +114,14 @@ def progress_of_frames(model: Model, goals: Goals) -> np.ndarray:
 
 def progress_table(model: Model, progress: np.ndarray) -> Table:
     """Progress (n,) of the run's frames as rows: of the LeRobot folder they were read from, else of the run."""
-    sequences = model.sequences
-    source, time = Path(sequences.source), sequences.time
+    source, time, sequence = Path(model.sequences.source), model.sequences.time, model.sequences.sequence
     if not lerobot.recognizes(source) or time is None:
-        sequence = sequences.sequence
         return Table(np.arange(len(sequence)), sequence.astype(np.int64), index_within(sequence), progress)
     recorded = lerobot.frame_times(source)
     episode = np.repeat(list(recorded), [len(times) for times in recorded.values()]).astype(np.int64)
     rows = np.full(len(episode), np.nan, np.float32)
     for label, times in recorded.items():
-        mine = sequences.sequence == label
+        mine = sequence == label
         if mine.any():
             rows[episode == label] = np.interp(times, time[mine], progress[mine])
     return Table(np.arange(len(episode)), episode, index_within(episode), rows)
@@ -133,17 +130,13 @@ def progress_table(model: Model, progress: np.ndarray) -> Table:
 def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
     """What LeRobot's weighting would do with samples of `chunk` frames: it compares the progress at a sample's end (or
     the episode's) with that at its start, and drops the sample if it is less. `kappa`: the mean of these differences,
-    above which a sample counts in full.
-    """
+    above which a sample counts in full."""
     number = np.arange(len(table.progress))
     ahead = number + np.minimum(chunk, frames_left(table.episode_index))
     delta = table.progress[ahead] - table.progress
     known = delta[np.isfinite(delta)]
     return {"kappa": max(0.0, float(known.mean())) if len(known) else None,
             "dropped_share": float(np.mean(delta < 0)), "unknown_share": float(np.mean(np.isnan(delta)))}
-
-
-# ---------------------------------------------------------------------------------------------------- files
 
 
 def writer_of(path: Path) -> Callable[[Table, Path], None]:
@@ -170,7 +163,6 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def write_json(table: Table, path: Path) -> None:
-    """A map of columns."""
     columns = {name: column.tolist() for name, column in table.columns.items()}
     known = [None if math.isnan(value) else round(value, 6) for value in columns[COLUMNS[-1]]]
     write_text(path, json.dumps(columns | {COLUMNS[-1]: known}, allow_nan=False))

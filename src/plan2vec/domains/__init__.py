@@ -12,6 +12,8 @@ import numpy as np
 from plan2vec.data import SuccessRule
 from plan2vec.domains import maze, rooms, rope, rope_physics, streets
 
+Lengths = Callable[[np.ndarray, np.ndarray], np.ndarray]  # between positions (n, k) and (n, k): (n,)
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -20,13 +22,11 @@ class Domain:
     name: str
     success: SuccessRule
     longest_step: float  # the longest recorded step, in `unit`
-    # (n, k), (n, k) -> (n,) around walls; None: `straight`
-    geodesic: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    geodesic: Lengths | None = None  # around walls; None: `straight`
     walls: tuple[maze.Box, ...] = ()  # boxes to draw: x_min, x_max, y_min, y_max
     extent: maze.Box | None = None  # what a picture of all positions shows; None: just them
     unit: str = "m"
-    # as `geodesic`, walls ignored; None: the l2 distance
-    straight: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    straight: Lengths | None = None  # walls ignored; None: the l2 distance
 
 
 def find_domain(name: str | None) -> Domain | None:

@@ -59,13 +59,11 @@ def find_room(name: str) -> Room:
 
 
 def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int = 10, seed: int = 0) -> Sequences:
-    """Rollouts of `num_steps` frames, each from a uniform start, by uniform actions.
-
-    `action` (n, 1) is the row of ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end.
-    """
+    """Rollouts of `num_steps` frames, each from a uniform start, by uniform actions. `action` (n, 1) is the row of
+    ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end."""
     if num_rollouts < 1 or num_steps < 2:
-        came = f"{num_rollouts} and {num_steps}"
-        raise ValueError(f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {came}")
+        raise ValueError("a recording needs num_rollouts >= 1 and num_steps >= 2, "
+                         f"but came as {num_rollouts} and {num_steps}")
     room, rng = find_room(room_name), np.random.default_rng(seed)
     position, action = np.empty((num_rollouts, num_steps, 2)), np.full((num_rollouts, num_steps), -1)
     position[:, 0] = sample_positions(room, num_rollouts, rng)

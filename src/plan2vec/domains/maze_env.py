@@ -23,10 +23,8 @@ Observation = dict[str, np.ndarray]
 
 class MazeEnv(gymnasium.Env[Any, np.int64]):
     """One room. `observation` and `achieved_goal` both show where the block is, `desired_goal` where it should go.
-
     Start and goal are uniform, or given: `reset(options={"position": (x, y), "goal": (x, y)})`. A reset on the goal
-    says so in `info["is_success"]`, but only steps end an episode.
-    """
+    says so in `info["is_success"]`, but only steps end an episode."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (where Gymnasium reads it)
 

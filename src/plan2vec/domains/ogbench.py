@@ -11,7 +11,6 @@ of processes changes nothing. Needs the extra [ogbench].
 
 import os
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,8 +54,8 @@ def make_environment(name: str, **options: Any) -> Any:
         import gymnasium
         import ogbench.locomaze  # noqa: F401 - registers the environments
     except ImportError as error:
-        words = f"OGBench's environments cannot be imported ({error}); pip install 'plan2vec[ogbench]'"
-        raise ValueError(words) from None
+        raise ValueError(f"OGBench's environments cannot be imported ({error}); "
+                         "pip install 'plan2vec[ogbench]'") from None
     return gymnasium.make(f"pointmaze-{find_recipe(name).maze}-v0", **options)
 
 
@@ -87,27 +86,23 @@ def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarra
     recorded: dict[str, list[Any]] = {field: [] for field in FIELDS}
     for number in numbers:
         np.random.seed((seed, number))  # noqa: NPY002 - the environment itself draws from numpy's global state
-        env.action_space.seed(1_000_003 * seed + number)
-        _record(env, guide, recipe, recorded, seed=1_000_003 * seed + number)
+        own_seed = 1_000_003 * seed + number
+        env.action_space.seed(own_seed)
+        rng = np.random.default_rng(own_seed)
+        start = guide.cells[rng.integers(len(guide.cells))]
+        goals = guide.goals_from(start, recipe.kind)
+        goal = goals[rng.integers(len(goals))]
+        observation, _ = env.reset(seed=own_seed, options={"task_info": {"init_ij": start, "goal_ij": goal}})
+        for step in range(recipe.num_steps):
+            action = np.clip(guide.direction(env.get_xy(), env.cur_goal_xy) + rng.normal(0, NOISE, 2), -1, 1)
+            following, _, _, _, info = env.step(action)
+            if info["success"] and recipe.kind == "navigate":  # another goal follows
+                env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
+            values = (observation, action, step == recipe.num_steps - 1, info["prev_qpos"], info["prev_qvel"])
+            for field, value in zip(FIELDS, values, strict=True):
+                recorded[field].append(value)
+            observation = following
     return {field: np.array(values, FIELDS[field]) for field, values in recorded.items()}
-
-
-def _record(env: Any, guide: "Guide", recipe: Recipe, recorded: dict[str, list[Any]], seed: int) -> None:
-    """One episode; a goal that is reached in a navigate episode is followed by another."""
-    rng = np.random.default_rng(seed)
-    start = guide.cells[rng.integers(len(guide.cells))]
-    goals = guide.goals_from(start, recipe.kind)
-    goal = goals[rng.integers(len(goals))]
-    observation, _ = env.reset(seed=seed, options={"task_info": {"init_ij": start, "goal_ij": goal}})
-    for step in range(recipe.num_steps):
-        action = np.clip(guide.direction(env.get_xy(), env.cur_goal_xy) + rng.normal(0, NOISE, 2), -1, 1)
-        following, _, _, _, info = env.step(action)
-        if info["success"] and recipe.kind == "navigate":
-            env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
-        values = (observation, action, step == recipe.num_steps - 1, info["prev_qpos"], info["prev_qvel"])
-        for field, value in zip(FIELDS, values, strict=True):
-            recorded[field].append(value)
-        observation = following
 
 
 class Guide:
@@ -120,7 +115,7 @@ class Guide:
             rows, columns = env.maze_map[[i - 1, i + 1], j], env.maze_map[i, [j - 1, j + 1]]
             if not ((not rows.any() and columns.all()) or (rows.all() and not columns.any())):
                 self.crossings.append((i, j))
-        self._locate: Callable[[np.ndarray], Cell] = env.xy_to_ij
+        self._locate = env.xy_to_ij
         centre = {cell: np.array(env.ij_to_xy(cell), float) for cell in self.cells}
         self._next_centre = lru_cache(None)(lambda here, goal: env.get_oracle_subgoal(centre[here], centre[goal])[0])
         self._cells_to = lru_cache(None)(lambda goal: env.get_oracle_subgoal(centre[goal], centre[goal])[1])

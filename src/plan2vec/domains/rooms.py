@@ -68,23 +68,17 @@ def simulate_positions(num_frames: int, seed: int = 0, size: Size | None = None)
     """The same walks without pictures: the positions themselves, in steps, stand for the frames."""
     if num_frames < NUM_STEPS:
         raise ValueError(f"a recording of rooms needs at least {NUM_STEPS} frames, but is {num_frames}")
-    size, rng = size or world_size(num_frames), np.random.default_rng(seed)
-    position = walk(size, num_frames // NUM_STEPS, rng).reshape(-1, 2)
-    name = f"{PREFIX}{size[0]}x{size[1]}"
-    sequence = np.repeat(np.arange(len(position) // NUM_STEPS), NUM_STEPS)
-    return Sequences(position.astype(np.float32), sequence, position=position, domain=name, source=f"simulated {name}")
-
-
-def walk(size: Size, num_walks: int, rng: np.random.Generator) -> np.ndarray:
-    """(num_walks, 20, 2) positions of random walks that tend to go straight on."""
-    position = np.empty((num_walks, NUM_STEPS, 2))
-    position[:, 0] = rng.uniform(FACE, np.array(size) * ROOM - FACE, (num_walks, 2))
+    size, rng, num_walks = size or world_size(num_frames), np.random.default_rng(seed), num_frames // NUM_STEPS
+    walks = np.empty((num_walks, NUM_STEPS, 2))
+    walks[:, 0] = rng.uniform(FACE, np.array(size) * ROOM - FACE, (num_walks, 2))
     direction = rng.integers(len(DIRECTIONS), size=num_walks)
     for i in range(NUM_STEPS - 1):
         turns = rng.random(num_walks) > PERSISTENCE
         direction = np.where(turns, rng.integers(len(DIRECTIONS), size=num_walks), direction)
-        position[:, i + 1] = step(size, position[:, i], DIRECTIONS[direction])
-    return position
+        walks[:, i + 1] = step(size, walks[:, i], DIRECTIONS[direction])
+    position, name = walks.reshape(-1, 2), f"{PREFIX}{size[0]}x{size[1]}"
+    sequence = np.repeat(np.arange(num_walks), NUM_STEPS)
+    return Sequences(position.astype(np.float32), sequence, position=position, domain=name, source=f"simulated {name}")
 
 
 def step(size: Size, position: np.ndarray, displacement: np.ndarray) -> np.ndarray:
@@ -214,23 +208,18 @@ def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     columns, rows = map(int, name.removeprefix(PREFIX).split("x"))
     length = np.linalg.norm(first - second, axis=-1)
     apart = np.flatnonzero((room_of(first) != room_of(second)).any(axis=-1))
+    points, of_room, between = _door_points((columns, rows))
     for part in np.array_split(apart, 1 + len(apart) // 20_000):
-        length[part] = _through_doors((columns, rows), first[part], second[part])
+        ends = []
+        for position in (first[part], second[part]):
+            room = room_of(position)
+            near = of_room[room[:, 0], room[:, 1]]  # (m, 12) points in the walls of the room; -1: none
+            away = np.linalg.norm(points[near] - position[:, None], axis=-1)
+            ends.append((near, np.where(near >= 0, away, np.inf)))
+        (near_first, there), (near_second, back) = ends
+        through = between[near_first[:, :, None], near_second[:, None, :]]
+        length[part] = (there[:, :, None] + through + back[:, None, :]).min(axis=(1, 2))
     return length
-
-
-def _through_doors(size: Size, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(n,) steps between positions in different rooms."""
-    points, of_room, between = _door_points(size)
-    ends = []
-    for position in (first, second):
-        room = room_of(position)
-        near = of_room[room[:, 0], room[:, 1]]  # (n, 12) points in the walls of the room; -1: none
-        away = np.linalg.norm(points[near] - position[:, None], axis=-1)
-        ends.append((near, np.where(near >= 0, away, np.inf)))
-    (near_first, there), (near_second, back) = ends
-    through = between[near_first[:, :, None], near_second[:, None, :]]
-    return (there[:, :, None] + through + back[:, None, :]).min(axis=(1, 2))
 
 
 @cache

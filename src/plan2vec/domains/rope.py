@@ -15,8 +15,7 @@ from scipy.sparse import csr_array
 from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import rope_physics
 from plan2vec.domains.children import record_in_children
-from plan2vec.domains.maze import is_crossed
-from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, SIDE, THICKNESS, Sides, keeps_sides
+from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, SIDE, THICKNESS, keeps_sides, sides_of
 
 NAME = "rope"
 PIXELS = int(SIDE)
@@ -29,18 +28,15 @@ REACH_SHARE = 0.99  # of the pairs two recorded steps apart that count as what t
 
 
 def simulate(num_sequences: int = 18, num_drags: int = 785, seed: int = 0) -> Sequences:
-    """Recordings of the random policy, each from the rest shape; 785 drags are 786 frames.
-
-    `action` (n, 3) leads from frame i to i + 1: the link, and its displacement x, y; -1, 0, 0 at a sequence's end.
-    """
+    """Recordings of the random policy, each from the rest shape; 785 drags are 786 frames. `action` (n, 3) leads from
+    frame i to i + 1: the link, and its displacement x, y; -1, 0, 0 at a sequence's end."""
     if num_sequences < 1 or num_drags < 1:
-        came = f"{num_sequences} and {num_drags}"
-        raise ValueError(f"a recording needs num_sequences >= 1 and num_drags >= 1, but came as {came}")
+        raise ValueError("a recording needs num_sequences >= 1 and num_drags >= 1, "
+                         f"but came as {num_sequences} and {num_drags}")
     rope_physics.import_pymunk()
     states, drags = record_all(num_sequences, num_drags, seed)
-    sequence = np.repeat(np.arange(num_sequences), num_drags + 1)
-    position, source = states.reshape(len(states), -1), "simulated rope"
-    return Sequences(render(states), sequence, position, drags, domain=NAME, source=source)
+    position, sequence = states.reshape(len(states), -1), np.repeat(np.arange(num_sequences), num_drags + 1)
+    return Sequences(render(states), sequence, position, drags, domain=NAME, source="simulated rope")
 
 
 def record_all(num_sequences: int, num_drags: int, seed: int,
@@ -49,8 +45,7 @@ def record_all(num_sequences: int, num_drags: int, seed: int,
     num_workers = min(num_workers, num_sequences)
     if num_workers == 1 or num_sequences * num_drags <= FEW_DRAGS:
         return rope_physics.record_numbered(seed, num_drags, range(num_sequences))
-    command = ["-P", rope_physics.__file__, str(seed), str(num_drags)]
-    recorded = record_in_children(command, num_sequences, num_workers)
+    recorded = record_in_children(["-P", rope_physics.__file__, str(seed), str(num_drags)], num_sequences, num_workers)
     return recorded["states"], recorded["drags"]
 
 
@@ -60,12 +55,6 @@ def as_states(position: np.ndarray) -> np.ndarray:
     if position.ndim != 2 or position.shape[1] != 2 * NUM_LINKS:
         raise ValueError(f"the rope's positions must have the shape (n, {2 * NUM_LINKS}), but came as {position.shape}")
     return position.reshape(len(position), NUM_LINKS, 2)
-
-
-def clears_pegs(states: np.ndarray) -> np.ndarray:
-    """(n,) bool: no link's middle lies in a peg and no piece between two of them crosses one."""
-    start, along = states[:, :-1], np.diff(states, axis=1)  # (n, pieces, 2)
-    return ~np.any([is_crossed(box, start, along).any(axis=1) for box in PEGS], axis=0)
 
 
 def displacement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -82,23 +71,29 @@ class TrueMoves:
     reach: float  # pixels, what two recorded steps reach
 
     @cached_property
-    def sides(self) -> Sides:
-        return Sides(as_states(self.position))
+    def sides(self) -> np.ndarray:
+        return sides_of(as_states(self.position))
 
     def are_local(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) bool for frame numbers (m,), (m,)."""
         near = displacement(self.position[first], self.position[second]) <= self.reach
-        return near & keeps_sides(self.sides[first], self.sides[second])
+        return near & keeps_sides(self.sides[:, first], self.sides[:, second])
 
     def graph(self, device: torch.device) -> csr_array:
         """All local moves between frames, each of length 1."""
         points = torch.from_numpy(as_states(self.position).astype(np.float32)).to(device)
         columns, counts = [], []
         for first in range(0, len(points), ROWS_AT_ONCE):
-            row, column = _near(points, slice(first, first + ROWS_AT_ONCE), self.reach)
-            kept = keeps_sides(self.sides[row], self.sides[column]) & (row != column)
+            rows = points[first : first + ROWS_AT_ONCE]
+            is_near = torch.ones(len(rows), len(points), dtype=torch.bool, device=device)
+            for link in range(NUM_LINKS):
+                x, y = (rows[:, link, axis, None] - points[None, :, link, axis] for axis in (0, 1))
+                is_near &= x.square_() + y.square_() <= self.reach**2
+            row, column = (found.cpu().numpy() for found in torch.nonzero(is_near, as_tuple=True))
+            row = row + first
+            kept = keeps_sides(self.sides[:, row], self.sides[:, column]) & (row != column)
             columns.append(column[kept].astype(np.int32))
-            counts.append(np.bincount(row[kept] - first, minlength=min(ROWS_AT_ONCE, len(points) - first)))
+            counts.append(np.bincount(row[kept] - first, minlength=len(rows)))
         indptr, indices = np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int64), np.concatenate(columns)
         return csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(points),) * 2)
 
@@ -108,20 +103,10 @@ def true_moves(sequences: Sequences) -> TrueMoves:
     assert sequences.position is not None
     start = frames_ahead(sequences.sequence, 2)
     if not len(start):
-        words = "no sequence has two steps, so what two steps reach is not known; record longer ones"
-        raise ValueError(f"{sequences.source}: {words}")
+        raise ValueError(f"{sequences.source}: no sequence has two steps, so what two steps reach is not known; "
+                         "record longer ones")
     moved = displacement(sequences.position[start], sequences.position[start + 2])
     return TrueMoves(sequences.position, float(np.quantile(moved, REACH_SHARE)))
-
-
-def _near(points: torch.Tensor, rows: slice, reach: float) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (row, column) of states [n, links, 2] of which no link is farther apart than `reach`."""
-    near = torch.ones(len(points[rows]), len(points), dtype=torch.bool, device=points.device)
-    for link in range(points.shape[1]):
-        x, y = (points[rows, link, axis, None] - points[None, :, link, axis] for axis in (0, 1))
-        near &= x.square_() + y.square_() <= reach**2
-    row, column = torch.nonzero(near, as_tuple=True)
-    return row.cpu().numpy() + rows.start, column.cpu().numpy()
 
 
 def render(states: np.ndarray) -> np.ndarray:

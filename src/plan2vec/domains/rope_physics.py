@@ -46,19 +46,23 @@ def rest_shape() -> np.ndarray:
 
 
 class Rope:
-    """The rope in a pymunk space; `drag` moves it, `state` says where it is."""
+    """The rope in a pymunk space, at first in its rest shape; `drag` moves it, `state` says where it is."""
 
-    def __init__(self, state: np.ndarray | None = None):
-        pymunk = import_pymunk()
-        state = rest_shape() if state is None else state
+    def __init__(self) -> None:
+        pymunk, state = import_pymunk(), rest_shape()
+        angles = link_angles(state)
         self.space = pymunk.Space()
         self.space.iterations, self.space.damping, self.space.collision_slop = 30, FRICTION, 0.01
         self.hand = pymunk.Body(body_type=pymunk.Body.KINEMATIC)
         self.space.add(self.hand)
-        self._make_table(pymunk)
-        self.links = [self._make_link(pymunk, *pose) for pose in zip(state, link_angles(state), strict=True)]
-        bends = np.diff(link_angles(rest_shape()))  # what the rope straightens to is its rest shape
-        for (first, second), bend in zip(pairwise(self.links), bends, strict=True):
+        for x_min, x_max, y_min, y_max in PEGS:
+            corners = [(x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max)]
+            self.space.add(pymunk.Poly(self.space.static_body, corners))
+        low, high = MARGIN - 10, SIDE - MARGIN + 10  # walls as thick as that: nothing slips through
+        corners = [(low, low), (high, low), (high, high), (low, high), (low, low)]
+        self.space.add(*(pymunk.Segment(self.space.static_body, a, b, 10.0) for a, b in pairwise(corners)))
+        self.links = [self._make_link(pymunk, *pose) for pose in zip(state, angles, strict=True)]
+        for (first, second), bend in zip(pairwise(self.links), np.diff(angles), strict=True):  # it straightens to this
             joint = pymunk.PivotJoint(first, second, (LINK / 2, 0), (-LINK / 2, 0))
             joint.collide_bodies = False
             self.space.add(joint, pymunk.DampedRotarySpring(first, second, -float(bend), STIFFNESS, 50.0))
@@ -81,15 +85,6 @@ class Rope:
                 self.space.remove(hold)
                 self.hand.velocity = (0, 0)
             self.space.step(TIME_STEP)
-
-    def _make_table(self, pymunk: Any) -> None:
-        """The pegs, and walls around the table."""
-        ground = self.space.static_body
-        for x_min, x_max, y_min, y_max in PEGS:
-            self.space.add(pymunk.Poly(ground, [(x_min, y_min), (x_max, y_min), (x_max, y_max), (x_min, y_max)]))
-        low, high = MARGIN - 10, SIDE - MARGIN + 10  # walls as thick as that: nothing slips through
-        corners = [(low, low), (high, low), (high, high), (low, high), (low, low)]
-        self.space.add(*(pymunk.Segment(ground, a, b, 10.0) for a, b in pairwise(corners)))
 
     def _make_link(self, pymunk: Any, middle: np.ndarray, angle: float) -> Any:
         """One link of the rope, not yet joined to its neighbours."""
@@ -140,7 +135,7 @@ def way_back(states: np.ndarray, left_home: int, sight: float) -> np.ndarray:
     """(links, 2) the first state since the rope left home that the last one sees: no link far away, no peg between."""
     trail = np.concatenate((states[:1], states[left_home:-1]))
     near = np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight
-    in_sight = near & keeps_sides(Sides(trail), Sides(states[-1:]))
+    in_sight = near & keeps_sides(sides_of(trail), sides_of(states[-1:]))
     return trail[np.argmax(in_sight)] if in_sight.any() else trail[-1]
 
 
@@ -152,27 +147,20 @@ def drag_towards(state: np.ndarray, wanted: np.ndarray, rng: np.random.Generator
     return link, missing[link] * min(1.0, LONGEST_DRAG / far[link])
 
 
-class Sides:
-    """How ropes (n, links, 2) lie around each peg, seen from its middle: the angle covered, and those of the ends."""
-
-    def __init__(self, states: np.ndarray):
-        middles = np.array([((x_min + x_max) / 2, (y_min + y_max) / 2) for x_min, x_max, y_min, y_max in PEGS])
-        offset = states[:, :, None] - middles
-        angle = np.arctan2(offset[..., 1], offset[..., 0])  # (n, links, pegs)
-        self.covered = _turn(np.diff(angle, axis=1)).sum(axis=1)  # (n, pegs) radians
-        self.first, self.last = angle[:, 0], angle[:, -1]  # (n, pegs)
-
-    def __getitem__(self, which: np.ndarray) -> "Sides":
-        chosen = object.__new__(Sides)
-        chosen.covered, chosen.first, chosen.last = self.covered[which], self.first[which], self.last[which]
-        return chosen
+def sides_of(states: np.ndarray) -> np.ndarray:
+    """(3, n, pegs) ropes (n, links, 2) as a peg's middle sees them: radians covered, directions of both ends."""
+    middles = np.array([((x_min + x_max) / 2, (y_min + y_max) / 2) for x_min, x_max, y_min, y_max in PEGS])
+    offset = states[:, :, None] - middles
+    angle = np.arctan2(offset[..., 1], offset[..., 0])  # (n, links, pegs)
+    return np.stack((_turn(np.diff(angle, axis=1)).sum(axis=1), angle[:, 0], angle[:, -1]))
 
 
-def keeps_sides(before: Sides, after: Sides) -> np.ndarray:
-    """(n,) bool: all links can move straight from before to after without the rope passing over a peg's middle. A
-    closed line leads along the rope before, with its last end to the rope after, back along that, and with its first
-    end to the beginning. The rope sweeps over a peg's middle exactly where this line winds around it."""
-    around = before.covered + _turn(after.last - before.last) - after.covered - _turn(after.first - before.first)
+def keeps_sides(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """(n,) bool: all links can move straight from before to after (`sides_of`) without the rope passing over a peg's
+    middle. A closed line leads along the rope before, with its last end to the rope after, back along that, and with
+    its first end to the beginning. The rope sweeps over a peg's middle exactly where this line winds around it."""
+    (covered, first, last), (covered_after, first_after, last_after) = before, after
+    around = covered + _turn(last_after - last) - covered_after - _turn(first_after - first)
     return (np.abs(around) < np.pi).all(axis=-1)
 
 

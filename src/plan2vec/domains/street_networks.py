@@ -102,8 +102,19 @@ def _both_ways(links: np.ndarray) -> np.ndarray:
 def read_network(path: str | Path) -> Streets:
     """A panorama graph from an .npz file of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2).
     Panoramas that are linked in one direction are linked in both: a person can walk back."""
-    arrays = {name: _load(path, name, *shape) for name, shape in
-              {"latlon": ("f", 2), "xy": ("f", 2), "pano_yaw": ("fiu", None), "edges": ("iu", 2)}.items()}
+    arrays: dict[str, np.ndarray] = {}
+    for name, kinds, row in (("latlon", "f", (2,)), ("xy", "f", (2,)), ("pano_yaw", "fiu", ()), ("edges", "iu", (2,))):
+        words = f"{name} {'(n, 2)' if row else '(n,)'}"
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                array = arrays[name] = file[name]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} cannot be read as a street network ({error}); "
+                             f"expected an .npz file with {words}") from None
+        if array.dtype.kind not in kinds or array.shape[1:] != row or not array.ndim:
+            raise ValueError(f"{path}: expected {words} of numbers, but {name} came as {array.dtype} {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{path}: {name} must be finite, but has NaN or infinity; repair it")
     num_views, edges = len(arrays["latlon"]), arrays["edges"]
     for name in ("xy", "pano_yaw"):
         if len(arrays[name]) != num_views:
@@ -114,45 +125,21 @@ def read_network(path: str | Path) -> Streets:
                    arrays["pano_yaw"].astype(np.float64), arrays["latlon"])
 
 
-def _load(path: str | Path, name: str, kinds: str, width: int | None) -> np.ndarray:
-    """One array of the file, of numbers of the given kinds, (n, width) or (n,)."""
-    words = f"{name} {'(n,)' if width is None else f'(n, {width})'}"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            array = file[name]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        problem = f"cannot be read as a street network ({error})"
-        raise ValueError(f"{path} {problem}; expected an .npz file with {words}") from None
-    if array.dtype.kind not in kinds or array.shape[1:] != (() if width is None else (width,)) or not array.ndim:
-        raise ValueError(f"{path}: expected {words} of numbers, but {name} came as {array.dtype} {array.shape}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{path}: {name} must be finite, but has NaN or infinity; repair it")
-    return array
-
-
 def cut(streets: Streets, size: str) -> Streets:
     """The views inside the box of that name, the largest connected part of them."""
     box = find_box(size)
     if streets.latlng is None:
-        words = "has no latitudes and longitudes, so no box can be cut out of it; read it from a file that has"
-        raise ValueError(f"{streets.name} {words}")
+        raise ValueError(f"{streets.name} has no latitudes and longitudes, so no box can be cut out of it; "
+                         "read it from a file that has")
     latitude, longitude = streets.latlng.T
     inside = (latitude >= box.latitude) & (latitude <= box.latitude + box.height)
     inside &= (longitude >= box.longitude) & (longitude <= box.longitude + box.width)
     kept = replace(_kept(streets, inside), name=size)
     if not len(kept.links):
-        place = f"latitude {box.latitude}, longitude {box.longitude}"
-        raise ValueError(f"{streets.name} has no linked views inside the box of {size}: {place}")
+        raise ValueError(f"{streets.name} has no linked views inside the box of {size}: "
+                         f"latitude {box.latitude}, longitude {box.longitude}")
     part = connected_components(street_graph(kept), connection="strong")[1]
     return _kept(kept, part == np.bincount(part).argmax())
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Crossings and the street pieces between them."""
-
-    crossings: np.ndarray  # (c, 2) metres
-    pieces: np.ndarray  # (p, 2) crossings at both ends, in driving direction
 
 
 def generate_city(size: str | int, seed: int = 0) -> Streets:
@@ -161,16 +148,16 @@ def generate_city(size: str | int, seed: int = 0) -> Streets:
     if num_views < 12:
         raise ValueError(f"a city needs at least 12 views, but {num_views} were asked for")
     rng = np.random.default_rng(seed)
-    plan = _build_over(_lay_out(num_views, rng), rng)
-    piece = np.linalg.norm(np.diff(plan.crossings[plan.pieces], axis=1)[:, 0], axis=1)
+    crossings, pieces = _cross(_lay_out(num_views, rng))
+    pieces = _build_over(len(crossings), pieces, rng)
+    length = np.linalg.norm(np.diff(crossings[pieces], axis=1)[:, 0], axis=1)
     # a piece of k steps has k - 1 views of its own
-    scale = (num_views - len(plan.crossings) + len(plan.pieces)) * STEP / piece.sum()
-    name = size if isinstance(size, str) else f"street-{size}"
-    return _place_views(replace(plan, crossings=plan.crossings * scale), name, rng)
+    scale = (num_views - len(crossings) + len(pieces)) * STEP / length.sum()
+    return _place_views(crossings * scale, pieces, size if isinstance(size, str) else f"street-{size}", rng)
 
 
-def _lay_out(num_views: int, rng: np.random.Generator) -> _Plan:
-    """Avenues and streets with a diagonal across them; they run in turns there and back."""
+def _lay_out(num_views: int, rng: np.random.Generator) -> np.ndarray:
+    """(k, 2, 2) avenues and streets with a diagonal across them; they run in turns there and back."""
     side = np.sqrt(num_views * STEP / (1 / BLOCK[0] + 1 / BLOCK[1]))
     nums = [max(1, round(side / between)) for between in BLOCK]
     x, y = (np.append(0.0, np.cumsum(between * rng.uniform(0.8, 1.2, num)))
@@ -178,12 +165,11 @@ def _lay_out(num_views: int, rng: np.random.Generator) -> _Plan:
     ends = [((at, y[0]), (at, y[-1])) for at in x] + [((x[0], at), (x[-1], at)) for at in y]
     if len(x) > 2 or len(y) > 3:
         ends.append(((x[0] + 0.3 * (x[-1] - x[0]), y[0]), (x[0] + 0.75 * (x[-1] - x[0]), y[-1])))
-    lines = np.array([end if number % 2 else end[::-1] for number, end in enumerate(ends)])
-    return _Plan(*_cross(lines))
+    return np.array([end if number % 2 else end[::-1] for number, end in enumerate(ends)])
 
 
 def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Crossings (c, 2) of straight lines (k, 2, 2), and the pieces (p, 2) between them."""
+    """Crossings (c, 2) of straight lines (k, 2, 2), and the pieces (p, 2) between them, in driving direction."""
     met = [(first, _meeting(lines[first], lines[second])) for first, second in np.ndindex(len(lines), len(lines))
            if first != second]
     owner, places = zip(*((first, place) for first, place in met if place is not None), strict=True)
@@ -208,23 +194,22 @@ def _meeting(first: np.ndarray, second: np.ndarray) -> np.ndarray | None:
     return first[0] + shares[0] * (first[1] - first[0]) if ((shares > -1e-9) & (shares < 1 + 1e-9)).all() else None
 
 
-def _build_over(plan: _Plan, rng: np.random.Generator) -> _Plan:
-    """The plan without some pieces: blocks joined. Every crossing can still be reached from every other."""
-    kept = np.ones(len(plan.pieces), bool)
-    for piece in rng.permutation(len(plan.pieces))[: round(JOINED_SHARE * len(plan.pieces))]:
+def _build_over(num_crossings: int, pieces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Some pieces left out: blocks joined. Every crossing can still be reached from every other."""
+    kept = np.ones(len(pieces), bool)
+    for piece in rng.permutation(len(pieces))[: round(JOINED_SHARE * len(pieces))]:
         kept[piece] = False
-        links = plan.pieces[kept]
-        graph = coo_array((np.ones(len(links)), links.T), shape=(len(plan.crossings),) * 2)
+        links = pieces[kept]
+        graph = coo_array((np.ones(len(links)), links.T), shape=(num_crossings,) * 2)
         kept[piece] = connected_components(graph, directed=False)[0] > 1
-    return replace(plan, pieces=plan.pieces[kept])
+    return pieces[kept]
 
 
-def _place_views(plan: _Plan, name: str, rng: np.random.Generator) -> Streets:
+def _place_views(crossings: np.ndarray, pieces: np.ndarray, name: str, rng: np.random.Generator) -> Streets:
     """Views at the crossings and about every STEP between them; each looks along its street, or one of its streets."""
-    xy, heading, links = [plan.crossings], [np.zeros(len(plan.crossings))], []
-    num_views = len(plan.crossings)
-    for first, last in plan.pieces:
-        start, end = plan.crossings[first], plan.crossings[last]
+    xy, heading, links, num_views = [crossings], [np.zeros(len(crossings))], [], len(crossings)
+    for first, last in pieces:
+        start, end = crossings[first], crossings[last]
         length = float(np.linalg.norm(end - start))
         num_steps = max(1, round(length / STEP))
         along = length * np.arange(1, num_steps) / num_steps + rng.uniform(-STEP_JITTER, STEP_JITTER, num_steps - 1)
@@ -238,5 +223,4 @@ def _place_views(plan: _Plan, name: str, rng: np.random.Generator) -> Streets:
         num_views += num_steps - 1
     turn = radians(CITY_TURN)
     turned = np.concatenate(xy) @ np.array([[cos(turn), -np.sin(turn)], [np.sin(turn), cos(turn)]])
-    azimuths = (np.concatenate(heading) + CITY_TURN) % 360
-    return Streets(name, "generated city", turned, np.concatenate(links), azimuths)
+    return Streets(name, "generated city", turned, np.concatenate(links), (np.concatenate(heading) + CITY_TURN) % 360)

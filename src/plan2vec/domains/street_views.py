@@ -1,7 +1,9 @@
 """Panoramas of a rendered city: rays are cast from a view until they meet the building fronts that line the streets.
 
-What lies within HALF_WIDTH of a link is street, everything else is built over (`street_facades`). Fronts stay in place
-while one walks past. Nothing depends on the compass: no sun, no shadows.
+What lies within HALF_WIDTH of a link is street, everything else is built over. Fronts stay in place while one walks
+past. Nothing depends on the compass: no sun, no shadows. Facades are drawn once into an atlas, and again at half, a
+quarter, ... of the resolution, for views from afar. Lots are scattered over the whole plane; the random bits of a lot
+choose its facade, tone and offset. Everything is a function of the place and the seed.
 
     column of the panorama = direction, the middle one is the view's heading      row = elevation, TOP to BOTTOM degrees
 """
@@ -14,8 +16,6 @@ from functools import lru_cache
 import numpy as np
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 
-from plan2vec.domains import street_facades
-from plan2vec.domains.street_facades import NUM_LEVELS, TEXEL, Facades, facade_atlas, find_buildings
 from plan2vec.domains.street_networks import Streets
 
 HALF_WIDTH = 12.0  # metres from the middle of a street to the fronts: between a street and an avenue of Manhattan
@@ -29,6 +29,11 @@ CELL = 1.0  # metres of the raster of distances
 SHORTEST_STEP = 1.0  # metres that a ray advances at least
 RAYS_PER_COLUMN = 2
 VIEWS_AT_ONCE = 64
+LOT = 15.0  # metres between buildings, on average
+NUM_FACADES = 128
+FACADE_WIDTH, FACADE_HEIGHT = 32.0, 48.0  # metres of a facade in the atlas
+TEXEL = (0.5, 0.25)  # metres along the front and up: what a ray of a small panorama covers at 10 m
+NUM_LEVELS = 5  # of ever coarser atlases, each for twice the distance
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,18 @@ def render_views(streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewC
 
 
 @dataclass(frozen=True)
+class Facades:
+    """An atlas of facades, coarser from level to level: gray levels times coverage, and coverage (0: sky)."""
+
+    shade: np.ndarray  # flat float32
+    cover: np.ndarray  # flat float32
+    first: np.ndarray  # (levels,) where a level begins
+    width: np.ndarray  # (levels,) texels along the front
+    height: np.ndarray  # (levels,) texels up
+    seed: int
+
+
+@dataclass(frozen=True)
 class _Raster:
     """Distance from every place to the nearest street's middle, and how the fronts run that lie at equal distance."""
 
@@ -80,8 +97,11 @@ class _Raster:
 
 @lru_cache(maxsize=4)
 def _raster(streets: Streets) -> _Raster:
-    """The distances of a network, computed once."""
-    points = _sample_links(streets)
+    start, end = streets.xy[streets.links[:, 0]], streets.xy[streets.links[:, 1]]
+    num = np.maximum(2, np.ceil(streets.link_lengths * 3 / CELL).astype(int))  # points a third of a cell apart
+    link = np.repeat(np.arange(len(num)), num)
+    share = (np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)) / (num[link] - 1)
+    points = start[link] + share[:, None] * (end - start)[link]
     margin = 2 * HALF_WIDTH
     origin = points.min(axis=0) - margin
     columns, rows = (np.ceil((points.max(axis=0) + margin - origin) / CELL).astype(int) + 2).tolist()
@@ -97,15 +117,6 @@ def _raster(streets: Streets) -> _Raster:
     tangent *= np.where(tangent[..., :1] < 0, -1, 1)
     tangent = tangent.reshape(-1, 2).astype(np.float32)
     return _Raster(origin, distance.ravel().astype(np.float32), tangent, (columns, rows))
-
-
-def _sample_links(streets: Streets) -> np.ndarray:
-    """(k, 2) points along all links, a third of a cell apart."""
-    start, end = streets.xy[streets.links[:, 0]], streets.xy[streets.links[:, 1]]
-    num = np.maximum(2, np.ceil(np.linalg.norm(end - start, axis=1) * 3 / CELL).astype(int))
-    link = np.repeat(np.arange(len(num)), num)
-    share = (np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)) / (num[link] - 1)
-    return start[link] + share[:, None] * (end - start)[link]
 
 
 def _cast(raster: _Raster, start: np.ndarray, direction: np.ndarray) -> np.ndarray:
@@ -147,7 +158,12 @@ def _panoramas(raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.nd
     direction = np.stack([np.sin(azimuth), np.cos(azimuth)], axis=1).astype(np.float32)
     start = np.repeat(xy, num_rays, axis=0)
     far = _cast(raster, start, direction)
-    hits = _meet(raster, facades, far, start + (far + 1.0)[:, None] * direction, direction)  # a little inside the front
+    at = start + (far + 1.0)[:, None] * direction  # a little inside the front
+    cell = np.clip(np.rint((at - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
+    tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
+    centre, bits = find_buildings(at, facades.seed)
+    steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])
+    hits = _Hits(far, ((at - centre) * tangent).sum(axis=1), steepness, bits)
     image = _columns(facades, hits, config).reshape(len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels)
     return np.add.reduce(image, axis=2).transpose(0, 2, 1)[..., None] / RAYS_PER_COLUMN
 
@@ -160,15 +176,6 @@ class _Hits:
     along: np.ndarray  # (k,) metres along the front from the middle of its building
     steepness: np.ndarray  # (k,) 1: straight at the front, 0: along it
     bits: np.ndarray  # (k,) uint32, random bits of the building
-
-
-def _meet(raster: _Raster, facades: Facades, far: np.ndarray, at: np.ndarray, direction: np.ndarray) -> _Hits:
-    """What rays that travelled `far` (k,) metres met at the points `at` (k, 2)."""
-    cell = np.clip(np.rint((at - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
-    tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
-    centre, bits = find_buildings(at, facades.seed)
-    steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])
-    return _Hits(far, ((at - centre) * tangent).sum(axis=1), steepness, bits)
 
 
 def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
@@ -194,8 +201,8 @@ def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
 def _texels(facades: Facades, hits: _Hits, slope: np.ndarray) -> np.ndarray:
     """(k, rows) places in the atlas; the level grows with the distance."""
     level = np.clip(np.log2(hits.far / 10), 0, NUM_LEVELS - 1).astype(int)
-    facade, offset = hits.bits & np.uint32(street_facades.NUM_FACADES - 1), hits.bits >> np.uint32(8) & np.uint32(0x3F)
-    column = ((hits.along + street_facades.FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
+    facade, offset = hits.bits & np.uint32(NUM_FACADES - 1), hits.bits >> np.uint32(8) & np.uint32(0x3F)
+    column = ((hits.along + FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
     width, height = facades.width[level], facades.height[level]
     base = facades.first[level] + (facade * width + column % width) * height
     scale = (1 / (TEXEL[1] * 2.0**level)).astype(np.float32)
@@ -211,3 +218,66 @@ def _ground(hits: _Hits, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     steepness = np.maximum(hits.steepness, 0.1)  # a ray along a front would see nothing but pavement
     on_pavement = (hits.far[:, None] - reach) * steepness[:, None] < PAVEMENT
     return np.where(on_pavement, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY)), reach < hits.far[:, None]
+
+
+@lru_cache(maxsize=4)
+def facade_atlas(seed: int) -> Facades:
+    rng = np.random.default_rng(seed)
+    drawn = [_draw_facade(rng) for _ in range(NUM_FACADES)]
+    levels = [np.array(drawn).swapaxes(0, 1).astype(np.float32)]  # (shade and cover, facade, along, up)
+    for _ in range(NUM_LEVELS - 1):
+        _, k, width, height = levels[-1].shape
+        levels.append(levels[-1].reshape(2, k, width // 2, 2, height // 2, 2).mean(axis=(3, 5)))
+    first = np.cumsum([0, *(level[0].size for level in levels[:-1])])
+    widths, heights = (np.array([level.shape[axis] for level in levels]) for axis in (2, 3))
+    shade, cover = (np.concatenate([level[kind].ravel() for level in levels]) for kind in (0, 1))
+    return Facades(shade, cover, first, widths, heights, seed)
+
+
+def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Shade and coverage (along, up) of one facade: shop front, storeys of windows, cornice, sky."""
+    along = np.arange(TEXEL[0] / 2, FACADE_WIDTH, TEXEL[0])[:, None]
+    up = np.arange(TEXEL[1] / 2, FACADE_HEIGHT, TEXEL[1])[None, :]
+    ground, storey = rng.uniform(3.5, 5.0), rng.uniform(3.0, 4.2)
+    roof = ground + storey * rng.choice([2, 3, 4, 4, 5, 5, 6, 7, 9, 11])
+    wall, glass = rng.uniform(60, 190), rng.choice([30.0, 45.0, 60.0, 200.0, 225.0])
+    period = FACADE_WIDTH / rng.choice([5, 6, 8, 10, 13])
+    column, in_column = np.divmod(along, period)
+    floor, in_floor = np.divmod(up - ground, storey)
+    window = in_column < rng.uniform(0.35, 0.75) * period
+    window = window & (in_floor > 0.9) & (in_floor < rng.uniform(2.2, 0.9 * storey))
+    blinds = rng.uniform(0.6, 1.4, (14, 40))[column.astype(int), np.maximum(floor, 0).astype(int)]
+    shade = np.where(window, np.clip(glass * blinds, 15, 245), wall)
+    shade = np.where(in_floor < rng.choice([0.0, 0.0, 0.4]), wall * 0.75, shade)  # a course between storeys
+    shop = np.where(np.mod(along + rng.uniform(0, 8), rng.uniform(4, 9)) < 1.0, wall * 1.2, rng.uniform(20, 110))
+    sign = rng.uniform(40, 240)
+    shade = np.where(up < ground, np.where(up > ground - 1.0, sign, np.where(up < 0.5, wall * 0.6, shop)), shade)
+    shade = np.where(up > roof - 0.8, np.clip(wall * rng.uniform(0.6, 1.5), 20, 245), shade)
+    cover = np.broadcast_to(up < roof, shade.shape).astype(float)
+    return np.clip(shade, 10, 245) * cover, cover
+
+
+def find_buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(k, 2) centres of the lots that own the points `at` (k, 2), the nearest of four; (k,) uint32 random bits."""
+    x, y = (at / LOT).astype(np.float32).T
+    column, row = np.floor(x - 0.5).astype(np.int32), np.floor(y - 0.5).astype(np.int32)
+    best = np.full(len(at), np.inf, np.float32)
+    centre_x, centre_y, bits = x.copy(), y.copy(), np.zeros(len(at), np.uint32)
+    for right, up in np.ndindex(2, 2):
+        drawn = _scramble(column + np.int32(right), row + np.int32(up), seed)
+        lot_x = column + (right + 0.2 + (drawn & np.uint32(0xFFFF)) * np.float32(0.6 / 0xFFFF))
+        lot_y = row + (up + 0.2 + (drawn >> np.uint32(16)) * np.float32(0.6 / 0xFFFF))
+        apart = (x - lot_x) ** 2 + (y - lot_y) ** 2
+        nearer = apart < best
+        for kept, new in ((best, apart), (centre_x, lot_x), (centre_y, lot_y), (bits, drawn)):
+            np.copyto(kept, new, where=nearer, casting="same_kind")
+    return LOT * np.stack([centre_x, centre_y], axis=1), bits * np.uint32(2654435761)
+
+
+def _scramble(column: np.ndarray, row: np.ndarray, seed: int) -> np.ndarray:
+    """(k,) uint32 that look random, from the whole numbers of a lot."""
+    bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663)
+    bits = bits ^ np.uint32((seed + 1) % 2**32)
+    for _ in range(2):
+        bits = (bits ^ bits >> np.uint32(16)) * np.uint32(0x45D9F3B)
+    return bits ^ bits >> np.uint32(16)

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
 from plan2vec.baselines import VectorScorer
-from plan2vec.baselines.untrained import MetricScorer
+from plan2vec.baselines.registry import MetricScorer
 from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments.base_scene import Found, mean_or_none

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,9 @@ class Rows:
 
     def is_encoded(self) -> bool:
         """The bytes of one image file per row."""
-        num_axes = len(self.data.shape)
         if isinstance(self.data, EncodedColumn) or not len(self):
             return isinstance(self.data, EncodedColumn)
+        num_axes = len(self.data.shape)
         if self.data.dtype.kind == "O":
             return num_axes == 1 and isinstance(self.data[self.first], (bytes, np.ndarray))
         flat = self.data.dtype == np.uint8 and num_axes == 2
@@ -106,8 +107,8 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
         reading.require_no_rate(source)
     keys = _choose_entries(first.entries, reading.options.camera, source, vectors_first)
     shows_pictures = first.entries[keys[0]].is_picture()
-    vectors, store = Vectors(source), FrameStore(reading.options)
-    add = partial(_add_pictures, store) if shows_pictures else vectors.add
+    vectors, store = list[np.ndarray](), FrameStore(reading.options)
+    add = partial(_add_pictures, store) if shows_pictures else partial(_add_vectors, vectors, source)
     labels, beside, problems = [], [], []
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
@@ -124,7 +125,7 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     refuse_most(source, problems, len(episodes), "episodes", "repair or remove them")
     reading.note_skipped(problems, len(episodes), "episodes")
     sequence = np.concatenate(labels).astype(np.int64)
-    frames = store.finish() if shows_pictures else np.concatenate(vectors.parts)
+    frames = store.finish() if shows_pictures else np.concatenate(vectors)
     return build(reading, source, frames, sequence, store.size, **_joined(beside))
 
 
@@ -159,49 +160,35 @@ def _joined(beside: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return joined
 
 
-class Vectors:
-    def __init__(self, source: str):
-        self.source, self.num_bytes = source, 0
-        self.parts: list[np.ndarray] = []
-        self.width: int | None = None
-
-    def add(self, entries: list[Rows], kept: np.ndarray) -> None:
-        """The kept rows of an episode, its arrays side by side."""
-        columns = sum(int(np.prod(rows.data.shape[1:])) for rows in entries)
-        if not all(rows.is_vector() for rows in entries) or self.width not in (None, columns):
-            raise ValueError(f"its observations have {columns} numbers per frame, not {self.width}")
-        require_memory(self.source, self.num_bytes + 16 * columns * len(kept))  # read, and once more joined
-        with np.errstate(over="ignore"):
-            parts = [np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)])
-                     for rows in entries]
-        self.width, self.num_bytes = columns, self.num_bytes + 8 * columns * len(kept)
-        self.parts.append(np.concatenate(parts, axis=1))
+def _add_vectors(vectors: list[np.ndarray], source: str, entries: list[Rows], kept: np.ndarray) -> None:
+    """The kept rows of an episode, its arrays side by side."""
+    columns = sum(int(np.prod(rows.data.shape[1:])) for rows in entries)
+    width = vectors[0].shape[1] if vectors else None
+    if not all(rows.is_vector() for rows in entries) or width not in (None, columns):
+        raise ValueError(f"its observations have {columns} numbers per frame, not {width}")
+    num_bytes = sum(one.nbytes for one in vectors)
+    require_memory(source, 2 * num_bytes + 16 * columns * len(kept))  # read, and once more joined
+    with np.errstate(over="ignore"):
+        parts = [np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)])
+                 for rows in entries]
+    vectors.append(np.concatenate(parts, axis=1))
 
 
 def _add_pictures(store: FrameStore, entries: list[Rows], kept: np.ndarray) -> None:
     """The kept pictures of an episode, all or none; the first of all decides on size and channels."""
-    num_before = store.num_frames
-    try:
-        for picture in _pictures_of(entries[0], kept):
-            store.add_picture(picture)
-    except BROKEN_PICTURE:
-        store.drop_after(num_before)
-        raise
-
-
-def _pictures_of(rows: Rows, kept: np.ndarray) -> Iterator[np.ndarray]:
-    """Pictures (h, w, c), decoded where they are encoded."""
+    rows, num_before = entries[0], store.num_frames
     if not rows.is_picture():
         raise ValueError("no pictures in it")
-    encoded = rows.is_encoded()
-    shape = rows.data.shape[1:]
+    encoded, shape = rows.is_encoded(), rows.data.shape[1:]
     if not encoded and not 0 < int(np.prod(shape[:2])) <= LARGEST_PICTURE:
         raise ValueError(f"pictures of shape {shape}")
-    for batch in rows.take(kept):
-        for row in batch:
+    try:
+        for row in chain.from_iterable(rows.take(kept)):
             if encoded:
                 content = row if isinstance(row, bytes) else np.asarray(row, np.uint8).tobytes()
                 row = np.asarray(open_picture(io.BytesIO(content))[0])
-            picture = row[..., None] if row.ndim == 2 else row
-            # the smaller axis is the channels
-            yield picture.transpose(1, 2, 0) if row.ndim == 3 and row.shape[0] < row.shape[2] else picture
+            is_first = row.ndim == 3 and row.shape[0] < row.shape[2]  # the smaller axis is the channels
+            store.add_picture(np.moveaxis(row, 0, 2) if is_first else np.atleast_3d(row))
+    except BROKEN_PICTURE:
+        store.drop_after(num_before)
+        raise

@@ -26,10 +26,7 @@ def peak():
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # begins with what the process that started this one had
 
-first_peak = peak()
-
-def grown():  # kilobytes
-    return peak() - first_peak
+most = peak() + 1_000_000  # kilobytes
 
 def walk(group, depth):
     names = []
@@ -54,12 +51,12 @@ def touch(data):
         for row in range(first, min(first + 64, len(data))):  # one of them is damaged: look at each
             with damaged:
                 data[row]
-        if grown() > 1_000_000:
+        if peak() > most:
             os._exit(too_much)
 
 with damaged, h5py.File(path, "r") as file:
     walk(file, 0)
-if grown() > 1_000_000:
+if peak() > most:
     os._exit(too_much)
 """
 

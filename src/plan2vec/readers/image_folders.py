@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from plan2vec.config import parse_crop
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
-from plan2vec.readers.kept_frames import build, decode, in_parallel, kept_frames, store_decoded, usual_layout
+from plan2vec.readers.kept_frames import build, decode_all, kept_frames, usual_layout
 from plan2vec.readers.messages import Reading, name_some, refuse_most, shown
 from plan2vec.readers.picture_to_frame import frame_shape, open_picture
 
@@ -48,10 +47,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     label = np.repeat(np.arange(len(kept)), [len(group) for group in kept])
     names = [shown(file.relative_to(path)) for file in files]
     size, channels = usual_layout(partial(_open, at_least=None), files, names, source, "images")
-    shape, box = frame_shape(size, channels, reading.options), parse_crop(reading.options.crop)
-    open_small = partial(_open, at_least=None if box else (shape[1], shape[0]))
-    decoded = in_parallel(partial(decode, open_small, shape=shape, box=box), files)
-    frames, readable, sizes, problems = store_decoded(reading, decoded, names, shape)
+    shape = frame_shape(size, channels, reading.options)
+    open_small = partial(_open, at_least=None if reading.options.crop else (shape[1], shape[0]))
+    frames, readable, sizes, problems = decode_all(reading, open_small, files, names, shape)
     refuse_most(source, problems, len(files), "images", "repair or remove them")
     if problems and len(readable) < 2:
         raise ValueError(f"{source}: a recording needs 2 images, but {len(problems)} of {len(files)} cannot be read: "

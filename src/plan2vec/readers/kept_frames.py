@@ -3,9 +3,10 @@
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, fr
 BATCH = 256  # pictures decoded together
 NUM_SAMPLED = 32  # pictures that are looked at to choose size and channels
 Open = Callable[[Any], tuple[Image.Image, tuple[int, int]]]  # a picture and its size in the file
-Decoded = tuple[np.ndarray | None, tuple[int, int] | None, str]  # frame, size of its picture, what is wrong with it
 
 
 class Picker:
@@ -115,12 +115,16 @@ def thinned(sequences: Sequences, reading: Reading) -> Sequences:
         reading.require_no_rate(sequences.source)
     parts = np.split(np.arange(sequences.num_frames), np.flatnonzero(np.diff(sequences.sequence)) + 1)
     times = [None if sequences.time is None else np.asarray(sequences.time)[part] for part in parts]
-    kept = [part[kept_frames(options, len(part), time)] for part, time in zip(parts, times, strict=True)]
-    numbers = np.concatenate(kept)
-    recorded = {name: getattr(sequences, name) for name in RECORDED if name != "step_length"}
-    recorded = {name: None if value is None else value[numbers] for name, value in recorded.items()}
-    return replace(sequences, frames=taken(sequences.frames, numbers), sequence=sequences.sequence[numbers],
-                   step_length=_summed_steps(sequences, numbers), **recorded)
+    numbers = np.concatenate([part[kept_frames(options, len(part), time)]
+                              for part, time in zip(parts, times, strict=True)])
+    recorded = {name: value[numbers] for name in RECORDED if (value := getattr(sequences, name)) is not None}
+    sequence = sequences.sequence[numbers]
+    if sequences.step_length is not None:
+        length, steps = np.zeros(sequences.num_frames), transitions(sequences.sequence)
+        length[steps] = np.asarray(sequences.step_length)[steps]
+        travelled = np.concatenate(((0.0,), np.cumsum(length)[:-1]))[numbers]
+        recorded["step_length"] = np.append(np.where(sequence[1:] == sequence[:-1], np.diff(travelled), np.nan), np.nan)
+    return replace(sequences, frames=taken(sequences.frames, numbers), sequence=sequence, **recorded)
 
 
 def taken(frames: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -131,18 +135,6 @@ def taken(frames: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     for number in numbers:
         store.add(frames[number])
     return store.finish()
-
-
-def _summed_steps(sequences: Sequences, numbers: np.ndarray) -> np.ndarray | None:
-    """(m,) lengths of the steps between the kept frames."""
-    if sequences.step_length is None:
-        return None
-    recorded = np.zeros(sequences.num_frames)
-    steps = transitions(sequences.sequence)
-    recorded[steps] = np.asarray(sequences.step_length)[steps]
-    travelled = np.concatenate(((0.0,), np.cumsum(recorded)[:-1]))[numbers]
-    same = sequences.sequence[numbers][1:] == sequences.sequence[numbers][:-1]
-    return np.append(np.where(same, np.diff(travelled), np.nan), np.nan)
 
 
 def prepared(sequences: Sequences, options: ReadOptions) -> Sequences:
@@ -180,35 +172,29 @@ def usual_layout(open_one: Open, items: list, names: list[str], source: str,
     return sizes.most_common(1)[0][0], channels
 
 
-def decode(open_one: Open, item: Any, shape: tuple[int, ...], box: Box | None) -> Decoded:
+def decode_all(reading: Reading, open_one: Open, items: list, names: list[str], shape: tuple[int, ...]):
+    """Frames of the readable pictures, their places and sizes, and (name, problem) of the others. A batch at a time, so
+    that results never pile up; Pillow decodes without the GIL, so threads do."""
+    store, decode = FrameStore(shape=shape), partial(_decode, open_one, shape, parse_crop(reading.options.crop))
+    places, sizes, problems = [], [], []
+    with reading.journal.bar("images", len(names)) as advance, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        for first in range(0, len(items), BATCH):
+            for place, (frame, size, problem) in enumerate(pool.map(decode, items[first : first + BATCH]), first):
+                if frame is None:
+                    problems.append((names[place], problem))
+                else:
+                    store.add(frame)
+                    places.append(place)
+                    sizes.append(size)
+            advance(min(first + BATCH, len(items)))
+    return store.finish(), places, sizes, problems
+
+
+def _decode(open_one: Open, shape: tuple[int, ...], box: Box | None,
+            item: Any) -> tuple[np.ndarray | None, tuple[int, int] | None, str]:
     """The frame of a picture and the picture's size, or what is wrong with it."""
     try:
         picture, size = open_one(item)
         return to_frame(picture, shape, box), size, ""
     except BROKEN_PICTURE as error:
         return None, None, first_line(error)
-
-
-def store_decoded(reading: Reading, decoded: Iterable[Decoded], names: list[str], shape: tuple[int, ...]):
-    """Frames of the readable pictures, their places and sizes, and (name, problem) of the others."""
-    store = FrameStore(reading.options, shape)
-    places, sizes, problems = [], [], []
-    with reading.journal.bar("images", len(names)) as advance:
-        for place, (frame, size, problem) in enumerate(decoded):
-            if frame is None:
-                problems.append((names[place], problem))
-            else:
-                store.add(frame)
-                places.append(place)
-                sizes.append(size)
-            if place % BATCH == 0:
-                advance(place)
-        advance(len(names))
-    return store.finish(), places, sizes, problems
-
-
-def in_parallel(function, items: list) -> Iterator[Any]:
-    """Results in order, a batch at a time so that they never pile up; Pillow decodes without the GIL: threads do."""
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for first in range(0, len(items), BATCH):
-            yield from pool.map(function, items[first : first + BATCH])

@@ -39,16 +39,13 @@ class Info:
     """What meta/info.json says of a folder, and what the user wants of it."""
 
     folder: Path
+    source: str  # the folder, for messages
     version: str
     rate: float  # frames per second
     episodes_per_chunk: int
     key: str  # of the feature that is the frame
     kind: str  # of that feature: "video", "image" or the type of its numbers
     has_action: bool
-
-    @property
-    def source(self) -> str:
-        return shown(self.folder)
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def read(path: Path, reading: Reading) -> Sequences:
 
 def _read_all_cameras(path: Path, reading: Reading) -> Sequences:
     """The pictures of all cameras side by side, in the order of their names; a frame that one lacks is left out."""
-    names = _cameras(_read_kinds(path)[1])
+    names = _cameras(_read_meta(path)[-1])
     if len(names) < 2:
         return read(path, replace(reading, options=replace(reading.options, camera=names[0] if names else None)))
     parts = [read(path, replace(reading, options=replace(reading.options, camera=name))) for name in names]
@@ -100,14 +97,15 @@ def _read_all_cameras(path: Path, reading: Reading) -> Sequences:
     return build(reading, shown(path), store.finish(), parts[0].sequence[taken], None, **along)
 
 
-def _read_kinds(folder: Path) -> tuple[dict, dict[str, str]]:
-    """meta/info.json, and the kind of every feature."""
+def _read_meta(folder: Path) -> tuple[str, float, int, dict[str, str]]:
+    """From meta/info.json: version, frames per second, episodes per chunk, and the kind of every feature."""
     file = folder / "meta" / "info.json"
     require_file(file, shown(file), folder)
     with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
         info = json.loads(file.read_text(encoding="utf-8"))
-        kinds = {str(key): feature.get("dtype") for key, feature in info["features"].items()}
-        return info, {key: kind for key, kind in kinds.items() if isinstance(kind, str)}
+        kinds = {str(key): kind for key, feature in info["features"].items()
+                 if isinstance(kind := feature.get("dtype"), str)}
+        return str(info["codebase_version"]), float(info["fps"]), max(1, int(info.get("chunks_size", 1000))), kinds
 
 
 def _cameras(kinds: dict[str, str]) -> list[str]:
@@ -115,20 +113,16 @@ def _cameras(kinds: dict[str, str]) -> list[str]:
 
 
 def _read_info(folder: Path, camera: str | None) -> Info:
-    info, kinds = _read_kinds(folder)
-    file = folder / "meta" / "info.json"
-    with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
-        version, rate = str(info["codebase_version"]), float(info["fps"])
-        per_chunk = max(1, int(info.get("chunks_size", 1000)))
-    cameras = _cameras(kinds)
+    version, rate, per_chunk, kinds = _read_meta(folder)
+    source, cameras = shown(folder), _cameras(kinds)
     others = [key for key in kinds if key.startswith("observation") and key not in cameras]
-    key = choose_camera(shown(folder), cameras, others, camera) or STATE
+    key = choose_camera(source, cameras, others, camera) or STATE
     if key not in kinds:
         features = ", ".join(map(shown, kinds)) or "missing"
-        raise ValueError(f"{shown(folder)} has no camera and no {STATE}; its features are {features}")
+        raise ValueError(f"{source} has no camera and no {STATE}; its features are {features}")
     if leads_outside(folder / key, folder):
-        raise ValueError(f"{shown(folder)}: the camera {shown(key)} leads out of the folder; {AGAIN}")
-    return Info(folder, version, rate, per_chunk, key, kinds[key], "action" in kinds)
+        raise ValueError(f"{source}: the camera {shown(key)} leads out of the folder; {AGAIN}")
+    return Info(folder, source, version, rate, per_chunk, key, kinds[key], "action" in kinds)
 
 
 def _listed_in_v2(info: Info) -> Iterator[Listed]:
@@ -147,8 +141,7 @@ def _listed_in_v3(info: Info) -> Iterator[Listed]:
     columns = [f"videos/{info.key}/{name}" for name in ("chunk_index", "file_index", "from_timestamp")]
     columns = columns if info.kind == "video" else []
     for file in sorted((info.folder / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
-        require_file(file, shown(file.name), info.folder)
-        table = read_columns(file, ["episode_index", *columns])
+        table = read_columns(file, ["episode_index", *columns], info.folder)
         for row, index in enumerate(table["episode_index"]):
             chunk, number, begins = (table[name][row] for name in columns) if columns else (0, 0, 0.0)
             video = Path("videos", info.key, f"chunk-{int(chunk):03d}", f"file-{int(number):03d}.mp4")
@@ -163,7 +156,6 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
     with reading.journal.bar("parquet", len(files)) as advance:
         for number, file in enumerate(files):
             try:
-                require_file(file, shown(file.name), info.folder)
                 found |= {episode.label: episode for episode in _episodes_of(file, info) if episode.label in wanted}
             except ValueError as error:
                 broken.append(f"{shown(file.name)}: {first_line(error)}")
@@ -176,9 +168,9 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
 def _episodes_of(file: Path, info: Info) -> list[Episode]:
     beside, encoded = ["action"] if info.has_action else [], info.kind == "image"
     vectors = [] if encoded or info.kind == "video" else [info.key]
-    table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors])
+    table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors], info.folder)
     index = table["episode_index"]
-    frames = EncodedColumn(file, info.key, len(index)) if encoded else table.get(info.key)
+    frames = EncodedColumn(file, info.key, len(index), info.folder) if encoded else table.get(info.key)
     starts = np.flatnonzero(np.diff(index, prepend=index[:1] - 1)).tolist()
     episodes = []
     for first, last in zip(starts, [*starts[1:], len(index)], strict=True):
@@ -239,8 +231,7 @@ def frame_times(folder: Path) -> dict[int, np.ndarray]:
     """(m,) seconds of every frame that the folder lists, by episode, in LeRobot's order of both."""
     found: dict[int, np.ndarray] = {}
     for file in sorted((folder / "data").glob("chunk-*/*.parquet")):
-        require_file(file, shown(file.name), folder)
-        table = read_columns(file, ["episode_index", "timestamp"])
+        table = read_columns(file, ["episode_index", "timestamp"], folder)
         for index in np.unique(table["episode_index"]).tolist():
             found[int(index)] = np.sort(table["timestamp"][table["episode_index"] == index])
     return dict(sorted(found.items()))

@@ -7,9 +7,7 @@ Observations that are dicts are laid side by side in sorted order, without `desi
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,9 +29,18 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source = shown(path)
-    with open_hdf5(data_file(path), source) as opened:
-        return read_episodes(reading, source, list(_episodes(opened, source)))
+    source, episodes = shown(path), []
+    with open_hdf5(data_file(path), source) as file:
+        for number, (name, group) in enumerate(groups_of(file, source)):
+            beside, array = recorded_actions(group, source), require_array(group, "observations", source)
+            entries = flat_entries(inner_group(group, "observations", source), source)
+            if array is not None:
+                entries = {"observations": Rows(array, 0, len(array))}
+            if (place := entries.get(PLACE)) is not None and place.is_vector():
+                beside["position"] = np.asarray(place.data[()])
+            observed = {key: rows for key, rows in entries.items() if key != TASK}
+            episodes.append(Episode(number, shown(name), observed, beside))
+        return read_episodes(reading, source, episodes)
 
 
 def data_file(path: Path) -> Path:
@@ -55,16 +62,3 @@ def data_file(path: Path) -> Path:
 
 def _main_file(folder: Path) -> Path | None:
     return next((file for file in (folder / "data" / MAIN_FILE, folder / MAIN_FILE) if os.path.exists(file)), None)
-
-
-def _episodes(file: Any, source: str) -> Iterator[Episode]:
-    for number, (name, group) in enumerate(groups_of(file, source)):
-        beside = recorded_actions(group, source)
-        array = require_array(group, "observations", source)
-        entries = flat_entries(inner_group(group, "observations", source), source)
-        if array is not None:
-            entries = {"observations": Rows(array, 0, len(array))}
-        place = entries.get(PLACE)
-        if place is not None and place.is_vector():
-            beside["position"] = np.asarray(place.data[()])
-        yield Episode(number, shown(name), {key: rows for key, rows in entries.items() if key != TASK}, beside)

@@ -37,10 +37,14 @@ def read(path: Path, reading: Reading) -> Sequences:
     """Recordings of one file; nothing pickled is opened unless the user trusts it."""
     held: list[str] = []
     with open_plainly(path):
-        if path.suffix.lower() == ".npy":
-            arrays = _load_npy(path, reading)
-        else:
+        if path.suffix.lower() != ".npy":
             arrays, held = load_members(path, (*KINDS, "sequence", "domain", "floor", *RECORDED), reading)
+        else:  # one array, as a memory map where it holds no objects
+            with open(path, "rb") as file:
+                has_objects = _read_header(file)[0].hasobject
+                file.seek(0)
+                content = load_array(file, str(path), reading) if has_objects else np.load(path, "r")
+            arrays = name_arrays(str(path), content)
     if "floor" in arrays:
         arrays.setdefault("label", arrays.pop("floor"))
     return to_sequences(reading, shown(path), arrays, held)
@@ -54,15 +58,6 @@ def open_plainly(path: Path, remedy: str = "is the file complete, and does it ho
     require_file(path, source, folder)
     with refusing(source, UNREADABLE, f"cannot be read as {path.suffix.lower()}", remedy):
         yield
-
-
-def _load_npy(path: Path, reading: Reading) -> dict[str, np.ndarray]:
-    """One array, as a memory map where it holds no objects."""
-    with open(path, "rb") as file:
-        has_objects = _read_header(file)[0].hasobject
-        file.seek(0)
-        content = load_array(file, str(path), reading) if has_objects else np.load(path, "r", allow_pickle=False)
-    return name_arrays(str(path), content)
 
 
 def load_members(path: Path, wanted: tuple[str, ...], reading: Reading) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -106,9 +101,6 @@ def load_array(file: IO[bytes], name: str, reading: Reading) -> Any:
 def write_npz(path: Path, sequences: Sequences) -> None:
     """Recordings as one .npz file that `read` reads back."""
     key = "frames" if sequences.frames.dtype == np.uint8 else "observations"
-    arrays: dict[str, Any] = {key: sequences.frames, "sequence": sequences.sequence}
-    arrays |= {name: getattr(sequences, name) for name in RECORDED if getattr(sequences, name) is not None}
-    if sequences.domain is not None:
-        arrays["domain"] = np.array(sequences.domain)
+    arrays = {key: sequences.frames} | {name: getattr(sequences, name) for name in ("sequence", *RECORDED, "domain")}
     with replacing(path) as temporary:
-        np.savez_compressed(temporary, **arrays)
+        np.savez_compressed(temporary, **{name: value for name, value in arrays.items() if value is not None})

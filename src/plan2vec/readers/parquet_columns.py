@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from plan2vec.readers.folders import why_not_a_file
+from plan2vec.readers.folders import require_file
 from plan2vec.readers.messages import DAMAGED, import_extra, refusing, require_memory, shown
 
 
@@ -17,19 +17,18 @@ def import_pyarrow() -> Any:
 
 
 @contextmanager
-def open_parquet(file: Path) -> Iterator[Any]:
-    """An open parquet file; whatever pyarrow finds wrong becomes one ValueError."""
+def open_parquet(file: Path, folder: Path) -> Iterator[Any]:
+    """An open parquet file of the folder; whatever pyarrow finds wrong becomes one ValueError."""
     pyarrow = import_pyarrow()
-    if problem := why_not_a_file(file):
-        raise ValueError(f"{shown(file.name)} cannot be opened ({problem})")
+    require_file(file, shown(file.name), folder)
     clear = refusing(shown(file.name), (*DAMAGED, pyarrow.ArrowException), "cannot be read as parquet")
     with clear, pyarrow.parquet.ParquetFile(file) as opened:
         yield opened
 
 
-def read_columns(file: Path, names: list[str]) -> dict[str, np.ndarray]:
+def read_columns(file: Path, names: list[str], folder: Path) -> dict[str, np.ndarray]:
     """Columns by name: (n,) numbers, or (n, k) where every row is a list of k numbers."""
-    with open_parquet(file) as opened:
+    with open_parquet(file, folder) as opened:
         if missing := [name for name in names if name not in opened.schema_arrow.names]:
             raise ValueError(f"{shown(file.name)} has no column {missing[0]}")
         require_memory(shown(file.name), opened.metadata.num_rows * 8 * len(names))
@@ -38,7 +37,6 @@ def read_columns(file: Path, names: list[str]) -> dict[str, np.ndarray]:
 
 
 def _to_array(column: Any, name: str) -> np.ndarray:
-    """A column of numbers, or of lists of numbers that are equally long."""
     pyarrow = import_pyarrow()
     if column.null_count:
         raise ValueError(f"{name} has {column.null_count} empty rows")
@@ -61,8 +59,8 @@ class EncodedColumn:
 
     dtype = np.dtype(object)
 
-    def __init__(self, file: Path, name: str, num_rows: int):
-        self.file, self.name, self.shape = file, name, (num_rows,)
+    def __init__(self, file: Path, name: str, num_rows: int, folder: Path):
+        self.file, self.name, self.shape, self.folder = file, name, (num_rows,), folder
         self._first, self._pictures = 0, np.empty(0, object)
 
     def __getitem__(self, asked: int | slice) -> Any:
@@ -73,7 +71,7 @@ class EncodedColumn:
         return self._pictures[asked - self._first]
 
     def _load(self, row: int) -> None:
-        with open_parquet(self.file) as opened:
+        with open_parquet(self.file, self.folder) as opened:
             groups = [opened.metadata.row_group(number) for number in range(opened.num_row_groups)]
             ends = np.cumsum([group.num_rows for group in groups])
             chosen = int(np.searchsorted(ends, row, side="right"))

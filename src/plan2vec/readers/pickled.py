@@ -68,24 +68,18 @@ def from_buffer(buffer: bytes, kind: Kind, shape: tuple[int, ...], order: str) -
     return np.frombuffer(buffer, kind.dtype).reshape(shape, order="F" if order == "F" else "C")
 
 
-def latin1(text: str, encoding: str) -> bytes:
-    """How old pickles keep bytes."""
-    return text.encode("latin1")
-
-
 STAND_INS: dict[tuple[str, str], Any] = {
-    (f"numpy{core}.{module}", name): ours
-    for core in ("", ".core", "._core")
+    (f"numpy{core}.{module}", name): ours for core in ("", ".core", "._core")
     for module, name, ours in (("multiarray", "_reconstruct", Stored), ("multiarray", "scalar", scalar),
                                ("numeric", "_frombuffer", from_buffer))
-} | {("numpy", "ndarray"): Stored, ("numpy", "dtype"): Kind, ("_codecs", "encode"): latin1}
+} | {("numpy", "ndarray"): Stored, ("numpy", "dtype"): Kind,
+     ("_codecs", "encode"): lambda text, _: text.encode("latin1")}  # how old pickles keep bytes
 
 
 class ArraysOnly(pickle.Unpickler):
     """Builds arrays, numbers, text, lists and dicts; nothing that could run a program."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """What a pickle asks for by name; only what builds arrays is given, and that is ours."""
         if (module, name) not in STAND_INS:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, but only arrays are admitted")
         return STAND_INS[module, name]

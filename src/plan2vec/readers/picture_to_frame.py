@@ -106,10 +106,8 @@ def image_frame(file: Path | BinaryIO, shape: tuple[int, ...], options: ReadOpti
 
 def prepare_image(image: object, shape: tuple[int, ...], options: ReadOptions,
                   source_size: tuple[int, int] | None) -> np.ndarray:
-    """A frame of a map from an image: the path of a file, a PIL image, or a uint8 array (h, w) or (h, w, c).
-
-    One of the recordings' own size (`source_size`) is cropped as they were; any other shows the frame itself.
-    """
+    """A frame of a map from an image: the path of a file, a PIL image, or a uint8 array (h, w) or (h, w, c). One of the
+    recordings' own size (`source_size`) is cropped as they were; any other shows the frame itself."""
     if isinstance(image, JpegImageFile) and image.tile and image.filename:  # opened, not decoded: as its file
         image = image.filename
     if isinstance(image, str | Path):

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from plan2vec.config import parse_crop
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
-from plan2vec.readers.kept_frames import build, decode, in_parallel, kept_frames, store_decoded, taken, usual_layout
+from plan2vec.readers.kept_frames import build, decode_all, kept_frames, taken, usual_layout
 from plan2vec.readers.messages import Reading, refuse_most, shown
 from plan2vec.readers.npz import load_array, open_plainly
 from plan2vec.readers.picture_to_frame import frame_shape, open_picture
@@ -47,9 +46,7 @@ def read(path: Path, reading: Reading) -> Sequences:
     visited = np.unique(np.concatenate(walks)).tolist()
     names = [f"view {view}" for view in visited]
     size, _ = usual_layout(open_view, visited, names, source, "views")
-    shape, box = frame_shape(size, 1, reading.options), parse_crop(reading.options.crop)
-    decoded = in_parallel(partial(decode, open_view, shape=shape, box=box), visited)
-    frames, places, _, problems = store_decoded(reading, decoded, names, shape)
+    frames, places, _, problems = decode_all(reading, open_view, visited, names, frame_shape(size, 1, reading.options))
     refuse_most(source, problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
@@ -58,7 +55,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     parts = [part for walk in walks for part in np.split(walk, np.flatnonzero(number[walk] < 0))]
     parts = [readable for part in parts if len(readable := part[number[part] >= 0])]
     view, sequence = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    position = _metres(coords)[view]
+    middle = coords.mean(axis=0)
+    north, east = (np.radians(coords - middle) * EARTH).T  # degrees of longitude shrink with the cosine of the latitude
+    position = np.stack([east * np.cos(np.radians(middle[0])), north], axis=1)[view]
     step_length, first = np.full(len(view), np.nan), transitions(sequence)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
     frames = taken(frames, number[view])
@@ -117,22 +116,18 @@ def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
     names = [f"chunk_{number:04d}.npy" for number in range(len(files))]
     if missing := [name for name in names if name not in files]:
         raise ValueError(f"{source}: {missing[0]} is missing of {len(files)} chunks or more; copy the whole folder")
-    chunks = [_open_chunk(folder / VIEWS / name, folder) for name in names]
-    num_images = sum(map(len, chunks))
-    if num_images != num_views:
+    chunks = []
+    for file in (folder / VIEWS / name for name in names):
+        with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
+            chunk = np.load(file, mmap_mode="r", allow_pickle=False)
+        if not isinstance(chunk, np.ndarray) or chunk.dtype.kind != "S" or chunk.ndim != 1:
+            words = f"{chunk.dtype} {chunk.shape}" if isinstance(chunk, np.ndarray) else "an archive"
+            raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {words}")
+        chunks.append(chunk)
+    if (num_images := sum(map(len, chunks))) != num_views:
         raise ValueError(f"{source}: the chunks hold {num_images} images, but coords.npy has {num_views} views; "
                          "is a chunk missing?")
     return chunks
-
-
-def _open_chunk(file: Path, folder: Path) -> np.ndarray:
-    source = shown(file)
-    with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
-        chunk = np.load(file, mmap_mode="r", allow_pickle=False)
-    if not isinstance(chunk, np.ndarray) or chunk.dtype.kind != "S" or chunk.ndim != 1:
-        words = f"{chunk.dtype} {chunk.shape}" if isinstance(chunk, np.ndarray) else "an archive"
-        raise ValueError(f"{source}: expected byte strings (n,), one JPEG each, but came as {words}")
-    return chunk
 
 
 def _open_view(chunks: list[np.ndarray], view: int) -> tuple[Image.Image, tuple[int, int]]:
@@ -141,10 +136,3 @@ def _open_view(chunks: list[np.ndarray], view: int) -> tuple[Image.Image, tuple[
             break
         view -= len(chunk)
     return open_picture(io.BytesIO(bytes(chunk[view])))
-
-
-def _metres(coords: np.ndarray) -> np.ndarray:
-    """(n, 2) metres east and north of the mean view; degrees of longitude shrink with the cosine of the latitude."""
-    middle = coords.mean(axis=0)
-    north, east = (np.radians(coords - middle) * EARTH).T
-    return np.stack([east * np.cos(np.radians(middle[0])), north], axis=1)
