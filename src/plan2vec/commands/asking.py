@@ -1,4 +1,4 @@
-"""Commands that ask a fitted run: plan, evaluate, closures, relabel."""
+"""Commands that ask a fitted run: plan, evaluate, check, closures."""
 
 import dataclasses
 import errno
@@ -8,25 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
-from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
-from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.answers import clean, plain_console, print_answer, print_scorecard, say
-from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
-from plan2vec.commands.fitting import read_recordings, with_verdict
+from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand
+from plan2vec.commands.fitting import with_verdict
 from plan2vec.data import SuccessRule
 from plan2vec.evaluation import default_rule, evaluate
 from plan2vec.files import own_folder, write_text
-from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.growing import follow_strikes
-from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model, is_file, load
 from plan2vec.pictures.figures import frame_name, is_image, save_figure
+from plan2vec.pictures.films import require_images, save_video, writer_of
 from plan2vec.pictures.frame_grids import closure_figure, film_strip
-from plan2vec.pictures.hops import count_words, hops_of
-from plan2vec.pictures.plan_video import require_images, save_video, writer_of
+from plan2vec.pictures.hops import count_words, doubted_closures, hops_of, unjudged
 from plan2vec.planner import Plan
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
@@ -58,8 +53,8 @@ def run_closures(command: ClosuresCommand) -> None:
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
     if not map_follows(model):
-        say("the map does not know yet what was struck; "
-            f"`plan2vec closures {command.run} --update` brings it up to date")
+        remedy = f"`plan2vec closures {command.run} --update` brings it up to date"
+        say(f"the map does not know yet what was struck; {remedy}")
     print_closures(model, command, answer)
 
 
@@ -91,12 +86,9 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
 def suspects(model: Model, num: int) -> list[dict]:
     """The `num` closures most worth a look, without those that were judged; frames also as sequence:index."""
     judged = read_judged(model.folder).all
-    rng = rng_at(model.config.seed, Stream.PICTURES)
-    found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng,
-                                confidence=model.built.confidence)
-    unjudged = [closure for closure in found if (closure["first"], closure["second"]) not in judged]
+    left = unjudged(doubted_closures(model, num + len(judged)), judged)[:num]
     return [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
-            for closure in unjudged[:num]]
+            for closure in left]
 
 
 def judge_by_name(model: Model, struck: list[str], kept: list[str]) -> None:
@@ -125,18 +117,6 @@ def map_follows(model: Model) -> bool:
     """Whether the embedding was fitted to the graph as it is now, with what is struck left out."""
     assert model.folder is not None
     return fitted_struck(model.folder) == set(read_judged(model.folder).struck)
-
-
-def run_relabel(command: Relabel) -> None:
-    require_new(command.dataset, command.out)
-    shaping = Shaping(command.mode, command.discount, command.scale)
-    model = load(command.run, command.device, command.encoder)
-    goal: str | np.ndarray = command.goal
-    if command.goal not in HINDSIGHT:
-        goal = (model.prepare(command.goal)[0] if is_file(command.goal)
-                else np.asarray(model.sequences.frames[model.frame_number(command.goal, "goal")]))
-    sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
-    print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
 
 
 @contextmanager

@@ -13,17 +13,14 @@ from dash.exceptions import PreventUpdate
 
 from plan2vec.explorer import page, pieces
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
-from plan2vec.explorer.session import Session
-from plan2vec.explorer.view import PANELS, from_query
+from plan2vec.explorer.session import PANELS, Session, from_query
 from plan2vec.pictures.hops import hops_of
 from plan2vec.planner import METHODS, Plan
 
 DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
 VIEW = ("start", "goal", "method", "color", "axes", "panel")  # fields that the address keeps
-DONE = {
-    "strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
-    "undo": "what was said about it is forgotten."
-}
+DONE = {"strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
+        "undo": "what was said about it is forgotten."}
 
 
 def add_callbacks(app: Dash, session: Session) -> None:
@@ -31,9 +28,8 @@ def add_callbacks(app: Dash, session: Session) -> None:
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
     view = [*(Output(name, "value") for name in VIEW), message]
-    now = [State(name, "value") for name in VIEW]
-    app.callback(view, Input("asked", "data"), *now, prevent_initial_call="initial_duplicate")(
-        partial(read_address, session))
+    asked = Input("asked", "data"), *(State(name, "value") for name in VIEW)
+    app.callback(view, *asked, prevent_initial_call="initial_duplicate")(partial(read_address, session))
 
     def connect(answer: Callable, outputs: list[Output], *inputs: Input | State) -> None:
         app.callback(*outputs, *inputs, prevent_initial_call=True)(partial(answer, session))
@@ -83,9 +79,6 @@ def _add_scripts(app: Dash) -> None:
         app.clientside_callback(ClientsideFunction("explorer", name), *inputs, prevent_initial_call=name == "address")
 
 
-# ---------------------------------------------------------------------------------------------------- view
-
-
 def read_address(session: Session, search: str | None, *now: str | None) -> list[Any]:
     """Only what differs from the view on the page (`now`): every value that is set asks the server again."""
     view, complaint = from_query(search or "", session.default, session.colors)
@@ -129,8 +122,7 @@ def _depends(color: str) -> bool:
 
 def _recolored(session: Session, color: str, goal: str, other: dict[str, Any] | None = None) -> Patch:
     """Other colours for the points on the page."""
-    marker = marker_of(session, color, _known_frame(session, goal)) | (other or {})
-    patch = Patch()
+    marker, patch = marker_of(session, color, _known_frame(session, goal)) | (other or {}), Patch()
     for name, value in ({"colorbar": None, "colorscale": None, "showscale": False} | marker).items():
         patch["data"][0]["marker"][name] = value
     return patch
@@ -147,9 +139,6 @@ def _read_frame(session: Session, text: str | None, name: str) -> tuple[int | No
         return (session.number(text, name) if text else None), ""
     except ValueError as error:
         return None, f"{error}."
-
-
-# ---------------------------------------------------------------------------------------------------- plans
 
 
 def plan(session: Session, start: str, goal: str, method: str, judged: dict | None, last_plan: dict | None) -> tuple:
@@ -202,9 +191,6 @@ def list_neighbors(session: Session, near: dict) -> Any:
     return page.HELP if number is None else pieces.neighbor_list(session, number, session.neighbors(number, goal))
 
 
-# ---------------------------------------------------------------------------------------------------- closures, images
-
-
 def list_closures(session: Session, panel: str, judged: object) -> tuple:
     """The list, and all of its closures as lines: first, second, and how doubtful."""
     if panel != "closures":
@@ -254,7 +240,7 @@ def find_upload(session: Session, contents: str) -> tuple[int | None, str]:
         found = session.locate_upload(contents)
     except ValueError as error:
         return None, f"{error}."
-    steps = found.distance
-    if not found.on_map:
-        return None, f"This image is not on the map: the nearest frame, {found.number}, is {steps:.1f} steps away."
-    return found.number, f"The image lies at frame {found.number}, {steps:.2f} steps away."
+    if found.on_map:
+        return found.number, f"The image lies at frame {found.number}, {found.distance:.2f} steps away."
+    where = f"the nearest frame, {found.number}, is {found.distance:.1f} steps away"
+    return None, f"This image is not on the map: {where}."

@@ -1,26 +1,42 @@
-"""What the page fetches beside its callbacks: distances to a goal, plans as figure and film, the verdict's picture."""
+"""What the page fetches beside its callbacks: frames, distances to a goal, plans as figure and film, the verdict."""
 
 import io
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from flask import Flask, Response, abort, request
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
-from plan2vec.explorer.judgement import verdict_of
-from plan2vec.explorer.session import Session
-from plan2vec.explorer.view import NUM_AXES
-from plan2vec.pictures.figures import DOTS_PER_INCH
+from plan2vec.data import Sequences
+from plan2vec.explorer.session import NUM_AXES, Session
+from plan2vec.pictures.figures import figure_bytes
+from plan2vec.pictures.films import enlarged, frame_picture, save_video
 from plan2vec.pictures.plan_figure import plan_figure, verdict_figure
-from plan2vec.pictures.plan_video import save_video
 from plan2vec.planner import METHODS, Plan
+from plan2vec.verdict import make_verdict
 
 TYPES = {"png": "image/png", "svg": "image/svg+xml", "gif": "image/gif", "mp4": "video/mp4"}
+
+
+def serve_frames(server: Flask, recordings: Callable[[], Sequences | None]) -> None:
+    """Answer /frame/12.png with that frame, small ones enlarged by a whole factor; anything else is not found."""
+
+    @server.route("/frame/<int:number>.png")
+    def frame(number: int) -> Response:
+        sequences = recordings()
+        if sequences is None or number >= sequences.num_frames:
+            abort(404)
+        buffer = io.BytesIO()
+        enlarged(frame_picture(sequences, number), 64).save(buffer, format="PNG", compress_level=1)
+        return Response(buffer.getvalue(), mimetype="image/png", headers={"Cache-Control": "no-store"})
+
+    @server.route("/frame/<path:anything>")
+    def no_frame(anything: str) -> Response:  # else Dash would answer with the page
+        abort(404)
 
 
 def serve_exports(server: Flask, session: Session) -> None:
@@ -29,8 +45,8 @@ def serve_exports(server: Flask, session: Session) -> None:
 
     @lru_cache(1)
     def verdict_picture() -> bytes:
-        first_bad = next(iter(verdict_of(session.model, session.card).look_at), None)
-        return figure_bytes(verdict_figure(session.model, first_bad), "png")
+        first_bad = next(iter(make_verdict(session.card).look_at), None)
+        return figure_bytes(verdict_figure(session.model, first_bad))
 
     @server.route("/distances/<int:goal>")
     def distances(goal: int) -> Response:
@@ -76,10 +92,3 @@ def plan_bytes(session: Session, plan: Plan, ending: str, axes: str) -> bytes:
         path = Path(folder) / f"plan.{ending}"
         save_video(session.model, plan, path, scene)
         return path.read_bytes()
-
-
-def figure_bytes(figure: Figure, ending: str) -> bytes:
-    buffer = io.BytesIO()
-    with rc_context({"svg.fonttype": "none"}):  # words stay words: they can be searched and edited
-        figure.savefig(buffer, format=ending, dpi=DOTS_PER_INCH)
-    return buffer.getvalue()

@@ -13,9 +13,8 @@ from plan2vec.files import read_text
 from plan2vec.model import Model
 from plan2vec.readers.messages import UNREADABLE
 from plan2vec.validity import SOON, closure_numbers, counted_closures
-from plan2vec.verdict import LINES, Verdict, judged, make_verdict, number_text
+from plan2vec.verdict import LINES, judged, make_verdict, number_text
 
-NOT_EVALUATED = "Plans were not tried yet: plan2vec evaluate {}"
 MANY_EDGES = 5_000_000  # graphs with more are not compared with the truth before the page opens
 
 
@@ -45,34 +44,28 @@ def read_card(model: Model) -> tuple[dict, bool]:
     return card, False
 
 
-def verdict_of(model: Model, card: dict) -> Verdict:
-    return make_verdict(card, model.folder or "RUN")
-
-
 def verdict_section(model: Model, card: dict, evaluated: bool) -> html.Section:
     """One sentence with its reason and what to do first; the numbers are folded below."""
-    verdict = verdict_of(model, card)
-    late = [] if evaluated else [NOT_EVALUATED.format(model.folder or "RUN")]
+    run = model.folder or "RUN"
+    verdict = make_verdict(card, run)
+    late = [] if evaluated else [f"Plans were not tried yet: plan2vec evaluate {run}"]
     rest = " ".join([verdict.advice, verdict.unknown, *late])
     look: list[Any] = [" ", html.Button("show the closures", id="show-closures")] if card.get("loop_closures") else []
     headline = verdict.headline if evaluated or not verdict.good else "Not evaluated yet."
     words = html.Div([html.P([html.B(headline), " ", verdict.sentence], className="sentence"),
                       html.P([rest, *look, " ", _numbers(card)], className="advice")])
     looks = "bad" if not verdict.good else "good" if evaluated else "open"
-    picture = html.Img(id="verdict-image", alt="the reason as a picture")
-    opened: dict[str, Any] = {"href": "/verdict.png", "target": "_blank", "title": "open the picture in full size"}
-    return html.Section([html.A(picture, **opened), words], id="verdict", className=looks)
+    picture = html.A(html.Img(id="verdict-image", alt="the reason as a picture"), href="/verdict.png", target="_blank",
+                     title="open the picture in full size")
+    return html.Section([picture, words], id="verdict", className=looks)
 
 
 def _numbers(card: dict) -> html.Details:
     """Every number that was judged, in words; opened, it lies over the page."""
     rows = []
     for name, good in judged(card).items():
-        told = "good" if good else f"look at this: {LINES[name].remedy}"
-        cells = [html.Td(LINES[name].words), html.Td(_number(card[name], LINES[name].unit)), html.Td(told)]
-        rows.append(html.Tr(cells, className="good" if good else "bad"))
+        line = LINES[name]
+        number = f"{card[name]:.1%}" if line.unit == "share" else number_text(card[name], line.unit)
+        cells = [line.words, number, "good" if good else f"look at this: {line.remedy}"]
+        rows.append(html.Tr([html.Td(cell) for cell in cells], className="good" if good else "bad"))
     return html.Details([html.Summary("The numbers, in words"), html.Table(html.Tbody(rows))])
-
-
-def _number(value: float, unit: str) -> str:
-    return f"{value:.1%}" if unit == "share" else number_text(value, unit)

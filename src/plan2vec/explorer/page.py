@@ -7,8 +7,7 @@ from dash import dcc, html
 from plan2vec.explorer.charts import map_figure, map_words, marker_of
 from plan2vec.explorer.judgement import verdict_section
 from plan2vec.explorer.pieces import aria
-from plan2vec.explorer.session import Session
-from plan2vec.explorer.view import NUM_AXES, PANELS
+from plan2vec.explorer.session import NUM_AXES, PANELS, Session
 from plan2vec.pictures.figures import is_image
 from plan2vec.planner import METHODS
 
@@ -20,10 +19,8 @@ DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other 
               {"label": "pictures", "value": "pictures"}]
 STORES = ("asked", "plan", "touched", "judged", "painted", "valued", "near", "lines")
 FIGURES = {"png": "figure (PNG)", "svg": "figure (SVG)", "gif": "film (GIF)", "mp4": "film (MP4)"}
-GRAPH: Any = {
-    "plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True,
-    "showSendToCloud": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"]  # ours shows the plan too
-}
+GRAPH: Any = {"plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True,
+              "showSendToCloud": False, "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"]}  # ours is fuller
 
 
 def page(session: Session) -> html.Div:
@@ -32,13 +29,15 @@ def page(session: Session) -> html.Div:
     rooms = [_plot("room", "True positions", "", None)] if session.room else []
     figure = map_figure(session, usual.axes, marker_of(session, usual.color, None))
     words = map_words(session, usual.axes)
+    sizes = f"{session.num_frames:,} frames, {session.model.vectors.shape[1]}-d map"
+    facts = f"{session.sequences.source}: {sizes}, {session.model.graph.nnz:,} directed edges"
     message = html.Div(id="message", role="status", **aria("live", "polite"))
     strip = html.Div(id="strip", tabIndex=0, role="region", **aria("label", "film strip of the plan"))
     return html.Div([
         *(dcc.Store(id=name) for name in STORES),
         dcc.Store(id="shown", data={"color": usual.color, "axes": usual.axes}),
         dcc.Store(id="episodes", data=session.episodes()),
-        html.Header([html.H1("plan2vec explorer"), html.Span(_facts(session), className="quiet")]),
+        html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
         verdict_section(session.model, session.card, session.evaluated),
         html.Section([_end_control("start"), _end_control("goal"), *_choices(session)], className="controls"), message,
         html.Main([_plot("map", "Metric map", words, plot_of("map", figure)), *rooms, _panels()],
@@ -46,11 +45,6 @@ def page(session: Session) -> html.Div:
         _timeline(), html.Section([html.Div(HELP, id="summary"), strip], className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
     ], id="page")
-
-
-def _facts(session: Session) -> str:
-    sizes = f"{session.num_frames:,} frames, {session.model.vectors.shape[1]}-d map"
-    return f"{session.sequences.source}: {sizes}, {session.model.graph.nnz:,} directed edges"
 
 
 def _end_control(name: str) -> html.Div:
@@ -66,11 +60,9 @@ def _end_control(name: str) -> html.Div:
 def _choices(session: Session) -> list:
     """One row: what a click sets, the method, and two folded menus: how the map is shown, and what can be saved."""
     usual, drawn = session.default, ["touched", "pictures"]
-    shown = [
-        _radio("color", "colour by", session.colors, usual.color),
-        _radio("axes", "layout", tuple(NUM_AXES), usual.axes),
-        html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, drawn, id="show", inline=True)]),
-    ]
+    shown = [_radio("color", "colour by", session.colors, usual.color),
+             _radio("axes", "layout", tuple(NUM_AXES), usual.axes),
+             html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, drawn, id="show", inline=True)])]
     endings = FIGURES if is_image(session.sequences) else {name: FIGURES[name] for name in ("png", "svg")}
     saved = [html.Button(words, value=name, className="save") for name, words in endings.items()]
     return [
@@ -86,8 +78,7 @@ def _radio(name: str, legend: str, options: tuple[str, ...], value: str) -> html
 
 
 def _plot(name: str, title: str, words: str, graph: dcc.Graph | None) -> html.Section:
-    """Points by Plotly; on the canvases above them lines, and what moves, are drawn without drawing the points again.
-    """
+    """Points by Plotly; on the canvases above them lines, and what moves, without drawing the points again."""
     heading = html.H2([title, html.Span(words, id=f"{name}-words", className="quiet")])
     layers = [html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay"), html.Canvas(id=f"{name}-cursor")]
     legend = html.Div(id="legend") if name == "map" else html.Div(className="legend")

@@ -47,8 +47,8 @@ def film(session: Session, plan: Plan) -> list[html.Figure]:
     strip = strip_frames(session.model.graph, plan.nodes, MAX_STRIP)
     pictures = []
     for (number, words), (worst, hop) in zip(strip, worst_hops(session.model, plan, MAX_STRIP), strict=False):
-        begin, end = plan.nodes[worst], plan.nodes[worst + 1]
-        button = () if hop.kind == "recorded" else (html.Br(), judge_button("strike", begin, end, "strip"))
+        strike = judge_button("strike", plan.nodes[worst], plan.nodes[worst + 1], "strip")
+        button = () if hop.kind == "recorded" else (html.Br(), strike)
         pictures.append(_picture(number, f"{words}{hop.arrow}", hop.kind, button))
     return [*pictures, _picture(*strip[-1])]
 
@@ -78,14 +78,11 @@ def plan_words(length: float | None, hops: int) -> str:
 
 def method_bars(plans: list[Plan], chosen: str) -> list:
     """Length, hops, touched and expanded of every method, each as bars of one scale."""
-    facts: dict[str, list] = {
-        "length (steps)": [plan.length for plan in plans],
-        "hops": [plan.hops for plan in plans],
-        "frames touched": [plan.num_touched for plan in plans],
-        "times expanded": [plan.num_expanded for plan in plans],
-    }
+    facts = {"length (steps)": "length", "hops": "hops", "frames touched": "num_touched",
+             "times expanded": "num_expanded"}
     groups = []
-    for title, values in facts.items():
+    for title, name in facts.items():
+        values = [getattr(plan, name) for plan in plans]
         most = max([value for value in values if value is not None], default=0) or 1
         bars = (_bar(plan.method, value, most, chosen) for plan, value in zip(plans, values, strict=True))
         groups.append(html.Div([html.H3(title), *bars]))
@@ -104,13 +101,10 @@ def _bar(method: str, value: float | None, most: float, chosen: str) -> html.Div
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
     words = f"Neighbours of frame {number} on the graph: recorded steps, then the nearest closures; steps of the hop"
     words += " and learned steps to the goal." if near and near[0].to_goal is not None else "."
-    cells = [_picture(one.number, _neighbor_words(one)) for one in near]
+    told = [f"{one.distance:.2f} {'step' if one.recorded else 'closure'}"
+            + ("" if one.to_goal is None else f", {one.to_goal:.1f} to go") for one in near]
+    cells = [_picture(one.number, text) for one, text in zip(near, told, strict=True)]
     return [html.P(words, className="quiet"), html.Div(cells, className="cells")]
-
-
-def _neighbor_words(one: Neighbor) -> str:
-    words = f"{one.distance:.2f} {'step' if one.recorded else 'closure'}"
-    return words if one.to_goal is None else f"{words}, {one.to_goal:.1f} to go"
 
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
@@ -121,11 +115,8 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
     words = f"The {order} come first. Keep a pair that shows about the same place, strike others."
     words += f" {rest} more are drawn as lines." if rest > 0 else ""
     pairs = [_closure(session, closure) for closure in suspicious[:NUM_SUSPICIOUS]]
-    done = [("struck", pair) for pair in reversed(judged.struck)] + [("kept", pair) for pair in reversed(judged.kept)]
-    rows = [
-        html.Div([f"{verdict} {first} - {second} ", judge_button("undo", first, second)], className="row")
-        for verdict, (first, second) in done
-    ]
+    rows = [html.Div([f"{verdict} {first} - {second} ", judge_button("undo", first, second)], className="row")
+            for verdict, done in (("struck", judged.struck), ("kept", judged.kept)) for first, second in reversed(done)]
     empty = [] if pairs else [html.P("No closure is left to look at.")]
     command = html.Code(f"plan2vec closures {session.model.folder} --update")
     return [html.P(words), html.P([REFIT, command], className="quiet"), *rows, *pairs, *empty]
@@ -134,19 +125,14 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
 def _closure(session: Session, closure: dict) -> html.Div:
     first, second, sure = closure["first"], closure["second"], closure["confidence"]
     doubt = [] if sure is None else [html.B(f"{sure:.0%} sure", className="doubt" if sure < BELIEVED else "")]
-    lines = [*doubt, time_gap(session, first, second), f"{closure['distance']:.2f} steps",
-             f"{closure['paths']:.1%} of paths"]
+    sequence = session.sequences.sequence
+    apart = f"{abs(second - first):,} frames apart" if sequence[first] == sequence[second] else "two sequences"
+    lines = [*doubt, apart, f"{closure['distance']:.2f} steps", f"{closure['paths']:.1%} of paths"]
     told: list[Any] = [part for line in lines for part in (line, html.Br())]
     facts = html.Div([*told, judge_button("keep", first, second), judge_button("strike", first, second)])
     pictures = [_picture(number, session.name(number)) for number in (first, second)]
     named: dict[str, Any] = {"data-pair": f"{first}-{second}"}
     return html.Div([*pictures, facts], className="pair", **named)
-
-
-def time_gap(session: Session, first: int, second: int) -> str:
-    """How far apart in time two frames were recorded."""
-    sequence = session.sequences.sequence
-    return f"{abs(second - first):,} frames apart" if sequence[first] == sequence[second] else "two sequences"
 
 
 def judge_button(verdict: str, first: int, second: int, at: str = "list") -> html.Button:

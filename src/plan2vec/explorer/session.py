@@ -1,39 +1,59 @@
 """The model behind the page, what the page asks of it, and what a person tells it."""
 
+import base64
+import binascii
+import io
 import json
 import math
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.explorer.images import decode_upload
+from plan2vec.data import Sequences
 from plan2vec.explorer.judgement import read_card
-from plan2vec.explorer.view import COLORS, NUM_AXES, View
 from plan2vec.files import read_text
-from plan2vec.graph.suspicious import suspicious_closures
-from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.random_streams import Stream
 from plan2vec.model import Located, Model
 from plan2vec.pictures.figures import frame_name
+from plan2vec.pictures.hops import doubted_closures, unjudged
 from plan2vec.pictures.scene import Scene, graph_scene, map_scene, principal_components, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.readers.messages import UNREADABLE
+from plan2vec.readers.picture_to_frame import image_frame
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, strike, unstrike
 from plan2vec.search.shortest_paths import Path as Way
 from plan2vec.search.shortest_paths import connected_parts
 
+COLORS = ("sequence", "time", "distance", "component", "position")
+NUM_AXES = {"2-d": 2, "3-d": 3, "graph": 2}  # principal components, or a layout by distances on the graph
+PANELS = ("methods", "neighbours", "closures")
+LONGEST = 40  # characters of a frame's name
+LARGEST_FILE, LARGEST_IMAGE = 8_000_000, 25_000_000  # bytes and pixels of an uploaded image
 NUM_SUSPICIOUS, NUM_LINES = 24, 200  # closures listed; drawn as lines
 LEAST_SHARE = 0.6  # of the variance; below, principal components of the map mislead
 LARGE_PART = 0.99  # of the frames; a map whose largest part has fewer is several maps
-AUDIT = "audit.json"  # what `plan2vec audit` found, beside the run
 NUM_NEIGHBORS = 24  # neighbours listed
 MANY_EDGES = 5_000_000  # graphs with more get fewer searches for suspicious closures
+
+
+@dataclass(frozen=True)
+class View:
+    """What the address keeps, so that a link reproduces it: start and goal as typed, and how they are shown."""
+
+    start: str = ""
+    goal: str = ""
+    method: str = "greedy"
+    color: str = "sequence"
+    axes: str = "2-d"
+    panel: str = PANELS[0]
 
 
 @dataclass(frozen=True)
@@ -60,7 +80,7 @@ class Session:
         self.default = View(color="position" if self.room else "time" if one else "sequence", axes=self._usual_axes())
         self.card, self.evaluated = read_card(model)
         self._lock, self._search = threading.Lock(), threading.Lock()
-        self._suspicious: list[dict] | None = None
+        self._suspicious: list[dict] = []
         self._struck = read_judged(model.folder).struck
         self.revision = -1  # changes of the graph in this session
         self._forget_graph()
@@ -118,11 +138,9 @@ class Session:
             ends.append(int(part[np.argmax(self.model.distance_between(part, ends[-1]))]))
         return str(ends[1]), str(ends[2])
 
-    # ------------------------------------------------------------------------------------------------ frames
-
     def number(self, text: str, name: str) -> int:
         """A frame number from what was typed or linked; ValueError says what is wrong."""
-        return self.model.frame_number(str(text).strip()[:40], name)
+        return self.model.frame_number(str(text).strip()[:LONGEST], name)
 
     def name(self, number: int) -> str:
         return frame_name(self.sequences, number)
@@ -138,8 +156,6 @@ class Session:
         counts = np.diff(first[order], append=self.num_frames)
         found = read_findings(self.model.folder, dict(zip(labels.tolist(), first.tolist(), strict=True)))
         return {"labels": labels[order].tolist(), "counts": counts.tolist(), "findings": found}
-
-    # ------------------------------------------------------------------------------------------------ plans
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
         if method != "dijkstra":
@@ -162,21 +178,18 @@ class Session:
         facts = zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True)
         return [Neighbor(*fact) for fact in facts]
 
-    # ------------------------------------------------------------------------------------------------ closures
-
     def suspicious(self) -> list[dict]:
         """The most doubtful closures, not yet judged; searched for once, and again when all are judged. The first
         NUM_SUSPICIOUS are listed, all are drawn.
         """
         with self._search:
             judged = self.judged().all
-            if self._suspicious is None or all(_ends(closure) in judged for closure in self._suspicious):
-                graph, num = self.model.graph, NUM_LINES + len(judged)
-                rng = rng_at(self.model.config.seed, Stream.EXPLORER)
-                num_sources = 32 if graph.nnz < MANY_EDGES else 4
-                self._suspicious = suspicious_closures(graph, self.sequences.sequence, num, rng, num_sources,
-                                                       self.model.built.confidence)
-            return [closure for closure in self._suspicious if _ends(closure) not in judged][:NUM_LINES]
+            if not (left := unjudged(self._suspicious, judged)):
+                num_sources = 32 if self.model.graph.nnz < MANY_EDGES else 4
+                num = NUM_LINES + len(judged)
+                self._suspicious = doubted_closures(self.model, num, Stream.EXPLORER, num_sources)
+                left = unjudged(self._suspicious, judged)
+            return left[:NUM_LINES]
 
     def judged(self) -> Judged:
         return read_judged(self.model.folder)
@@ -188,26 +201,53 @@ class Session:
         with self._lock:
             if verdict != "undo" and (min(first, second), max(first, second)) in self.judged().struck:
                 raise ValueError(f"the closure of frames {first} and {second} is already struck; undo brings it back")
+            graph = self.model.graph
             if verdict == "undo":
-                struck = unstrike(self.model.folder, first, second).struck
+                judged = unstrike(self.model.folder, first, second)
                 graph = load_graph(self.model.folder / "graph.npz").graph
             else:
                 write = strike if verdict == "strike" else keep
-                struck = write(self.model.folder, self.model.graph, self.sequences.sequence, first, second).struck
-                graph = self.model.graph
-            self._use(graph, struck)
+                judged = write(self.model.folder, graph, self.sequences.sequence, first, second)
+            self._use(graph, judged.struck)
 
 
-def _ends(closure: dict) -> tuple[int, int]:
-    return closure["first"], closure["second"]
+def from_query(query: str, default: View, colors: tuple[str, ...] = COLORS) -> tuple[View, str]:
+    """The view that an address asks for, and a complaint about what it asks for wrongly."""
+    try:
+        asked = {name: values[-1] for name, values in parse_qs(query.lstrip("?"), max_num_fields=20).items()}
+    except ValueError:
+        return default, "The address asks for too much; the usual view is shown."
+    allowed = {"method": METHODS, "color": colors, "axes": tuple(NUM_AXES), "panel": PANELS}
+    wrong = [name for name, choices in allowed.items() if name in asked and asked[name] not in choices]
+    wrong += [name for name in ("start", "goal") if len(asked.get(name, "")) > LONGEST]
+    good = {name: asked[name] for name in asdict(default) if name in asked and name not in wrong}
+    complaint = f"The address asks for an unknown {' and '.join(wrong)}; the usual one is shown." if wrong else ""
+    return View(**(asdict(default) | good)), complaint
+
+
+def decode_upload(contents: str, sequences: Sequences) -> np.ndarray:
+    """A frame from a browser's data address ("data:image/png;base64,..."); ValueError says what is wrong. No upload is
+    written to a file.
+    """
+    header, comma, text = contents.partition(",")
+    if not comma or not header.endswith(";base64"):
+        raise ValueError("the upload is no file")
+    if len(text) > LARGEST_FILE * 4 // 3 + 4:
+        raise ValueError(f"the image has more than {LARGEST_FILE // 1_000_000} MB; make it smaller")
+    try:
+        data = io.BytesIO(base64.b64decode(text, validate=True))
+        return image_frame(data, sequences.frame_shape, sequences.options, sequences.source_size, LARGEST_IMAGE)
+    except binascii.Error:
+        raise ValueError("the upload is damaged") from None
+    except ValueError as error:
+        raise ValueError(f"the upload cannot be read as an image ({error})") from None
 
 
 def read_findings(folder: Path | None, start: dict[int, int]) -> list[dict]:
-    """What `plan2vec audit` found: [{kind, first, last, words}] with frame numbers; [] without an audit.
-
-    `start`: the first frame of each episode, by its label; an audit counts frames from there.
+    """What `plan2vec audit` found: [{kind, first, last, words}], numbered from the first frame of all; an audit counts
+    from `start`, the first frame of each episode by its label.
     """
-    path = None if folder is None else folder / AUDIT
+    path = None if folder is None else folder / "audit.json"
     if path is None or not path.exists():
         return []
     try:

@@ -4,12 +4,14 @@ No pyplot, so nothing is global. All lengths are in steps. Random choices come f
 gives the same pictures. `scene.py` says where frames are drawn, `palette.py` holds the colours.
 """
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, to_rgb
@@ -241,6 +243,13 @@ def plan_words(model: Model, plan: Plan) -> str:
     if plan.length is None:
         return f"{name}: no path ({plan.reason.split(';')[0].removeprefix('no path: ')})"
     return f"{name}: {plan.length:.1f} steps, {count_words(hops_of(model, plan.nodes or []))}"
+
+
+def figure_bytes(figure: Figure, ending: str = "png") -> bytes:
+    buffer = io.BytesIO()
+    with rc_context({"svg.fonttype": "none"}):  # words stay words: they can be searched and edited
+        figure.savefig(buffer, format=ending, dpi=DOTS_PER_INCH)
+    return buffer.getvalue()
 
 
 def save_figure(figure: Figure, path: Path) -> None:
