@@ -1,7 +1,6 @@
 """A fitted model as pictures: one function per picture, each returning a matplotlib Figure.
 
-No pyplot, so nothing is global. All lengths are in steps. Random choices come from the model's seed, so the same model
-gives the same pictures. `scene.py` says where frames are drawn, `palette.py` holds the colours.
+No pyplot, so nothing is global. All lengths are in steps. The same model gives the same pictures.
 """
 
 import io
@@ -30,7 +29,7 @@ from plan2vec.pictures.hops import count_words, hops_of
 from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, RED, place_colors
 from plan2vec.pictures.scene import Scene, draw_axes, draw_points, map_scene, room_scene, scene_of
 from plan2vec.planner import Plan
-from plan2vec.search.shortest_paths import connected_parts, distances_from
+from plan2vec.search.shortest_paths import distances_from
 
 WIDTH, DOTS_PER_INCH = 8.0, 150  # inches; readable when shown 800 pixels wide
 MAX_LINES = 3000  # edges drawn per panel
@@ -129,21 +128,14 @@ def graph_figure(model: Model) -> Figure:
         count = f"{len(edges):,}" if len(drawn) == len(edges) else f"{len(drawn):,} of {len(edges):,} drawn"
         ax.set_title(f"{words} ({count})", fontsize=10)
         draw_axes(ax, scene)
-    _draw_longest(axes[1], scene, edges)
-    axes[1].set_ylabel("")
+    if len(edges):  # the few closures that look longest in this scene: a false one is among them
+        length = np.linalg.norm(scene.points[edges[:, 0]] - scene.points[edges[:, 1]], axis=1)
+        longest = edges[np.argsort(-length, kind="stable")[: min(NUM_LONGEST, 1 + len(edges) // 10)]]
+        words = f"the longest closures ({len(longest)} of all {len(edges):,})"
+        ax.add_collection(LineCollection(scene.points[longest], colors=ORANGE, linewidths=1.4, zorder=3, label=words))
+    ax.set_ylabel("")
     figure.legend(loc="outside lower right", fontsize=9, frameon=False)
     return figure
-
-
-def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
-    """The few closures that look longest in this scene: a false one is among them."""
-    if not len(edges):
-        return
-    length = np.linalg.norm(scene.points[edges[:, 0]] - scene.points[edges[:, 1]], axis=1)
-    longest = edges[np.argsort(-length, kind="stable")[: min(NUM_LONGEST, 1 + len(edges) // 10)]]
-    lines = LineCollection(scene.points[longest], colors=ORANGE, linewidths=1.4, zorder=3)
-    lines.set_label(f"the longest closures ({len(longest)} of all {len(edges):,})")
-    ax.add_collection(lines)
 
 
 def value_figure(model: Model, goal: int) -> Figure:
@@ -161,7 +153,13 @@ def value_figure(model: Model, goal: int) -> Figure:
 
 def distance_figure(model: Model) -> Figure:
     """Learned distance against the shortest path on the graph, over random pairs of the largest part."""
-    exact, learned = _random_pairs(model)
+    rng, num_ends = rng_at(model.config.seed, Stream.PICTURES), 200
+    part = np.flatnonzero(model.parts[1] == 0)
+    sources = rng.choice(part, min(64, len(part)), replace=False)
+    ends = rng.choice(part, (len(sources), num_ends))
+    exact = np.take_along_axis(distances_from(model.graph, sources), ends, axis=1).ravel()
+    learned = model.distance_between(np.repeat(sources, num_ends), ends.ravel())
+    exact, learned = exact[np.isfinite(exact)], learned[np.isfinite(exact)]
     high = float(max(exact.max(), learned.max())) * 1.02
     figure, (ax,) = _canvas(5.6)
     cells = ax.hexbin(exact, learned, gridsize=60, extent=(0, high, 0, high), mincnt=1, cmap="viridis", linewidths=0.1)
@@ -175,23 +173,11 @@ def distance_figure(model: Model) -> Figure:
     return figure
 
 
-def _random_pairs(model: Model, num_sources: int = 64, num_ends: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) shortest-path lengths and (m,) learned distances of random pairs that a path joins."""
-    rng = rng_at(model.config.seed, Stream.PICTURES)
-    part = np.flatnonzero(connected_parts(model.graph)[1] == 0)
-    sources = rng.choice(part, min(num_sources, len(part)), replace=False)
-    ends = rng.choice(part, (len(sources), num_ends))
-    exact = np.take_along_axis(distances_from(model.graph, sources), ends, axis=1).ravel()
-    learned = model.distance_between(np.repeat(sources, num_ends), ends.ravel())
-    return exact[np.isfinite(exact)], learned[np.isfinite(exact)]
-
-
 def training_figure(records: list[dict]) -> Figure:
     """Loss against update, one panel per stage, from the lines of metrics.jsonl."""
     losses: dict[str, dict[int, float]] = {}
     for line in records:
-        if "loss" in line:
-            # a resumed stage repeats updates: the last counts
+        if "loss" in line:  # a resumed stage repeats updates: the last counts
             losses.setdefault(line["stage"], {})[line["update"]] = line["loss"]
     figure = Figure((WIDTH, 3.6), layout="constrained")
     panels = figure.subplots(1, len(losses), squeeze=False)[0]
@@ -204,11 +190,11 @@ def training_figure(records: list[dict]) -> Figure:
     return figure
 
 
-def far_task(model: Model, num: int = 16) -> tuple[int, int]:
-    """Start and goal of the longest shortest path, among num x num random pairs inside the largest part."""
+def far_task(model: Model) -> tuple[int, int]:
+    """Start and goal of the longest shortest path, among 16 x 16 random pairs inside the largest part."""
     rng = rng_at(model.config.seed, Stream.PICTURES)
-    part = np.flatnonzero(connected_parts(model.graph)[1] == 0)
-    starts, goals = (rng.choice(part, min(num, len(part)), replace=False) for _ in range(2))
+    part = np.flatnonzero(model.parts[1] == 0)
+    starts, goals = (rng.choice(part, min(16, len(part)), replace=False) for _ in range(2))
     length = distances_from(model.graph, starts)[:, goals]
     start, goal = np.unravel_index(np.argmax(np.where(np.isfinite(length), length, -1)), length.shape)
     return int(starts[start]), int(goals[goal])

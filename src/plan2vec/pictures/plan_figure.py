@@ -15,13 +15,12 @@ from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.model import Model
 from plan2vec.pictures.figures import DOTS_PER_INCH, WIDTH, displayable, frame_name, is_image
 from plan2vec.pictures.frame_grids import strip_frames
-from plan2vec.pictures.hops import BELIEVED, Hop, count_words, hops_of
+from plan2vec.pictures.hops import BELIEVED, count_words, hops_of
 from plan2vec.pictures.palette import BLACK, BLUE, GRAY, ORANGE, PALETTE, RED
 from plan2vec.pictures.scene import Scene, draw_axes, draw_points, even_choice, graph_scene, room_scene, scene_of
 from plan2vec.planner import Plan
 
-# colour and dashes of hops
-KINDS: dict[str, tuple[str, Any]] = {"recorded": (BLACK, "-"), "closure": (BLACK, "--"), "doubtful": (RED, ":")}
+KINDS: dict[str, tuple[str, Any]] = {"recorded": (BLACK, "-"), "closure": (BLACK, "--"), "doubtful": (RED, ":")}  # hops
 NUM_SHOWN = 10  # frames of the strip below a plan
 NUM_IN_A_ROW = 4  # consecutive frames beside a verdict about the recording
 MAX_LINES = 2000  # closures drawn beside a verdict
@@ -43,7 +42,13 @@ def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
         draw_points(ax, scene, colors, zorder=1)
         draw_axes(ax, scene)
         ax.set_title(scene.words, fontsize=9)
-        _draw_hops(ax, scene, plan, hops)
+        for pair, hop in zip(pairwise(plan.nodes or []), hops, strict=True):
+            color, dashes = KINDS[hop.kind]
+            ax.plot(*scene.points[list(pair)].T[:2], dashes, color=color, linewidth=2.2, zorder=3)
+        for number, letter in ((plan.start, "S"), (plan.goal, "G")):
+            x, y = scene.points[number, :2].tolist()
+            ax.text(x, y, letter, fontsize=8, fontweight="bold", ha="center", va="center", zorder=5,
+                    color="white", bbox={"boxstyle": "circle", "facecolor": BLACK, "edgecolor": "white"})
     for row in below:
         axes = np.ravel(row[0].subplots(1, len(strip)))
         for ax, (number, words) in zip(axes, strip, strict=True):
@@ -60,19 +65,6 @@ def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
         shown += [Line2D([], [], color=ORANGE, linestyle="", marker="o", markersize=3, label="frames touched")]
     figure.legend(handles=shown, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
-
-
-def _draw_hops(ax: Axes, scene: Scene, plan: Plan, hops: list[Hop]) -> None:
-    for pair, hop in zip(pairwise(plan.nodes or []), hops, strict=True):
-        color, dashes = KINDS[hop.kind]
-        ax.plot(*scene.points[list(pair)].T[:2], dashes, color=color, linewidth=2.2, zorder=3)
-    for number, letter in ((plan.start, "S"), (plan.goal, "G")):
-        x, y = scene.points[number, :2].tolist()
-        ax.text(x, y, letter, fontsize=8, fontweight="bold", ha="center", va="center", zorder=5,
-                color="white", bbox={"boxstyle": "circle", "facecolor": BLACK, "edgecolor": "white"})
-
-
-# ---------------------------------------------------------------------------------------------------- beside a verdict
 
 
 def verdict_figure(model: Model, first_bad: str | None) -> Figure:

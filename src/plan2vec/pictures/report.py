@@ -1,7 +1,6 @@
 """The report: one HTML page that needs nothing else. Numbers in plain words, verdicts with remedies, and pictures."""
 
 import base64
-import io
 import json
 import platform
 import re
@@ -19,13 +18,13 @@ from plan2vec.config import Config, to_json
 from plan2vec.data import training_frames
 from plan2vec.domains import find_domain
 from plan2vec.files import own_folder, write_text
-from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model
 from plan2vec.pictures import figures
-from plan2vec.pictures.figures import DOTS_PER_INCH, is_image, save_figure
+from plan2vec.pictures.figures import figure_bytes, is_image, save_figure
 from plan2vec.pictures.frame_grids import closure_figure, contact_sheet, film_strip
+from plan2vec.pictures.hops import doubted_closures
 from plan2vec.pictures.plan_figure import verdict_figure
 from plan2vec.pictures.scene import room_scene
 from plan2vec.search.shortest_paths import connected_parts
@@ -51,26 +50,20 @@ def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
 
 
 def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
-    """The whole page."""
     title = f"plan2vec: {model.sequences.source}"
     seconds = scorecard.get("seconds") or model.seconds
     domain = find_domain(model.sequences.domain)
     unit = domain.unit if domain else POSITION
     held_out = [scorecard["holdout"]] if "holdout" in scorecard else []
-    numbers = escape(json.dumps(scorecard, indent=1))
-    body = "\n".join((
-        f"<h1>{escape(title)}</h1>",
-        _verdict(model, scorecard),
-        _folded("The numbers, in words", _score_table(scorecard, unit)),
-        *(_folded("The numbers of frames never trained on", _score_table(card, unit)) for card in held_out),
-        _summary(model),
-        *(_section(picture.title, _figure(picture)) for picture in pictures),
-        _section("Settings", _settings(model.config)),
-        _section("Time", _table((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())),
-        _section("Versions", _table(versions().items())),
-        f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{numbers}</pre></details>",
-    ))
-    return html_page(title, body)
+    times = ((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())
+    sections = {picture.title: _figure(picture) for picture in pictures} | {
+        "Settings": _settings(model.config), "Time": _table(times), "Versions": _table(versions().items()),
+        "All numbers": _folded("scorecard.json", f"<pre>{escape(json.dumps(scorecard, indent=1))}</pre>")}
+    body = (f"<h1>{escape(title)}</h1>", _verdict(model, scorecard),
+            _folded("The numbers, in words", _score_table(scorecard, unit)),
+            *(_folded("The numbers of frames never trained on", _score_table(card, unit)) for card in held_out),
+            _summary(model), *(f"<h2>{escape(name)}</h2>{text}" for name, text in sections.items()))
+    return html_page(title, "\n".join(body))
 
 
 def html_page(title: str, body: str) -> str:
@@ -90,9 +83,8 @@ def versions() -> dict[str, str]:
 def _verdict(model: Model, scorecard: dict) -> str:
     """One sentence with its reason and what to do first, and a picture of the reason beside it."""
     verdict = make_verdict(scorecard, model.folder or "RUN")
-    buffer = io.BytesIO()
-    verdict_figure(model, next(iter(verdict.look_at), None)).savefig(buffer, format="png", dpi=DOTS_PER_INCH)
-    image = f'<img alt="the reason as a picture" src="data:image/png;base64,{_base64(buffer.getvalue())}">'
+    picture = verdict_figure(model, next(iter(verdict.look_at), None))
+    image = image_inside(figure_bytes(picture), "the reason as a picture")
     commands = " or ".join(f"<code>{escape(command)}</code>" for command in verdict.next)
     words = f"<p class=\"sentence\"><b>{escape(verdict.headline)}</b> {escape(verdict.sentence)}</p>"
     more = f"<p>{escape(f'{verdict.advice} {verdict.unknown}'.strip())} Next: {commands}</p>"
@@ -149,20 +141,17 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
     return f'<table class="facts"><tbody>{"".join(lines)}</tbody></table>'
 
 
-def _section(title: str, body: str) -> str:
-    return f"<h2>{escape(title)}</h2>{body}"
-
-
 def _folded(title: str, body: str) -> str:
     return f"<details><summary>{escape(title)}</summary>{body}</details>"
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
+def image_inside(png: bytes, words: str) -> str:
+    """A picture that is part of the page; `words` tell what it shows."""
+    return f'<img alt="{escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}">'
 
 
 def _figure(picture: Picture) -> str:
-    image = f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{_base64(picture.path.read_bytes())}">'
+    image = image_inside(picture.path.read_bytes(), picture.title)
     return f"<figure>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
 
 
@@ -185,10 +174,25 @@ def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     words = ("Left, the steps that were recorded; right, pairs of frames found to be a step or so from each other. "
              "A closure that crosses a wall or joins distant places is false: the longest ones are drawn on top.")
     yield "graph", "The graph", words, figures.graph_figure(model)
-    yield from _plan_drawings(model)
+    start, goal = figures.far_task(model)
+    words = "The planner follows this number. It should grow along ways that can be walked, not straight through walls."
+    yield "value", "Distance to one goal", words, figures.value_figure(model, goal)
+    greedy, exact = model.plan(start, goal, "greedy"), model.plan(start, goal, "dijkstra")
+    words = ("Greedy hops to the neighbour that the map puts nearest to the goal. The exact shortest path searches the "
+             "whole graph. Compare steps, not hops: hops differ in length, so the path of fewer steps may have more "
+             "hops.")
+    yield "path", "A plan", words, figures.path_figure(model, [greedy, exact])
+    if is_image(model.sequences):
+        words = "Each frame should follow from the one before it by a small movement."
+        yield "strip", "The plan as a film strip", words, film_strip(model, exact if greedy.nodes is None else greedy)
     words = "On the line the map is perfect; below it, the map thinks two places nearer than the graph says."
     yield "distances", "Learned distance against shortest path", words, figures.distance_figure(model)
-    yield from _closure_drawings(model)
+    if is_image(model.sequences) and (doubted := doubted_closures(model, NUM_SUSPICIOUS)):
+        words = ("The most doubtful ones first, then those that most shortest paths use. A false closure is a short "
+                 "cut. A true one in a narrow passage is used as often. If the two frames of a pair show places far "
+                 "from each other, strike it with `plan2vec closures`. Many false ones: ask for more evidence "
+                 "(--closures.max-false, --closures.support).")
+        yield "closures", "Closures to look at", words, closure_figure(model, doubted)
     records = Journal(model.folder).records()
     if any("loss" in line for line in records):
         words = "The loss should fall and level off. If it still falls at the end, train longer."
@@ -207,32 +211,3 @@ def _map_caption(model: Model) -> str:
     if num_parts > 1:
         words += f" The graph has {num_parts} parts: how far one part lies from another has no meaning."
     return words
-
-
-def _plan_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
-    start, goal = figures.far_task(model)
-    greedy, exact = model.plan(start, goal, "greedy"), model.plan(start, goal, "dijkstra")
-    words = "The planner follows this number. It should grow along ways that can be walked, not straight through walls."
-    yield "value", "Distance to one goal", words, figures.value_figure(model, goal)
-    words = "Greedy hops to the neighbour that the map puts nearest to the goal. "
-    words += "The exact shortest path searches the whole graph. Compare steps, not hops: "
-    words += "hops differ in length, so the path of fewer steps may have more hops."
-    yield "path", "A plan", words, figures.path_figure(model, [greedy, exact])
-    if is_image(model.sequences):
-        words = "Each frame should follow from the one before it by a small movement."
-        shown = greedy if greedy.nodes is not None else exact
-        yield "strip", "The plan as a film strip", words, film_strip(model, shown)
-
-
-def _closure_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
-    if not is_image(model.sequences):
-        return
-    rng = rng_at(model.config.seed, Stream.PICTURES)
-    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng,
-                                     confidence=model.built.confidence)
-    words = ("The most doubtful ones first, then those that most shortest paths use. A false closure is a short cut. A "
-             "true one in a narrow passage is used as often. If the two frames of a pair show places far from each "
-             "other, strike it with `plan2vec closures`. Many false ones: ask for more evidence (--closures.max-false, "
-             "--closures.support).")
-    if suspicious:
-        yield "closures", "Closures to look at", words, closure_figure(model, suspicious)
