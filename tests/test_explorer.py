@@ -32,14 +32,15 @@ pytest.importorskip("dash")
 
 from werkzeug.test import Client
 
-from plan2vec.explorer import charts, judgement, pieces, server, underway
+from plan2vec.explorer import charts, pieces, server, underway
 from plan2vec.explorer.callbacks import changed_plan, find_upload, judge_pair, overlay_data
-from plan2vec.explorer.session import COLORS, LARGEST_FILE, Session, View, decode_upload, exact_plan, from_query
+from plan2vec.explorer.exports import LARGEST_FILE, decode_upload
+from plan2vec.explorer.page import verdict_section
+from plan2vec.explorer.session import COLORS, Session, View, exact_plan, from_query
 from plan2vec.graph.build import graph_of_edges
-from plan2vec.pictures.figures import far_points
+from plan2vec.pictures.figures import far_points, verdict_figure
 from plan2vec.pictures.hops import hops_of
 from plan2vec.pictures.palette import BLACK, BLUE, PURPLE, RED
-from plan2vec.pictures.plan_figure import verdict_figure
 from plan2vec.pictures.scene import graph_scene, map_scene
 from plan2vec.planner import hop_lengths
 from plan2vec.runs import manifest
@@ -298,7 +299,7 @@ def test_the_distances_to_a_goal_travel_as_bytes(session):
 
 
 def test_the_verdict_is_that_of_the_scorecard_and_without_one_it_says_that_plans_were_not_tried(session, folder):
-    section = str(judgement.verdict_section(session.model, session.card, session.evaluated))
+    section = str(verdict_section(session.model, session.card, session.evaluated))
     assert not session.evaluated and "plan2vec evaluate" in section and "false_edge_share" in session.card
     card = {"embedding_error": 0.4, "plan_validity": 1.0, "loop_closures": 9}
     (folder / "scorecard.json").write_text(json.dumps(card))
@@ -306,7 +307,7 @@ def test_the_verdict_is_that_of_the_scorecard_and_without_one_it_says_that_plans
         known = Session(session.model)
     finally:
         (folder / "scorecard.json").unlink()
-    section = str(judgement.verdict_section(known.model, known.card, known.evaluated))
+    section = str(verdict_section(known.model, known.card, known.evaluated))
     assert known.card == card and make_verdict(card).sentence in section and "plan2vec evaluate" not in section
     assert "Plan with astar, not greedy." in section and "40.0%" in section and "embedding_error" not in section
 

@@ -1,11 +1,10 @@
 """The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore].
 
-session.py     the model and what the page asks of it; views    page.py        what stands where
-judgement.py   the verdict on the whole map                     pieces.py      pictures of frames, lists, lines of words
-charts.py      frames as points, colours                        callbacks.py   what changes when
-server.py      routes, limits, serving                          exports.py     frames as PNG, plans as figure and film
-underway.py    the page while `fit` still runs
-assets/        explorer.js: lines over the points, clicking; linked.js: the highlighted frame, timeline; style
+session.py    the model and what the page asks of it    page.py        what stands where, and the verdict above it
+charts.py     frames as points, colours                 pieces.py      pictures of frames, lists, lines of words
+server.py     routes, limits, serving                   callbacks.py   what changes when
+underway.py   the page while `fit` still runs           exports.py     images in and out, plans as figure and film
+assets/       explorer.js: lines over the points, clicking; linked.js: the highlighted frame, timeline; style
 """
 
 from importlib.util import find_spec

@@ -13,6 +13,7 @@ from dash.exceptions import PreventUpdate
 
 from plan2vec.explorer import page, pieces
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
+from plan2vec.explorer.exports import decode_upload
 from plan2vec.explorer.session import PANELS, Session, from_query
 from plan2vec.pictures.hops import hops_of
 from plan2vec.planner import METHODS, Plan
@@ -156,8 +157,8 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     hops = hops_of(session.model, made.nodes or [])
     drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops], "length": made.length}
     drawn["before"] = before if before and before["nodes"] != made.nodes else None
-    was = pieces.plan_words(before["length"], len(before["nodes"] or [0]) - 1) if drawn["before"] and before else ""
-    return drawn, pieces.film(session, made), pieces.summary(session, made, hops, was), said, *images
+    summary = pieces.summary(session, made, hops, drawn["before"])
+    return drawn, pieces.film(session, made), summary, said, *images
 
 
 def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
@@ -237,7 +238,7 @@ def upload(session: Session, contents: str | None) -> tuple:
 def find_upload(session: Session, contents: str) -> tuple[int | None, str]:
     """The frame that an uploaded image stands for, if any, and what to say."""
     try:
-        found = session.locate_upload(contents)
+        found = session.locate(decode_upload(contents, session.sequences))
     except ValueError as error:
         return None, f"{error}."
     if found.on_map:

@@ -1,5 +1,7 @@
-"""What the page fetches beside its callbacks: frames, distances to a goal, plans as figure and film, the verdict."""
+"""What passes beside the callbacks: frames, distances to a goal, plans as figure and film, the verdict; uploads."""
 
+import base64
+import binascii
 import io
 import tempfile
 import threading
@@ -13,12 +15,14 @@ from flask import Flask, Response, abort, request
 
 from plan2vec.data import Sequences
 from plan2vec.explorer.session import NUM_AXES, Session
-from plan2vec.pictures.figures import figure_bytes
+from plan2vec.pictures.figures import figure_bytes, verdict_figure
 from plan2vec.pictures.films import enlarged, frame_picture, save_video
-from plan2vec.pictures.plan_figure import plan_figure, verdict_figure
+from plan2vec.pictures.frame_grids import plan_figure
 from plan2vec.planner import METHODS, Plan
+from plan2vec.readers.picture_to_frame import image_frame
 from plan2vec.verdict import make_verdict
 
+LARGEST_FILE, LARGEST_IMAGE = 8_000_000, 25_000_000  # bytes and pixels of an uploaded image
 TYPES = {"png": "image/png", "svg": "image/svg+xml", "gif": "image/gif", "mp4": "video/mp4"}
 
 
@@ -92,3 +96,19 @@ def plan_bytes(session: Session, plan: Plan, ending: str, axes: str) -> bytes:
         path = Path(folder) / f"plan.{ending}"
         save_video(session.model, plan, path, scene)
         return path.read_bytes()
+
+
+def decode_upload(contents: str, sequences: Sequences) -> np.ndarray:
+    """A frame from a browser's data address ("data:image/png;base64,..."), in memory; ValueError says what is wrong."""
+    header, comma, text = contents.partition(",")
+    if not comma or not header.endswith(";base64"):
+        raise ValueError("the upload is no file")
+    if len(text) > LARGEST_FILE * 4 // 3 + 4:
+        raise ValueError(f"the image has more than {LARGEST_FILE // 1_000_000} MB; make it smaller")
+    try:
+        data = io.BytesIO(base64.b64decode(text, validate=True))
+        return image_frame(data, sequences.frame_shape, sequences.options, sequences.source_size, LARGEST_IMAGE)
+    except binascii.Error:
+        raise ValueError("the upload is damaged") from None
+    except ValueError as error:
+        raise ValueError(f"the upload cannot be read as an image ({error})") from None

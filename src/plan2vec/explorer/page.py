@@ -5,11 +5,12 @@ from typing import Any
 from dash import dcc, html
 
 from plan2vec.explorer.charts import map_figure, map_words, marker_of
-from plan2vec.explorer.judgement import verdict_section
 from plan2vec.explorer.pieces import aria
 from plan2vec.explorer.session import NUM_AXES, PANELS, Session
+from plan2vec.model import Model
 from plan2vec.pictures.figures import is_image
 from plan2vec.planner import METHODS
+from plan2vec.verdict import LINES, judged, make_verdict, number_text
 
 HELP = "Click a frame on the map, or any picture, to set the start, then one for the goal; or type frame numbers above."
 COMPARED = "Once start and goal are set, all methods stand here side by side."
@@ -45,6 +46,33 @@ def page(session: Session) -> html.Div:
         _timeline(), html.Section([html.Div(HELP, id="summary"), strip], className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
     ], id="page")
+
+
+def verdict_section(model: Model, card: dict, evaluated: bool) -> html.Section:
+    """One sentence with its reason and what to do first; the numbers are folded below."""
+    run = model.folder or "RUN"
+    verdict = make_verdict(card, run)
+    late = [] if evaluated else [f"Plans were not tried yet: plan2vec evaluate {run}"]
+    rest = " ".join([verdict.advice, verdict.unknown, *late])
+    look: list[Any] = [" ", html.Button("show the closures", id="show-closures")] if card.get("loop_closures") else []
+    headline = verdict.headline if evaluated or not verdict.good else "Not evaluated yet."
+    words = html.Div([html.P([html.B(headline), " ", verdict.sentence], className="sentence"),
+                      html.P([rest, *look, " ", _numbers(card)], className="advice")])
+    looks = "bad" if not verdict.good else "good" if evaluated else "open"
+    picture = html.A(html.Img(id="verdict-image", alt="the reason as a picture"), href="/verdict.png", target="_blank",
+                     title="open the picture in full size")
+    return html.Section([picture, words], id="verdict", className=looks)
+
+
+def _numbers(card: dict) -> html.Details:
+    """Every number that was judged, in words; opened, it lies over the page."""
+    rows = []
+    for name, good in judged(card).items():
+        line = LINES[name]
+        number = f"{card[name]:.1%}" if line.unit == "share" else number_text(card[name], line.unit)
+        cells = [line.words, number, "good" if good else f"look at this: {line.remedy}"]
+        rows.append(html.Tr([html.Td(cell) for cell in cells], className="good" if good else "bad"))
+    return html.Details([html.Summary("The numbers, in words"), html.Table(html.Tbody(rows))])
 
 
 def _end_control(name: str) -> html.Div:

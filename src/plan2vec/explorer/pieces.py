@@ -6,6 +6,7 @@ from dash import html
 
 from plan2vec.explorer.charts import DARK_GRAY
 from plan2vec.explorer.session import NUM_SUSPICIOUS, Neighbor, Session
+from plan2vec.pictures.figures import frame_name
 from plan2vec.pictures.frame_grids import strip_frames, worst_hops
 from plan2vec.pictures.hops import BELIEVED, Hop, count_words
 from plan2vec.pictures.palette import BLUE, GREEN, ORANGE
@@ -53,10 +54,15 @@ def film(session: Session, plan: Plan) -> list[html.Figure]:
     return [*pictures, _picture(*strip[-1])]
 
 
-def summary(session: Session, plan: Plan, hops: list[Hop], before: str = "") -> list:
-    """A plan in one line; `before`: what it was until a closure was struck."""
-    ends = f" from {plan.start} ({session.name(plan.start)}) to {plan.goal} ({session.name(plan.goal)})"
-    was = [html.Span(f" Before: {before}.", className="before")] if before else []
+def summary(session: Session, plan: Plan, hops: list[Hop], before: dict | None = None) -> list:
+    """A plan in one line; `before`: its nodes and length until a closure was struck."""
+    first, last = (f"{number} ({frame_name(session.sequences, number)})" for number in (plan.start, plan.goal))
+    ends, was = f" from {first} to {last}", []
+    if before:
+        num = len(before["nodes"] or [0]) - 1
+        known = before["length"] is not None
+        words = f"{before['length']:.2f} steps in {num} {'hop' if num == 1 else 'hops'}" if known else "no path"
+        was = [html.Span(f" Before: {words}.", className="before")]
     if plan.length is None:
         first, last = session.parts()[[plan.start, plan.goal]].tolist()
         apart = f"; they lie in parts {first} and {last}, which nothing joins" if first != last else ""
@@ -69,11 +75,6 @@ def summary(session: Session, plan: Plan, hops: list[Hop], before: str = "") -> 
     note = " Below each frame: steps to the next; \u21e2 closure."
     return [html.B(plan.method), ends, f": {plan.length:.2f} steps in {rests}", *doubt, cost, *was,
             html.Span(note, className="quiet")]
-
-
-def plan_words(length: float | None, hops: int) -> str:
-    """What a plan was, for the line of the one after it."""
-    return "no path" if length is None else f"{length:.2f} steps in {hops} {'hop' if hops == 1 else 'hops'}"
 
 
 def method_bars(plans: list[Plan], chosen: str) -> list:
@@ -130,7 +131,7 @@ def _closure(session: Session, closure: dict) -> html.Div:
     lines = [*doubt, apart, f"{closure['distance']:.2f} steps", f"{closure['paths']:.1%} of paths"]
     told: list[Any] = [part for line in lines for part in (line, html.Br())]
     facts = html.Div([*told, judge_button("keep", first, second), judge_button("strike", first, second)])
-    pictures = [_picture(number, session.name(number)) for number in (first, second)]
+    pictures = [_picture(number, frame_name(session.sequences, number)) for number in (first, second)]
     named: dict[str, Any] = {"data-pair": f"{first}-{second}"}
     return html.Div([*pictures, facts], className="pair", **named)
 

@@ -1,47 +1,45 @@
 """The model behind the page, what the page asks of it, and what a person tells it."""
 
-import base64
-import binascii
-import io
 import json
 import math
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.data import Sequences
-from plan2vec.explorer.judgement import read_card
+from plan2vec.domains import find_domain
+from plan2vec.evaluation import truth_of
 from plan2vec.files import read_text
 from plan2vec.learning.random_streams import Stream
 from plan2vec.model import Located, Model
-from plan2vec.pictures.figures import frame_name
 from plan2vec.pictures.hops import doubted_closures, unjudged
 from plan2vec.pictures.scene import Scene, graph_scene, map_scene, principal_components, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.readers.messages import UNREADABLE
-from plan2vec.readers.picture_to_frame import image_frame
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, strike, unstrike
 from plan2vec.search.shortest_paths import Path as Way
 from plan2vec.search.shortest_paths import connected_parts
+from plan2vec.validity import SOON, closure_numbers, counted_closures
+from plan2vec.verdict import make_verdict
 
 COLORS = ("sequence", "time", "distance", "component", "position")
 NUM_AXES = {"2-d": 2, "3-d": 3, "graph": 2}  # principal components, or a layout by distances on the graph
 PANELS = ("methods", "neighbours", "closures")
 LONGEST = 40  # characters of a frame's name
-LARGEST_FILE, LARGEST_IMAGE = 8_000_000, 25_000_000  # bytes and pixels of an uploaded image
 NUM_SUSPICIOUS, NUM_LINES = 24, 200  # closures listed; drawn as lines
 LEAST_SHARE = 0.6  # of the variance; below, principal components of the map mislead
 LARGE_PART = 0.99  # of the frames; a map whose largest part has fewer is several maps
 NUM_NEIGHBORS = 24  # neighbours listed
-MANY_EDGES = 5_000_000  # graphs with more get fewer searches for suspicious closures
+MANY_EDGES = 5_000_000  # graphs with more get fewer searches, and no comparison with the truth before the page opens
 
 
 @dataclass(frozen=True)
@@ -86,13 +84,10 @@ class Session:
         self._forget_graph()
 
     def _usual_axes(self) -> str:
-        """The map itself where it can be seen. Where two principal components say little, and where parts of the graph
-        would lie over each other, which means nothing, a layout of the graph.
-        """
+        """A layout of the graph where two principal components say little, or parts of it would lie over each other."""
         if self.model.vectors.shape[1] == 3:
             return "3-d"
-        in_parts = np.mean(self.model.parts[1] == 0) < LARGE_PART
-        unclear = self.shown_share(2) < LEAST_SHARE or in_parts
+        unclear = self.shown_share(2) < LEAST_SHARE or np.mean(self.model.parts[1] == 0) < LARGE_PART
         return "graph" if unclear and self.model.graph.nnz <= MANY_EDGES else "2-d"
 
     def shown_share(self, num_axes: int) -> float:
@@ -142,19 +137,23 @@ class Session:
         """A frame number from what was typed or linked; ValueError says what is wrong."""
         return self.model.frame_number(str(text).strip()[:LONGEST], name)
 
-    def name(self, number: int) -> str:
-        return frame_name(self.sequences, number)
-
-    def locate_upload(self, contents: str) -> Located:
+    def locate(self, frame: np.ndarray) -> Located:
         with self._lock:  # the first search encodes all frames
-            return self.model.locate(decode_upload(contents, self.sequences))
+            return self.model.locate(frame)
 
     def episodes(self) -> dict:
         """The recordings as the timeline draws them: label and number of frames of each, and what an audit found."""
         labels, first = np.unique(self.sequences.sequence, return_index=True)
         order = np.argsort(first)
         counts = np.diff(first[order], append=self.num_frames)
-        found = read_findings(self.model.folder, dict(zip(labels.tolist(), first.tolist(), strict=True)))
+        start = dict(zip(labels.tolist(), first.tolist(), strict=True))
+
+        def numbered(audit: dict) -> list[dict]:  # an audit counts frames from the first of each episode
+            return [{"kind": str(found["kind"]), "words": str(found["words"])}
+                    | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
+                    for one in audit["episodes"] for found in one["findings"]]
+
+        found = read_beside(self.model.folder, "audit.json", numbered, "audit", "its marks are") or []
         return {"labels": labels[order].tolist(), "counts": counts.tolist(), "findings": found}
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
@@ -179,9 +178,7 @@ class Session:
         return [Neighbor(*fact) for fact in facts]
 
     def suspicious(self) -> list[dict]:
-        """The most doubtful closures, not yet judged; searched for once, and again when all are judged. The first
-        NUM_SUSPICIOUS are listed, all are drawn.
-        """
+        """The most doubtful closures, not yet judged; searched for once, and again when all are judged."""
         with self._search:
             judged = self.judged().all
             if not (left := unjudged(self._suspicious, judged)):
@@ -225,39 +222,36 @@ def from_query(query: str, default: View, colors: tuple[str, ...] = COLORS) -> t
     return View(**(asdict(default) | good)), complaint
 
 
-def decode_upload(contents: str, sequences: Sequences) -> np.ndarray:
-    """A frame from a browser's data address ("data:image/png;base64,..."); ValueError says what is wrong. No upload is
-    written to a file.
-    """
-    header, comma, text = contents.partition(",")
-    if not comma or not header.endswith(";base64"):
-        raise ValueError("the upload is no file")
-    if len(text) > LARGEST_FILE * 4 // 3 + 4:
-        raise ValueError(f"the image has more than {LARGEST_FILE // 1_000_000} MB; make it smaller")
-    try:
-        data = io.BytesIO(base64.b64decode(text, validate=True))
-        return image_frame(data, sequences.frame_shape, sequences.options, sequences.source_size, LARGEST_IMAGE)
-    except binascii.Error:
-        raise ValueError("the upload is damaged") from None
-    except ValueError as error:
-        raise ValueError(f"the upload cannot be read as an image ({error})") from None
+def read_card(model: Model) -> tuple[dict, bool]:
+    """The scorecard that `fit` or `evaluate` left, and True; without one what the model itself knows, and False."""
+    known = read_beside(model.folder, "scorecard.json", lambda card: make_verdict(card) and card, "scorecard", "it is")
+    if known is not None:
+        return known, True
+    sequences, truth = model.sequences, truth_of(model.sequences)
+    min_gap = 0 if find_domain(sequences.domain) else SOON
+    num_parts, part = model.parts
+    closures = int(np.count_nonzero(counted_closures(model.graph, sequences.sequence, min_gap)))
+    card = {
+        "num_frames": sequences.num_frames, "num_components": num_parts, "largest_component_share": np.mean(part == 0),
+        "local_accuracy": model.local_accuracy, "reversibility": model.reversibility, "directed": model.directed,
+        "recognized": model.trained.recognized if model.config.view == "moving" else None, "view": model.config.view,
+        "repeated": model.built.repeated, "estimated_false_closures": model.built.estimated_false,
+        "loop_closures": closures}
+    if truth is not None and model.graph.nnz <= MANY_EDGES:
+        card |= closure_numbers(model.graph, sequences.sequence, truth, None, min_gap)
+    return card, False
 
 
-def read_findings(folder: Path | None, start: dict[int, int]) -> list[dict]:
-    """What `plan2vec audit` found: [{kind, first, last, words}], numbered from the first frame of all; an audit counts
-    from `start`, the first frame of each episode by its label.
-    """
-    path = None if folder is None else folder / "audit.json"
+def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any], what: str, left_out: str) -> Any:
+    """What `read` makes of a JSON file of the run; None where there is none, or it cannot be read, which is said."""
+    path = None if folder is None else folder / name
     if path is None or not path.exists():
-        return []
+        return None
     try:
-        episodes = json.loads(read_text(path))["episodes"]
-        return [{"kind": str(found["kind"]), "words": str(found["words"])}
-                | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
-                for one in episodes for found in one["findings"]]
+        return read(json.loads(read_text(path)))
     except UNREADABLE:
-        print(f"explorer: {path} is no audit that this version reads; its marks are left out", file=sys.stderr)
-        return []
+        print(f"explorer: {path} is no {what} that this version reads; {left_out} left out", file=sys.stderr)
+        return None
 
 
 def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:

@@ -25,9 +25,9 @@ from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
-from plan2vec.pictures.hops import count_words, hops_of
+from plan2vec.pictures.hops import BELIEVED, count_words, hops_of
 from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, RED, place_colors
-from plan2vec.pictures.scene import Scene, draw_axes, draw_points, map_scene, room_scene, scene_of
+from plan2vec.pictures.scene import draw_axes, draw_points, even_choice, graph_scene, map_scene, room_scene, scene_of
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import distances_from
 
@@ -35,6 +35,9 @@ WIDTH, DOTS_PER_INCH = 8.0, 150  # inches; readable when shown 800 pixels wide
 MAX_LINES = 3000  # edges drawn per panel
 NUM_LONGEST = 40  # edges drawn on top of them, because a false one is long
 NUM_THUMBNAILS, THUMBNAIL = 12, 0.5  # frames shown on the map, inches of their longer side
+NUM_IN_A_ROW, MOST_CLOSURES = 4, 2000  # beside a verdict: consecutive frames, closures of a kind
+ABOUT_FRAMES = ("local_accuracy", "recognized")  # numbers that the frames themselves explain
+ABOUT_PARTS = ("largest_component_share", "loop_closures")
 
 
 def _canvas(height: float, num_panels: int = 1) -> tuple[Figure, list[Axes]]:
@@ -68,7 +71,19 @@ def map_figure(model: Model) -> Figure:
         scene = replace(scene, extent=(x_min - half, x_max + half, y_min - half, y_max + half))
         figure = Figure((WIDTH, 1.3 + 6.3 * scene.height), layout="constrained")
         ax = figure.subplots()
-        _draw_by_sequence(ax, scene, model.sequences)
+        labels, which = np.unique(model.sequences.sequence, return_inverse=True)
+        colors = np.array([to_rgb(color) for color in PALETTE])[which % len(PALETTE)]
+        draw_points(ax, scene, colors)
+        if len(labels) <= len(PALETTE):
+            keys = [Line2D([], [], marker="o", linestyle="", color=color, label=f"sequence {label}")
+                    for label, color in zip(labels, PALETTE, strict=False)]
+            ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
+        for number in far_points(scene.points, NUM_THUMBNAILS) if is_image(model.sequences) else ():
+            image = displayable(model.sequences.frames[number])
+            zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
+            box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
+            border = {"edgecolor": colors[number], "linewidth": 2}
+            ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
     else:
         figure = Figure((WIDTH, 1.1 + 4.4 * scene.height), layout="constrained")
         ax, key = figure.subplots(1, 2, width_ratios=(2, 1))
@@ -81,23 +96,6 @@ def map_figure(model: Model) -> Figure:
     draw_axes(ax, scene)
     ax.set_title(title)
     return figure
-
-
-def _draw_by_sequence(ax: Axes, scene: Scene, sequences: Sequences) -> None:
-    """Points in the colour of their sequence; a few image frames, far from each other, at their own points."""
-    labels, which = np.unique(sequences.sequence, return_inverse=True)
-    colors = np.array([to_rgb(color) for color in PALETTE])[which % len(PALETTE)]
-    draw_points(ax, scene, colors)
-    if len(labels) <= len(PALETTE):
-        keys = [Line2D([], [], marker="o", linestyle="", color=color, label=f"sequence {label}")
-                for label, color in zip(labels, PALETTE, strict=False)]
-        ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
-    for number in far_points(scene.points, NUM_THUMBNAILS) if is_image(sequences) else ():
-        image = displayable(sequences.frames[number])
-        zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
-        box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
-        border = {"edgecolor": colors[number], "linewidth": 2}
-        ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
 
 
 def far_points(points: np.ndarray, num: int) -> list[int]:
@@ -220,6 +218,40 @@ def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     draw_axes(ax, scene)
     ax.set_title(f"a plan, drawn {scene.words}")
     figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+    return figure
+
+
+def verdict_figure(model: Model, first_bad: str | None) -> Figure:
+    """The picture that shows the reason of a verdict: frames in a row, parts, or closures."""
+    figure = Figure((4.2, 2.4), layout="constrained", dpi=DOTS_PER_INCH)
+    if first_bad in ABOUT_FRAMES and is_image(model.sequences):
+        middle = model.sequences.num_frames // 2
+        for k, ax in enumerate(np.ravel(figure.subplots(1, NUM_IN_A_ROW))):
+            ax.imshow(displayable(model.sequences.frames[(middle + k) % model.sequences.num_frames]), cmap="gray")
+            ax.set_axis_off()
+        figure.suptitle(f"{NUM_IN_A_ROW} frames that follow each other", fontsize=9)
+        return figure
+    parted = first_bad in ABOUT_PARTS and room_scene(model.sequences) is None
+    scene = graph_scene(model.graph, model.directed) if parted else scene_of(model)
+    ax = figure.subplots()
+    ax.set_axis_off()
+    ax.set_aspect("equal")
+    if first_bad in ABOUT_PARTS:
+        colors = np.array([to_rgb(color) for color in PALETTE])[np.minimum(model.parts[1], len(PALETTE) - 1)]
+        draw_points(ax, scene, colors)
+        figure.suptitle(f"all frames {scene.words}; each colour is a part", fontsize=9)
+        return figure
+    draw_points(ax, scene, GRAY, zorder=1)
+    row, column = edge_rows(model.graph), model.graph.indices
+    chosen = closure_entries(model.graph, model.sequences.sequence) & (row < column)
+    pairs, known = np.stack((row[chosen], column[chosen]), axis=1), model.built.confidence
+    sure = np.ones(len(pairs)) if known is None or not len(pairs) else np.asarray(known[pairs[:, 0], pairs[:, 1]])
+    doubtful = (sure > 0) & (sure < BELIEVED)
+    for some, color, width in ((pairs[~doubtful], BLUE, 0.5), (pairs[doubtful], RED, 0.9)):
+        drawn = some[even_choice(len(some), MOST_CLOSURES)] if len(some) else some
+        ax.add_collection(LineCollection(scene.points[drawn][:, :, :2], colors=color, linewidths=width, zorder=2))
+    words = f"\n{doubtful.sum():,} of them doubtful (red)" if doubtful.any() else ""
+    figure.suptitle(f"{len(pairs):,} closures (blue) {scene.words}{words}", fontsize=9)
     return figure
 
 

@@ -1,25 +1,28 @@
-"""Frames in rows: the contact sheet of recordings, a plan as a film strip, closures as pairs of frames."""
+"""Frames in rows: the contact sheet of recordings, a plan as a film strip, below maps too, closures as pairs."""
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences
 from plan2vec.model import Model
 from plan2vec.pictures.figures import WIDTH, displayable, frame_name, is_image, path_figure, plan_words
-from plan2vec.pictures.hops import Hop, hops_of
-from plan2vec.pictures.palette import PALETTE
-from plan2vec.pictures.scene import even_choice
+from plan2vec.pictures.hops import Hop, count_words, hops_of
+from plan2vec.pictures.palette import BLACK, GRAY, ORANGE, PALETTE, RED
+from plan2vec.pictures.scene import Scene, draw_axes, draw_points, even_choice
 from plan2vec.planner import Plan, hop_lengths
 
-MAX_STRIP = 14  # frames of a film strip
+MAX_STRIP, NUM_SHOWN = 14, 10  # frames of a film strip; of the strip below a plan
 STRIP_WIDTHS = (1.0,) * 7  # columns of the film strip
 PAIR_WIDTHS = (1.0, 1.0, 0.4, 1.0, 1.0, 0.4, 1.0, 1.0)  # three pairs of frames per row, with gaps between
 SHEET_ROWS, SHEET_COLUMNS = 4, 8  # sequences and frames of each on the contact sheet
 NUM_VECTOR_SEQUENCES, NUM_CURVES = 4, 12  # sequences of vectors drawn as curves, numbers of each vector
+KINDS: dict[str, tuple[str, Any]] = {"recorded": (BLACK, "-"), "closure": (BLACK, "--"), "doubtful": (RED, ":")}  # hops
 
 
 def film_strip(model: Model, plan: Plan) -> Figure:
@@ -37,6 +40,45 @@ def film_strip(model: Model, plan: Plan) -> Figure:
         title = f"{plan_words(model, plan)}{note}\n{signs}"
     above = ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
     return frame_grid(model.sequences, numbers, above, below, STRIP_WIDTHS, title)
+
+
+def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
+    """The plan in every scene, its frames in a strip below, and a caption: one picture that explains itself."""
+    frames = strip_frames(model.graph, plan.nodes, NUM_SHOWN) if plan.nodes else [(plan.start, ""), (plan.goal, "")]
+    strip = frames if is_image(model.sequences) else []
+    tall = WIDTH / len(scenes) * max(scene.height for scene in scenes)
+    figure = Figure((WIDTH, tall + 1.0 + 1.3 * bool(strip)), layout="constrained")
+    above, *below = figure.subfigures(1 + bool(strip), 1, height_ratios=(tall, 1.3)[: 1 + bool(strip)], squeeze=False)
+    hops = hops_of(model, plan.nodes or [])
+    colors = np.full(model.sequences.num_frames, GRAY)
+    colors[list(plan.touched)] = ORANGE
+    for ax, scene in zip(np.ravel(above[0].subplots(1, len(scenes))), scenes, strict=True):
+        draw_points(ax, scene, colors, zorder=1)
+        draw_axes(ax, scene)
+        ax.set_title(scene.words, fontsize=9)
+        for pair, hop in zip(pairwise(plan.nodes or []), hops, strict=True):
+            color, dashes = KINDS[hop.kind]
+            ax.plot(*scene.points[list(pair)].T[:2], dashes, color=color, linewidth=2.2, zorder=3)
+        for number, letter in ((plan.start, "S"), (plan.goal, "G")):
+            x, y = scene.points[number, :2].tolist()
+            ax.text(x, y, letter, fontsize=8, fontweight="bold", ha="center", va="center", zorder=5,
+                    color="white", bbox={"boxstyle": "circle", "facecolor": BLACK, "edgecolor": "white"})
+    for row in below:
+        axes = np.ravel(row[0].subplots(1, len(strip)))
+        for ax, (number, words) in zip(axes, strip, strict=True):
+            ax.imshow(displayable(model.sequences.frames[number]), cmap="gray", vmin=0, vmax=255)
+            ax.set_title(frame_name(model.sequences, number), fontsize=7)
+            ax.set_xlabel(words.split(" in ")[0], fontsize=7)
+            ax.set(xticks=[], yticks=[])
+    ends = f"from frame {plan.start} to {plan.goal}"
+    told = f"{plan.length:.1f} steps, {count_words(hops)}" if plan.length is not None else f"no path ({plan.reason})"
+    figure.suptitle(f"{model.sequences.source}: {plan.method} plan {ends}, {told}", fontsize=9, wrap=True)
+    shown = [Line2D([], [], color=KINDS[kind][0], linestyle=KINDS[kind][1], linewidth=2, label=kind)
+             for kind in KINDS if kind in {hop.kind for hop in hops}]
+    if plan.touched:
+        shown += [Line2D([], [], color=ORANGE, linestyle="", marker="o", markersize=3, label="frames touched")]
+    figure.legend(handles=shown, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return figure
 
 
 def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[int, str]]:

@@ -22,10 +22,9 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model
 from plan2vec.pictures import figures
-from plan2vec.pictures.figures import figure_bytes, is_image, save_figure
+from plan2vec.pictures.figures import figure_bytes, is_image, save_figure, verdict_figure
 from plan2vec.pictures.frame_grids import closure_figure, contact_sheet, film_strip
 from plan2vec.pictures.hops import doubted_closures
-from plan2vec.pictures.plan_figure import verdict_figure
 from plan2vec.pictures.scene import room_scene
 from plan2vec.search.shortest_paths import connected_parts
 from plan2vec.verdict import LINES, POSITION, Line, judged, make_verdict, number_text
