@@ -13,7 +13,6 @@ from rich.table import Table
 from plan2vec.commands.answers import clean, plain_console, print_answer, print_scorecard, say
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand
 from plan2vec.commands.fitting import with_verdict
-from plan2vec.data import SuccessRule
 from plan2vec.evaluation import default_rule, evaluate
 from plan2vec.files import own_folder, write_text
 from plan2vec.growing import follow_strikes
@@ -59,13 +58,16 @@ def run_closures(command: ClosuresCommand) -> None:
 
 
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
-    found, picture = suspects(model, command.num), None
+    """The closures most worth a look, without those that were judged; frames also as sequence:index."""
+    judged, picture = read_judged(command.run), None
+    left = unjudged(doubted_closures(model, command.num + len(judged.all)), judged.all)[: command.num]
+    found = [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
+             for closure in left]
     if found and is_image(model.sequences):
         path = command.picture or own_folder(command.run, "figures") / "suspicious.png"
         with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
             save_figure(closure_figure(model, found), path)
             picture = path
-    judged = read_judged(command.run)
     answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
         say("no picture: there is no closure to draw, or the frames are vectors")
@@ -81,14 +83,6 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)
-
-
-def suspects(model: Model, num: int) -> list[dict]:
-    """The `num` closures most worth a look, without those that were judged; frames also as sequence:index."""
-    judged = read_judged(model.folder).all
-    left = unjudged(doubted_closures(model, num + len(judged)), judged)[:num]
-    return [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
-            for closure in left]
 
 
 def judge_by_name(model: Model, struck: list[str], kept: list[str]) -> None:
@@ -132,18 +126,15 @@ def unless_read_only(name: str) -> Iterator[None]:
 
 def run_evaluate(command: Evaluate) -> None:
     model = load(command.run, command.device, command.encoder)
-    rule = changed_rule(default_rule(model.sequences), command)
+    given: dict[str, Any] = {"radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
+                             "episodes": command.episodes, "memory": command.memory or None}
+    changed = {name: value for name, value in given.items() if value is not None}
+    rule = dataclasses.replace(default_rule(model.sequences), **changed)
     check_files(command.run, thoroughly=True)
     card = with_verdict(evaluate(model, rule, command.false_beyond, command.min_gap), command.run)
     with unless_read_only("scorecard.json"), changing_run(command.run, WAIT):
         write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
     print_scorecard(card, command.json, command.verbose)
-
-
-def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
-    given: dict[str, Any] = {"radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
-                             "episodes": command.episodes, "memory": command.memory or None}
-    return dataclasses.replace(rule, **{name: value for name, value in given.items() if value is not None})
 
 
 def run_plan(command: PlanCommand) -> None:

@@ -5,7 +5,6 @@ import json
 import platform
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -34,28 +33,30 @@ NUM_SUSPICIOUS = 9  # closures shown as frame pairs, three per row
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Picture:
-    path: Path
-    title: str
-    caption: str  # what to see in it
-
-
 def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
     """Write `report.html` and the PNGs under `figures/` into the folder; returns the page's path."""
+    pictures = []
+    for name, title, caption, figure in _drawings(model):
+        path = own_folder(Path(folder), "figures") / f"{name}.png"
+        save_figure(figure, path)
+        pictures.append((path, title, caption))
     path = Path(folder) / "report.html"
-    write_text(path, page(model, scorecard, save_figures(model, folder)))
+    write_text(path, page(model, scorecard, pictures))
     return path
 
 
-def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
+def page(model: Model, scorecard: dict, pictures: list[tuple[Path, str, str]]) -> str:
+    """The whole page; `pictures`: PNG, title, and what to see in it."""
     title = f"plan2vec: {model.sequences.source}"
     seconds = scorecard.get("seconds") or model.seconds
     domain = find_domain(model.sequences.domain)
     unit = domain.unit if domain else POSITION
     held_out = [scorecard["holdout"]] if "holdout" in scorecard else []
     times = ((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())
-    sections = {picture.title: _figure(picture) for picture in pictures} | {
+    figure = "<figure>{}<figcaption>{}</figcaption></figure>"
+    sections = {name: figure.format(image_inside(path.read_bytes(), name), escape(caption))
+                for path, name, caption in pictures}
+    sections |= {
         "Settings": _settings(model.config), "Time": _table(times), "Versions": _table(versions().items()),
         "All numbers": _folded("scorecard.json", f"<pre>{escape(json.dumps(scorecard, indent=1))}</pre>")}
     body = (f"<h1>{escape(title)}</h1>", _verdict(model, scorecard),
@@ -147,21 +148,6 @@ def _folded(title: str, body: str) -> str:
 def image_inside(png: bytes, words: str) -> str:
     """A picture that is part of the page; `words` tell what it shows."""
     return f'<img alt="{escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}">'
-
-
-def _figure(picture: Picture) -> str:
-    image = image_inside(picture.path.read_bytes(), picture.title)
-    return f"<figure>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
-
-
-def save_figures(model: Model, folder: Path) -> list[Picture]:
-    """Every picture that suits the model, as PNG in `figures/` of the folder."""
-    pictures = []
-    for name, title, caption, figure in _drawings(model):
-        path = own_folder(Path(folder), "figures") / f"{name}.png"
-        save_figure(figure, path)
-        pictures.append(Picture(path, title, caption))
-    return pictures
 
 
 def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:

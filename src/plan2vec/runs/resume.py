@@ -33,10 +33,7 @@ def writing(folder: Path | None) -> Iterator[None]:
 
 def open_run(folder: Path | None, sequences: Sequences, config: Config, journal: Journal,
              given: Mapping[str, Any]) -> Run:
-    """Make or continue a run folder; refuses one made from other data or with another configuration.
-
-    The sequences that come back read their frames from the folder's memory map.
-    """
+    """Make or continue a run folder, with frames read from its memory map; one of other data or settings is refused."""
     if folder is None:
         return Run(None, sequences, config, journal, given=given)
     processes.first_does(lambda: prepare_folder(folder, sequences, config))
