@@ -59,13 +59,11 @@ def add_callbacks(app: Dash, session: Session) -> None:
 def _add_scripts(app: Dash) -> None:
     """What the browser does itself. A click makes one request: `valued` and `near` pass on only what is looked at."""
     looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
-    answers = {
-        "asked": (Output("asked", "data"), [Input("page", "id")]),
-        "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
-        "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
-        "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
-        "near": (Output("near", "data"), [*looked_at, Input("judged", "data")]),
-    }
+    answers = {"asked": (Output("asked", "data"), [Input("page", "id")]),
+               "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
+               "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
+               "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
+               "near": (Output("near", "data"), [*looked_at, Input("judged", "data")])}
     for name, (output, inputs) in answers.items():
         script = ClientsideFunction("explorer", name)
         app.clientside_callback(script, output, inputs, prevent_initial_call=name == "follow")
@@ -74,8 +72,7 @@ def _add_scripts(app: Dash) -> None:
         "address": [Input(name, "value") for name in VIEW], "next": [Input("next", "value")],
         "listed": [Input(name, "children") for name in ("closures", "strip", "neighbours")],
         "lines": [Input("lines", "data"), Input("panel", "value")],
-        "episodes": [Input("episodes", "data"), Input("color", "value")],
-    }
+        "episodes": [Input("episodes", "data"), Input("color", "value")]}
     for name, inputs in draws.items():
         app.clientside_callback(ClientsideFunction("explorer", name), *inputs, prevent_initial_call=name == "address")
 
@@ -145,7 +142,7 @@ def _read_frame(session: Session, text: str | None, name: str) -> tuple[int | No
 def plan(session: Session, start: str, goal: str, method: str, judged: dict | None, last_plan: dict | None) -> tuple:
     first, start_complaint = _read_frame(session, start, "start")
     last, goal_complaint = _read_frame(session, goal, "goal")
-    images = [pieces.frame_address(number) if number is not None else "" for number in (first, last)]
+    images = [f"/frame/{number}.png" if number is not None else "" for number in (first, last)]
     complaint = pieces.said(start_complaint or goal_complaint)
     said = complaint or no_update  # what was said before stays until a person acts
     drawn: dict[str, Any] = {"start": first, "goal": last, "method": method, "nodes": None}

@@ -18,7 +18,7 @@ from plan2vec.explorer.session import NUM_AXES, Session
 from plan2vec.pictures.figures import figure_bytes, verdict_figure
 from plan2vec.pictures.films import enlarged, frame_picture, save_video
 from plan2vec.pictures.frame_grids import plan_figure
-from plan2vec.planner import METHODS, Plan
+from plan2vec.planner import METHODS
 from plan2vec.readers.picture_to_frame import image_frame
 from plan2vec.verdict import make_verdict
 
@@ -70,24 +70,21 @@ def serve_exports(server: Flask, session: Session) -> None:
             abort(404)
         try:
             with drawing:
-                data = plan_bytes(session, asked_plan(session, request.args), ending, request.args.get("axes", "2-d"))
+                data = plan_bytes(session, request.args, ending)
         except ValueError as error:
             return Response(f"{error}.", 400, mimetype="text/plain")
         return Response(data, mimetype=TYPES[ending])
 
 
-def asked_plan(session: Session, asked: dict) -> Plan:
-    """With the frames that its search touched, where the page shows them."""
+def plan_bytes(session: Session, asked: dict, ending: str) -> bytes:
+    """The plan as a figure (map, true positions, strip, caption) or as a film with a dot that moves on the map."""
     method = asked.get("method", "greedy")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method[:20]}")
     start, goal = (session.number(asked.get(name, ""), name) for name in ("start", "goal"))
-    found = session.plan(start, goal, method)
-    return found if "touched" in asked else replace(found, touched=frozenset())
-
-
-def plan_bytes(session: Session, plan: Plan, ending: str, axes: str) -> bytes:
-    """The plan as a figure (map, true positions, strip, caption) or as a film with a dot that moves on the map."""
+    plan, axes = session.plan(start, goal, method), asked.get("axes", "2-d")
+    if "touched" not in asked:  # as the page does not show them
+        plan = replace(plan, touched=frozenset())
     scene = session.scene(axes if NUM_AXES.get(axes) == 2 else "2-d")
     if ending in ("png", "svg"):
         scenes = [scene] if session.room is None else [scene, session.room]

@@ -93,11 +93,10 @@ def _choices(session: Session) -> list:
              html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, drawn, id="show", inline=True)])]
     endings = FIGURES if is_image(session.sequences) else {name: FIGURES[name] for name in ("png", "svg")}
     saved = [html.Button(words, value=name, className="save") for name, words in endings.items()]
-    return [
-        _radio("next", "a click sets", ("start", "goal"), "start"), _radio("method", "method", METHODS, usual.method),
-        html.Details([html.Summary("view"), html.Div(shown)], id="view-menu", className="menu"),
-        html.Details([html.Summary("save"), html.Div(saved)], id="save-menu", className="menu"),
-    ]
+    menus = [html.Details([html.Summary(name), html.Div(inside)], id=f"{name}-menu", className="menu")
+             for name, inside in (("view", shown), ("save", saved))]
+    return [_radio("next", "a click sets", ("start", "goal"), "start"),
+            _radio("method", "method", METHODS, usual.method), *menus]
 
 
 def _radio(name: str, legend: str, options: tuple[str, ...], value: str) -> html.Fieldset:
@@ -132,10 +131,8 @@ def _timeline() -> html.Section:
 def _panels() -> html.Section:
     chooser = _radio("panel", "show", PANELS, PANELS[0])
     neighbor_of = dcc.RadioItems(["start", "goal"], "start", id="neighbours-of", inline=True)
-    bodies: dict[str, list] = {
-        "methods": [html.Div(COMPARED, id="methods")],
-        "neighbours": [html.Div([html.Span("of the "), neighbor_of], className="row"), html.Div(id="neighbours")],
-        "closures": [dcc.Loading(html.Div(id="closures"), delay_show=300)],
-    }
-    panels = [html.Div(body, id=f"panel-{name}", className="panel") for name, body in bodies.items()]
+    of_end = html.Div([html.Span("of the "), neighbor_of], className="row")
+    bodies: Any = ([html.Div(COMPARED, id="methods")], [of_end, html.Div(id="neighbours")],
+              [dcc.Loading(html.Div(id="closures"), delay_show=300)])
+    panels = [html.Div(body, id=f"panel-{name}", className="panel") for name, body in zip(PANELS, bodies, strict=True)]
     return html.Section([chooser, *panels], id="side")

@@ -7,7 +7,7 @@ from dash import html
 from plan2vec.explorer.charts import DARK_GRAY
 from plan2vec.explorer.session import NUM_SUSPICIOUS, Neighbor, Session
 from plan2vec.pictures.figures import frame_name
-from plan2vec.pictures.frame_grids import strip_frames, worst_hops
+from plan2vec.pictures.frame_grids import strip_frames
 from plan2vec.pictures.hops import BELIEVED, Hop, count_words
 from plan2vec.pictures.palette import BLUE, GREEN, ORANGE
 from plan2vec.planner import METHODS, Plan
@@ -28,30 +28,22 @@ def said(words: str, good: bool = False) -> html.Span | str:
     return html.Span(words, className="good" if good else "wrong") if words else ""
 
 
-def frame_address(number: int) -> str:
-    return f"/frame/{number}.png"
-
-
 def _picture(number: int, words: str, kind: str = "", more: tuple = ()) -> html.Figure:
     """A frame that a click makes start or goal, its number and some words below it."""
-    image = html.Img(src=frame_address(number), alt="")
+    image = html.Img(src=f"/frame/{number}.png", alt="")
     button = html.Button(image, value=str(number), className="frame", **aria("label", f"frame {number}: set as end"))
     return html.Figure([button, html.Figcaption([html.B(str(number)), html.Br(), words, *more])], className=kind)
 
 
 def film(session: Session, plan: Plan) -> list[html.Figure]:
-    """The frames of a plan, an even choice of a long one; below each the steps to the next, and the worst hop there,
-    with a button to strike it.
-    """
+    """An even choice of a plan's frames; below each the steps to the next, and a button to strike the worst hop."""
     if plan.nodes is None:
         return [_picture(plan.start, "start"), _picture(plan.goal, "goal")]
-    strip = strip_frames(session.model.graph, plan.nodes, MAX_STRIP)
     pictures = []
-    for (number, words), (worst, hop) in zip(strip, worst_hops(session.model, plan, MAX_STRIP), strict=False):
-        strike = judge_button("strike", plan.nodes[worst], plan.nodes[worst + 1], "strip")
-        button = () if hop.kind == "recorded" else (html.Br(), strike)
+    for number, words, hop, (begin, end) in strip_frames(session.model, plan.nodes, MAX_STRIP):
+        button = () if hop.kind == "recorded" else (html.Br(), judge_button("strike", begin, end, "strip"))
         pictures.append(_picture(number, f"{words}{hop.arrow}", hop.kind, button))
-    return [*pictures, _picture(*strip[-1])]
+    return [*pictures, _picture(plan.nodes[-1], "goal")]
 
 
 def summary(session: Session, plan: Plan, hops: list[Hop], before: dict | None = None) -> list:

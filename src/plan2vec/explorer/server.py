@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 LARGEST_REQUEST = 32_000_000  # bytes
 IDLE_SECONDS = 30  # after which a connection on which nothing comes is closed
 COOKIE = "plan2vec-token"
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'"
-)
-
+POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+          "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'")
 WAITING = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="refresh" content="{seconds}"><title>plan2vec explorer</title><link rel="icon" href="data:,"><style>
 :root {{ color-scheme: light dark; }}

@@ -25,8 +25,7 @@ FOOT = f'<p class="quiet">This page looks again every {REFRESH} seconds and beco
 
 
 def read_progress(folder: Path) -> tuple[str, str]:
-    """What the fit of a folder is making, in words; of a stage that learns also the last update and how many it takes.
-    """
+    """What the fit of a folder is making, in words; of a stage that learns also how many updates of it are made."""
     if not (folder / "config.json").exists():  # written after the recordings
         return "recordings", ""
     product = next((name for name in STAGES if not (folder / name).exists()), "vectors.npy")

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences
 from plan2vec.model import Model
@@ -32,10 +31,10 @@ def film_strip(model: Model, plan: Plan) -> Figure:
     if plan.nodes is None:
         numbers, below, title = [plan.start, plan.goal], ["start", "goal"], plan_words(model, plan)
     else:
-        strip = strip_frames(model.graph, plan.nodes, MAX_STRIP)
-        numbers, arrows = [number for number, _ in strip], [hop.arrow for _, hop in worst_hops(model, plan, MAX_STRIP)]
-        below = [f"{words}{arrow}" for (_, words), arrow in zip(strip, [*arrows, ""], strict=True)]
-        note = f", {len(strip)} of {len(plan.nodes)} frames shown" if len(strip) < len(plan.nodes) else ""
+        strip = strip_frames(model, plan.nodes, MAX_STRIP)
+        numbers = [*(number for number, _, _, _ in strip), plan.nodes[-1]]
+        below = [*(f"{words}{hop.arrow}" for _, words, hop, _ in strip), "goal"]
+        note = f", {len(numbers)} of {len(plan.nodes)} frames shown" if len(numbers) < len(plan.nodes) else ""
         signs = "above: frame as sequence:index; below: steps to the next one shown, \u21e2 by a closure"
         title = f"{plan_words(model, plan)}{note}\n{signs}"
     above = ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
@@ -44,7 +43,10 @@ def film_strip(model: Model, plan: Plan) -> Figure:
 
 def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
     """The plan in every scene, its frames in a strip below, and a caption: one picture that explains itself."""
-    frames = strip_frames(model.graph, plan.nodes, NUM_SHOWN) if plan.nodes else [(plan.start, ""), (plan.goal, "")]
+    frames = [(plan.start, ""), (plan.goal, "")]
+    if plan.nodes is not None:
+        shown = strip_frames(model, plan.nodes, NUM_SHOWN)
+        frames = [*((number, words) for number, words, _, _ in shown), (plan.goal, "goal")]
     strip = frames if is_image(model.sequences) else []
     tall = WIDTH / len(scenes) * max(scene.height for scene in scenes)
     figure = Figure((WIDTH, tall + 1.0 + 1.3 * bool(strip)), layout="constrained")
@@ -73,29 +75,24 @@ def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
     ends = f"from frame {plan.start} to {plan.goal}"
     told = f"{plan.length:.1f} steps, {count_words(hops)}" if plan.length is not None else f"no path ({plan.reason})"
     figure.suptitle(f"{model.sequences.source}: {plan.method} plan {ends}, {told}", fontsize=9, wrap=True)
-    shown = [Line2D([], [], color=KINDS[kind][0], linestyle=KINDS[kind][1], linewidth=2, label=kind)
-             for kind in KINDS if kind in {hop.kind for hop in hops}]
+    keys = [Line2D([], [], color=color, linestyle=dashes, linewidth=2, label=kind)
+            for kind, (color, dashes) in KINDS.items() if kind in {hop.kind for hop in hops}]
     if plan.touched:
-        shown += [Line2D([], [], color=ORANGE, linestyle="", marker="o", markersize=3, label="frames touched")]
-    figure.legend(handles=shown, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+        keys += [Line2D([], [], color=ORANGE, linestyle="", marker="o", markersize=3, label="frames touched")]
+    figure.legend(handles=keys, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
 
 
-def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[int, str]]:
-    """An even choice of a plan's frames, each with the steps to the next; they add up to the plan's length."""
-    shown, lengths, words = even_choice(len(nodes), most), hop_lengths(graph, nodes), []
-    for first, last in pairwise(shown):
-        steps = f"{sum(lengths[first:last]):.2f}"
-        words.append(steps if last - first == 1 else f"{steps} in {last - first} hops")
-    return [(nodes[k], text) for k, text in zip(shown, [*words, "goal"], strict=True)]
-
-
-def worst_hops(model: Model, plan: Plan, most: int) -> list[tuple[int, Hop]]:
-    """Of the hops between each two frames of a strip of at most `most` the one most in doubt, and its number."""
-    assert plan.nodes is not None
-    hops = hops_of(model, plan.nodes)
-    worst = [max(range(*ends), key=lambda k: hops[k].doubt) for ends in pairwise(even_choice(len(plan.nodes), most))]
-    return [(k, hops[k]) for k in worst]
+def strip_frames(model: Model, nodes: list[int], most: int) -> list[tuple[int, str, Hop, list[int]]]:
+    """An even choice of a plan's frames but the goal, each with the steps to the next one, which add up to the plan's
+    length, and with the hop on the way that is most in doubt: what it rests on, and its two frames.
+    """
+    lengths, hops, strip = hop_lengths(model.graph, nodes), hops_of(model, nodes), []
+    for first, last in pairwise(even_choice(len(nodes), most).tolist()):
+        steps = f"{sum(lengths[first:last]):.2f}" + (f" in {last - first} hops" if last - first > 1 else "")
+        worst = max(range(first, last), key=lambda k: hops[k].doubt)
+        strip.append((nodes[first], steps, hops[worst], nodes[worst : worst + 2]))
+    return strip
 
 
 def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str],

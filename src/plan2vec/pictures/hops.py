@@ -32,22 +32,17 @@ class Hop:
 
 
 def hops_of(model: Model, nodes: list[int]) -> list[Hop]:
-    known, hops = model.built.confidence, []
+    """One that claims no more than the recording shows is recorded: one step, or no fewer steps than frames between."""
+    known, sequence, hops = model.built.confidence, model.sequences.sequence, []
     for low, high in (sorted(pair) for pair in pairwise(nodes)):
-        if _is_recorded(model, low, high):
+        length = max(float(model.graph[low, high]), float(model.graph[high, low]))
+        one_step = model.places[high - 1] == model.places[low]
+        if sequence[low] == sequence[high] and (one_step or length >= high - low - 1e-3):
             hops.append(Hop("recorded", None))
             continue
         confidence = None if known is None else round(float(known[low, high]), 4) or None  # 0: not stored
         hops.append(Hop("closure" if confidence is None or confidence >= BELIEVED else "doubtful", confidence))
     return hops
-
-
-def _is_recorded(model: Model, low: int, high: int) -> bool:
-    """Whether the hop claims no more than the recording shows: one step, or no fewer steps than frames between."""
-    if model.sequences.sequence[low] != model.sequences.sequence[high]:
-        return False
-    length = max(float(model.graph[low, high]), float(model.graph[high, low]))
-    return model.places[high - 1] == model.places[low] or length >= high - low - 1e-3
 
 
 def count_words(hops: Sequence[Hop]) -> str:

@@ -52,12 +52,14 @@ def page(model: Model, scorecard: dict, pictures: list[tuple[Path, str, str]]) -
     domain = find_domain(model.sequences.domain)
     unit = domain.unit if domain else POSITION
     held_out = [scorecard["holdout"]] if "holdout" in scorecard else []
+    versions = {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
+                "scipy": scipy.__version__, "torch": str(torch.__version__)}
     times = ((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())
     figure = "<figure>{}<figcaption>{}</figcaption></figure>"
     sections = {name: figure.format(image_inside(path.read_bytes(), name), escape(caption))
                 for path, name, caption in pictures}
     sections |= {
-        "Settings": _settings(model.config), "Time": _table(times), "Versions": _table(versions().items()),
+        "Settings": _settings(model.config), "Time": _table(times), "Versions": _table(versions.items()),
         "All numbers": _folded("scorecard.json", f"<pre>{escape(json.dumps(scorecard, indent=1))}</pre>")}
     body = (f"<h1>{escape(title)}</h1>", _verdict(model, scorecard),
             _folded("The numbers, in words", _score_table(scorecard, unit)),
@@ -73,11 +75,6 @@ def html_page(title: str, body: str) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
-
-
-def versions() -> dict[str, str]:
-    return {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
-            "scipy": scipy.__version__, "torch": str(torch.__version__)}
 
 
 def _verdict(model: Model, scorecard: dict) -> str:
