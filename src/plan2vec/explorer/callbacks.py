@@ -25,7 +25,6 @@ DONE = {"strike": "struck. Plans avoid it; the map follows with: plan2vec closur
 
 
 def add_callbacks(app: Dash, session: Session) -> None:
-    """Connect the page to the session."""
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
     view = [*(Output(name, "value") for name in VIEW), message]
@@ -119,7 +118,6 @@ def _depends(color: str) -> bool:
 
 
 def _recolored(session: Session, color: str, goal: str, other: dict[str, Any] | None = None) -> Patch:
-    """Other colours for the points on the page."""
     marker, patch = marker_of(session, color, _known_frame(session, goal)) | (other or {}), Patch()
     for name, value in ({"colorbar": None, "colorscale": None, "showscale": False} | marker).items():
         patch["data"][0]["marker"][name] = value

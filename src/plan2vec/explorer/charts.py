@@ -48,7 +48,7 @@ def map_words(session: Session, axes: str, no_goal: bool = False) -> str:
     num_axes, dim = NUM_AXES[axes], session.model.vectors.shape[1]
     wait = " - gray until a goal is set" if no_goal else ""
     if axes == "graph":
-        num = session.parts().max() + 1
+        num = session.model.parts[0]
         apart = f"; {num:,} parts stand side by side" if num > 1 else ""
         return f"{wait} - laid out by shortest paths on the graph{apart}"
     if dim <= num_axes:
@@ -106,7 +106,7 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
         labels = np.unique(session.sequences.sequence, return_inverse=True)[1] % len(COLORS)
         return _marker(labels, _steps(COLORS), limits, None)
     if color == "component":
-        return _marker(np.minimum(session.parts(), len(COLORS) - 1), _steps(COLORS), limits, TITLES[color])
+        return _marker(np.minimum(session.model.parts[1], len(COLORS) - 1), _steps(COLORS), limits, TITLES[color])
     if color == "position" and session.room is not None:
         cells, scale = _room_cells(session.room.points)
         return _marker(cells, scale, (0, NUM_CELLS**2 - 1), None)

@@ -133,6 +133,6 @@ def _panels() -> html.Section:
     neighbor_of = dcc.RadioItems(["start", "goal"], "start", id="neighbours-of", inline=True)
     of_end = html.Div([html.Span("of the "), neighbor_of], className="row")
     bodies: Any = ([html.Div(COMPARED, id="methods")], [of_end, html.Div(id="neighbours")],
-              [dcc.Loading(html.Div(id="closures"), delay_show=300)])
+                   [dcc.Loading(html.Div(id="closures"), delay_show=300)])
     panels = [html.Div(body, id=f"panel-{name}", className="panel") for name, body in zip(PANELS, bodies, strict=True)]
     return html.Section([chooser, *panels], id="side")

@@ -56,7 +56,7 @@ def summary(session: Session, plan: Plan, hops: list[Hop], before: dict | None =
         words = f"{before['length']:.2f} steps in {num} {'hop' if num == 1 else 'hops'}" if known else "no path"
         was = [html.Span(f" Before: {words}.", className="before")]
     if plan.length is None:
-        first, last = session.parts()[[plan.start, plan.goal]].tolist()
+        first, last = session.model.parts[1][[plan.start, plan.goal]].tolist()
         apart = f"; they lie in parts {first} and {last}, which nothing joins" if first != last else ""
         lost = first == last and plan.method in ("greedy", "lookahead")  # there is a path; the walk does not find it
         return [html.B(f"{plan.method}: {'got lost' if lost else 'no path'}"), ends, f": {plan.reason}{apart}.", *was]

@@ -27,7 +27,6 @@ from plan2vec.readers.messages import UNREADABLE
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, strike, unstrike
 from plan2vec.search.shortest_paths import Path as Way
-from plan2vec.search.shortest_paths import connected_parts
 from plan2vec.validity import SOON, closure_numbers, counted_closures
 from plan2vec.verdict import make_verdict
 
@@ -106,7 +105,6 @@ class Session:
         self.plan = lru_cache(64)(self._make_plan)
         # as scipy wants it, else it converts every time
         self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))
-        self.parts = lru_cache(1)(lambda: connected_parts(self.model.graph)[1])
 
     def follow_strikes(self) -> None:
         """Somebody else may have struck closures of this run."""
@@ -127,7 +125,7 @@ class Session:
 
     def far_frames(self) -> tuple[str, str]:
         """Two frames of the largest part that are far apart on the map: the farthest from some frame, and from it."""
-        part = np.flatnonzero(self.parts() == 0)
+        part = np.flatnonzero(self.model.parts[1] == 0)
         ends = [int(part[0])]
         for _ in range(2):
             ends.append(int(part[np.argmax(self.model.distance_between(part, ends[-1]))]))

@@ -18,8 +18,7 @@ from plan2vec.planner import Plan
 
 SMALLEST = 256  # pixels of the shorter side of an enlarged frame
 CAPTION = 36  # pixels of the line of text below it
-FRAMES_PER_SECOND = 4
-LAST_FRAME_SECONDS = 1.5  # the goal stays
+FRAMES_PER_SECOND, LAST_FRAME_SECONDS = 4, 1.5  # the goal stays
 MARGIN, DOT = 16, 7  # pixels around the map beside the frames; half the width of the dot that moves there
 CURVE, EDGE, WORDS = 96, 8, 24  # pixels: height of a curve, space around it, the line of words above it
 INK, FAINT, NOW = "#1f77b4", "#d9d9d9", "#d62728"

@@ -102,7 +102,16 @@ def _summary(model: Model) -> str:
 def _score_table(scorecard: dict, position_unit: str) -> str:
     """Every number in words, with its verdict, one line per method where methods differ; its name for programs last."""
     here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout", "verdict")}
-    rows = [_score_row(name, value, position_unit, judged(scorecard).get(name)) for name, value in _flat(here, ", ")]
+    good = judged(scorecard)
+    rows = []
+    for name, value in _flat(here, ", "):
+        line = LINES.get(name.split(",")[0], Line(""))
+        number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
+        remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
+        bad = f'<span class="look">look at this</span>: {remedy}'
+        verdict = "" if name not in good else '<span class="good">good</span>' if good[name] else bad
+        cells = f'<td class="number">{number}</td><td>{verdict}</td><td class="name">{escape(name)}</td>'
+        rows.append(f'<tr><th scope="row">{escape(line.words or name)}</th>{cells}</tr>')
     head = "<thead><tr><th>what it means</th><th>value</th><th>verdict</th><th>name</th></tr></thead>"
     return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
 
@@ -114,16 +123,6 @@ def _flat(values: dict, between: str, before: str = "") -> Iterable[tuple[str, o
             yield from _flat(value, between, f"{before}{name}{between}")
         else:
             yield f"{before}{name}", value
-
-
-def _score_row(name: str, value: object, position_unit: str, is_good: bool | None) -> str:
-    line = LINES.get(name.split(",")[0], Line(""))
-    remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
-    good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
-    verdict = {True: good, False: bad, None: ""}[is_good]
-    number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
-    cells = f'<td class="number">{number}</td><td>{verdict}</td><td class="name">{escape(name)}</td>'
-    return f'<tr><th scope="row">{escape(line.words or name)}</th>{cells}</tr>'
 
 
 def _settings(config: Config) -> str:

@@ -71,17 +71,16 @@ def _is_first_file(path: Path) -> bool:
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
     now = {"format_version": FORMAT_VERSION} | to_json(config)
     there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
+    remedy = "choose another --out or delete that folder"
     if differing := differences(there, now):
-        raise ValueError(f"{folder} holds a run with another configuration: {', '.join(differing)}; "
-                         "choose another --out or delete that folder")
+        raise ValueError(f"{folder} holds a run with another configuration: {', '.join(differing)}; {remedy}")
     data = read_json(folder / "data.json")
     if added := data.get("added"):
         sources = ", ".join(part["source"] for part in added)
         raise ValueError(f"{folder} is a map of {data['source']} that has grown by {sources} since, "
                          "and is not fitted again; use it as it is, `plan2vec add` more to it, or choose another --out")
     if data["fingerprint"] != fingerprint(sequences):
-        raise ValueError(f"{folder} holds a run on other data ({data['source']}); "
-                         "choose another --out or delete that folder")
+        raise ValueError(f"{folder} holds a run on other data ({data['source']}); {remedy}")
 
 
 def decided_config(folder: Path) -> Config | None:
