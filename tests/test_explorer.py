@@ -32,15 +32,15 @@ pytest.importorskip("dash")
 
 from werkzeug.test import Client
 
-from plan2vec.explorer import charts, judgement, pieces, server, underway, view
+from plan2vec.explorer import charts, pieces, server, underway
 from plan2vec.explorer.callbacks import changed_plan, find_upload, judge_pair, overlay_data
-from plan2vec.explorer.images import LARGEST_FILE, decode_upload
-from plan2vec.explorer.session import Session, exact_plan
+from plan2vec.explorer.exports import LARGEST_FILE, decode_upload
+from plan2vec.explorer.page import verdict_section
+from plan2vec.explorer.session import COLORS, Session, View, exact_plan, from_query
 from plan2vec.graph.build import graph_of_edges
-from plan2vec.pictures.figures import far_points
+from plan2vec.pictures.figures import far_points, verdict_figure
 from plan2vec.pictures.hops import hops_of
 from plan2vec.pictures.palette import BLACK, BLUE, PURPLE, RED
-from plan2vec.pictures.plan_figure import verdict_figure
 from plan2vec.pictures.scene import graph_scene, map_scene
 from plan2vec.planner import hop_lengths
 from plan2vec.runs import manifest
@@ -129,24 +129,24 @@ def test_a_request_that_is_too_large_is_refused(session):
 
 
 def test_the_address_of_a_view_gives_the_view_back():
-    asked = view.View("12", "3:7", "astar", "distance", "3-d")
-    assert view.from_query("?" + urlencode(asdict(asked)), view.View()) == (asked, "")
+    asked = View("12", "3:7", "astar", "distance", "3-d")
+    assert from_query("?" + urlencode(asdict(asked)), View()) == (asked, "")
 
 
 def test_an_empty_address_gives_the_usual_view(session):
-    assert view.from_query("", session.default) == (session.default, "")
-    assert session.default == view.View(color="position", axes="3-d")
+    assert from_query("", session.default) == (session.default, "")
+    assert session.default == View(color="position", axes="3-d")
 
 
 @pytest.mark.parametrize("query", ["method=teleport", "color=%3Cscript%3E", "axes=4-d", "start=" + "9" * 1000])
 def test_an_address_that_asks_for_nonsense_gets_the_usual_and_a_message(query):
-    found, complaint = view.from_query(f"?{query}", view.View())
-    assert found == view.View() and query.split("=")[0] in complaint
+    found, complaint = from_query(f"?{query}", View())
+    assert found == View() and query.split("=")[0] in complaint
 
 
 def test_an_address_of_a_thousand_fields_is_refused_with_a_message():
-    found, complaint = view.from_query("&".join(f"a{k}=1" for k in range(1000)), view.View())
-    assert found == view.View() and "too much" in complaint
+    found, complaint = from_query("&".join(f"a{k}=1" for k in range(1000)), View())
+    assert found == View() and "too much" in complaint
 
 
 @pytest.mark.parametrize("text", ["200", "-5", "9" * 39, "../x", "3:99", "", "None"])
@@ -299,7 +299,7 @@ def test_the_distances_to_a_goal_travel_as_bytes(session):
 
 
 def test_the_verdict_is_that_of_the_scorecard_and_without_one_it_says_that_plans_were_not_tried(session, folder):
-    section = str(judgement.verdict_section(session.model, session.card, session.evaluated))
+    section = str(verdict_section(session.model, session.card, session.evaluated))
     assert not session.evaluated and "plan2vec evaluate" in section and "false_edge_share" in session.card
     card = {"embedding_error": 0.4, "plan_validity": 1.0, "loop_closures": 9}
     (folder / "scorecard.json").write_text(json.dumps(card))
@@ -307,7 +307,7 @@ def test_the_verdict_is_that_of_the_scorecard_and_without_one_it_says_that_plans
         known = Session(session.model)
     finally:
         (folder / "scorecard.json").unlink()
-    section = str(judgement.verdict_section(known.model, known.card, known.evaluated))
+    section = str(verdict_section(known.model, known.card, known.evaluated))
     assert known.card == card and make_verdict(card).sentence in section and "plan2vec evaluate" not in section
     assert "Plan with astar, not greedy." in section and "40.0%" in section and "embedding_error" not in section
 
@@ -365,7 +365,7 @@ def test_the_map_is_shown_itself_where_it_fits_and_says_when_not(session):
     assert projected.points.shape == (200, 2) and "principal" in charts.map_words(session, "2-d")
 
 
-@pytest.mark.parametrize("color", view.COLORS)
+@pytest.mark.parametrize("color", COLORS)
 def test_every_colour_gives_a_number_to_every_frame(session, islands, color):
     for known in (session, Session(islands)):
         marker = charts.marker_of(known, color, goal=3)

@@ -12,7 +12,7 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
 from plan2vec.domains import maze
 from plan2vec.model import Model
-from plan2vec.pictures.plan_video import (
+from plan2vec.pictures.films import (
     CAPTION,
     SMALLEST,
     beside,

@@ -276,8 +276,8 @@ def test_a_struck_closure_leaves_a_map_of_value_iteration_by_value_iteration(run
 def test_the_page_of_a_fit_under_way_counts_to_the_end_of_value_iteration(run):
     for name in ("embedding.safetensors", "vectors.npy"):
         (run / name).unlink()
-    progress = underway.read_progress(run)
+    stage, count = underway.read_progress(run)
     updates = [line["update"] for line in Journal(run).records() if line["stage"] == "embedding" and "update" in line]
-    assert progress.stage == "embedding" and max(updates) <= 20
-    for text in (progress.count, underway.page_of(run)):
+    assert stage == "embedding" and max(updates) <= 20
+    for text in (count, underway.page_of(run)):
         assert f"update {max(updates)} of 20" in text

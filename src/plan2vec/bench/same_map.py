@@ -20,7 +20,7 @@ from plan2vec.config import Config
 from plan2vec.evaluation import rank_agreement
 from plan2vec.model import Model
 from plan2vec.pictures.figures import displayable
-from plan2vec.pictures.plan_video import encode_mp4
+from plan2vec.pictures.films import encode_mp4
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
 from plan2vec.results.rows import Case, Row, make_rows, stamp_of

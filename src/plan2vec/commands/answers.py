@@ -54,7 +54,10 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def print_tables(answer: dict[str, Any]) -> None:
+def print_tables(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json or "tables" not in answer:
+        print_answer(answer, as_json)
+        return
     for name, lines in answer["tables"].items():
         print("\n".join([f"## {name}", "", *lines]))
     say(f"rows, tables and figures: {answer['out']}")

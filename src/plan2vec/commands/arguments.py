@@ -223,13 +223,11 @@ LIMITS: dict[str, tuple[float, float]] = {  # least and most of what is typed; a
 
 def asked_help(arguments: list[str]) -> str | None:
     """The help that was asked for: of one command, or of the program where none is named."""
-    if not arguments:
-        return program_help(COMMANDS)
     asked = {"-h", "--help", "--help-all"}.intersection(arguments)
-    if not asked or (arguments[0] not in COMMANDS and arguments[0] not in asked):
-        return None
+    if not arguments or arguments[0] in asked:
+        return program_help(COMMANDS)
     name = arguments[0]
-    return command_help(name, COMMANDS[name], "--help-all" in asked) if name in COMMANDS else program_help(COMMANDS)
+    return command_help(name, COMMANDS[name], "--help-all" in asked) if asked and name in COMMANDS else None
 
 
 def parse(arguments: list[str]) -> Command:
@@ -240,7 +238,9 @@ def parse(arguments: list[str]) -> Command:
     command: Any = COMMANDS[name]
     defaults: dict[str, Any] = {}
     if command in (Demo, Fit):
-        config = preset(_preset_name(arguments) or command.preset)
+        words = [part for argument in arguments for part in argument.split("=", 1)]
+        asked = next((value for flag, value in pairwise(words) if flag == "--preset"), None)
+        config = preset(asked or command.preset)
         defaults["default"] = Demo(config=config) if command is Demo else Fit(tyro.MISSING, tyro.MISSING, config=config)
     flags = (tyro.conf.FlagCreatePairsOff,)
     typed = [word for argument in arguments[1:] for word in DIRECTION.get(argument, (argument,))]
@@ -267,8 +267,3 @@ def checked(command: Command) -> Command:
             words = f"at least {least}" if most == math.inf else f"from {least} to {most:,}"
             raise ValueError(f"--{name.replace('_', '-')} must be {words}, but is {bad}")
     return command
-
-
-def _preset_name(arguments: list[str]) -> str | None:
-    words = [part for argument in arguments for part in argument.split("=", 1)]
-    return next((value for flag, value in pairwise(words) if flag == "--preset"), None)

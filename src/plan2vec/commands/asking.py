@@ -1,4 +1,4 @@
-"""Commands that ask a fitted run: plan, evaluate, closures, relabel."""
+"""Commands that ask a fitted run: plan, evaluate, check, closures."""
 
 import dataclasses
 import errno
@@ -8,25 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
-from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
-from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.answers import clean, plain_console, print_answer, print_scorecard, say
-from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand, Relabel
-from plan2vec.commands.fitting import read_recordings, with_verdict
-from plan2vec.data import SuccessRule
+from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand
+from plan2vec.commands.fitting import with_verdict
 from plan2vec.evaluation import default_rule, evaluate
 from plan2vec.files import own_folder, write_text
-from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.growing import follow_strikes
-from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model, is_file, load
 from plan2vec.pictures.figures import frame_name, is_image, save_figure
+from plan2vec.pictures.films import require_images, save_video, writer_of
 from plan2vec.pictures.frame_grids import closure_figure, film_strip
-from plan2vec.pictures.hops import count_words, hops_of
-from plan2vec.pictures.plan_video import require_images, save_video, writer_of
+from plan2vec.pictures.hops import count_words, doubted_closures, hops_of, unjudged
 from plan2vec.planner import Plan
 from plan2vec.runs.folder import require_finished
 from plan2vec.runs.lock import WAIT, changing_run
@@ -58,19 +52,22 @@ def run_closures(command: ClosuresCommand) -> None:
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
     if not map_follows(model):
-        say("the map does not know yet what was struck; "
-            f"`plan2vec closures {command.run} --update` brings it up to date")
+        remedy = f"`plan2vec closures {command.run} --update` brings it up to date"
+        say(f"the map does not know yet what was struck; {remedy}")
     print_closures(model, command, answer)
 
 
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
-    found, picture = suspects(model, command.num), None
+    """The closures most worth a look, without those that were judged; frames also as sequence:index."""
+    judged, picture = read_judged(command.run), None
+    left = unjudged(doubted_closures(model, command.num + len(judged.all)), judged.all)[: command.num]
+    found = [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
+             for closure in left]
     if found and is_image(model.sequences):
         path = command.picture or own_folder(command.run, "figures") / "suspicious.png"
         with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
             save_figure(closure_figure(model, found), path)
             picture = path
-    judged = read_judged(command.run)
     answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
         say("no picture: there is no closure to draw, or the frames are vectors")
@@ -86,17 +83,6 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)
-
-
-def suspects(model: Model, num: int) -> list[dict]:
-    """The `num` closures most worth a look, without those that were judged; frames also as sequence:index."""
-    judged = read_judged(model.folder).all
-    rng = rng_at(model.config.seed, Stream.PICTURES)
-    found = suspicious_closures(model.graph, model.sequences.sequence, num + len(judged), rng,
-                                confidence=model.built.confidence)
-    unjudged = [closure for closure in found if (closure["first"], closure["second"]) not in judged]
-    return [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
-            for closure in unjudged[:num]]
 
 
 def judge_by_name(model: Model, struck: list[str], kept: list[str]) -> None:
@@ -127,18 +113,6 @@ def map_follows(model: Model) -> bool:
     return fitted_struck(model.folder) == set(read_judged(model.folder).struck)
 
 
-def run_relabel(command: Relabel) -> None:
-    require_new(command.dataset, command.out)
-    shaping = Shaping(command.mode, command.discount, command.scale)
-    model = load(command.run, command.device, command.encoder)
-    goal: str | np.ndarray = command.goal
-    if command.goal not in HINDSIGHT:
-        goal = (model.prepare(command.goal)[0] if is_file(command.goal)
-                else np.asarray(model.sequences.frames[model.frame_number(command.goal, "goal")]))
-    sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
-    print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)
-
-
 @contextmanager
 def unless_read_only(name: str) -> Iterator[None]:
     """The answer counts more than its file: in a run that may not be written to, only that is said."""
@@ -152,18 +126,15 @@ def unless_read_only(name: str) -> Iterator[None]:
 
 def run_evaluate(command: Evaluate) -> None:
     model = load(command.run, command.device, command.encoder)
-    rule = changed_rule(default_rule(model.sequences), command)
+    given: dict[str, Any] = {"radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
+                             "episodes": command.episodes, "memory": command.memory or None}
+    changed = {name: value for name, value in given.items() if value is not None}
+    rule = dataclasses.replace(default_rule(model.sequences), **changed)
     check_files(command.run, thoroughly=True)
     card = with_verdict(evaluate(model, rule, command.false_beyond, command.min_gap), command.run)
     with unless_read_only("scorecard.json"), changing_run(command.run, WAIT):
         write_text(command.run / "scorecard.json", json.dumps(card, indent=1))
     print_scorecard(card, command.json, command.verbose)
-
-
-def changed_rule(rule: SuccessRule, command: Evaluate) -> SuccessRule:
-    given: dict[str, Any] = {"radius": command.success_radius, "max_hops": command.max_hops, "epsilon": command.epsilon,
-                             "episodes": command.episodes, "memory": command.memory or None}
-    return dataclasses.replace(rule, **{name: value for name, value in given.items() if value is not None})
 
 
 def run_plan(command: PlanCommand) -> None:

@@ -32,6 +32,7 @@ from plan2vec.runs.resume import prepare_folder, refuse_other_folder
 from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 from plan2vec.verdict import make_verdict
 
+Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the settings to fit it with
 
 def run_report(command: Report) -> None:
     print_scorecard(write_run_report(load(command.run, command.device, command.encoder)), False, False)
@@ -83,10 +84,9 @@ def run_inspect(command: Inspect) -> None:
 def run_fit(command: Fit) -> None:
     def read_all() -> tuple[Sequences, Config]:
         sequences, _ = read_recordings(command.recordings, command.reading)
-        num_sequences = len(np.unique(sequences.sequence))
-        say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} "
-            f"in {num_sequences:,} sequences")
-        if num_sequences == 1:
+        num = len(np.unique(sequences.sequence))
+        say(f"{sequences.source}: {sequences.num_frames:,} frames of {sequences.frame_shape} in {num:,} sequences")
+        if num == 1:
             say("warning: one sequence only; loop closures inside it are all that can join distant times")
         return sequences, settled(command.config, sequences, command.out, command.device)
 
@@ -104,17 +104,13 @@ def settled(config: Config, sequences: Sequences, out: Path, device: str) -> Con
     return chosen
 
 
-Recordings = Callable[[], tuple[Sequences, Config]]  # what is recorded, and the settings to fit it with
-
-
 def fit_and_report(get: Recordings, out: Path, command: Demo | Fit, checkpoint_seconds: float = 10.0) -> None:
     """What `fit` and `demo` share: recordings, estimate, fit, scorecard, report, verdict."""
-    device = command.device
-    with processes.together(device):
+    with processes.together(command.device):
         processes.first_does(lambda: refuse_other_folder(out))  # before hours of video are read
         get_all = announced if processes.size() == 1 else shared_recordings
-        sequences, config = get_all(get, out, device)
-        model = fit(sequences, config, out, device, True, checkpoint_seconds)
+        sequences, config = get_all(get, out, command.device)
+        model = fit(sequences, config, out, command.device, True, checkpoint_seconds)
         processes.first_does(lambda: print_scorecard(write_run_report(model), command.json, command.verbose))
 
 

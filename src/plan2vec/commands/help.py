@@ -1,7 +1,4 @@
-"""What `--help` prints: one line per option where it fits, made from the comments beside the settings.
-
-The short help leaves out the settings of single stages; `--help-all` shows everything.
-"""
+"""What `--help` prints, made from the comments beside the settings: those of single stages with `--help-all` only."""
 
 import dataclasses
 import inspect

@@ -10,12 +10,9 @@ from plan2vec.commands.arguments import Command, Explore, asked_help, parse
 from plan2vec.results.requests import BenchRequest, ReproduceRequest
 from plan2vec.version import __version__
 
-HOME_OF = (  # module in which `run_NAME` does what a command asks
-    dict.fromkeys(("demo", "fit", "inspect", "add", "report"), "fitting") | {"audit": "auditing"}
-    | dict.fromkeys(("plan", "evaluate", "check", "closures", "relabel"), "asking")
-    | dict.fromkeys(("progress", "export"), "labelling")
-    | dict.fromkeys(("explore", "bench", "reproduce"), "main")
-)
+HOMES = {"fitting": ("demo", "fit", "inspect", "add", "report"), "asking": ("plan", "evaluate", "check", "closures"),
+         "on_datasets": ("audit", "progress", "export", "relabel"), "main": ("explore", "bench", "reproduce")}
+HOME_OF = {name: home for home, names in HOMES.items() for name in names}  # in which `run_NAME` does what it asks
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,21 +85,13 @@ def run_explore(command: Explore) -> None:
 
 def run_bench(request: BenchRequest) -> None:
     from plan2vec.bench import run_benchmark
-    from plan2vec.commands.answers import print_answer, print_tables
+    from plan2vec.commands.answers import print_tables
 
-    answer = run_benchmark(request)
-    if request.json or "tables" not in answer:
-        print_answer(answer, request.json)
-    else:
-        print_tables(answer)
+    print_tables(run_benchmark(request), request.json)
 
 
 def run_reproduce(request: ReproduceRequest) -> None:
-    from plan2vec.commands.answers import print_answer, print_tables
+    from plan2vec.commands.answers import print_tables
     from plan2vec.experiments.reproduce import reproduce
 
-    answer = reproduce(request)
-    if request.json:
-        print_answer(answer, True)
-    else:
-        print_tables(answer)
+    print_tables(reproduce(request), request.json)

@@ -1,22 +1,18 @@
 """The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore].
 
-session.py     the model and what the page asks of it           page.py        what stands where
-judgement.py   the verdict on the whole map                     pieces.py      pictures of frames, lists, lines of words
-charts.py      frames as points, colours                        callbacks.py   what changes when
-images.py      frames as PNG, uploaded images                   exports.py     plans as figure and film
-view.py        what the address keeps                           server.py      routes, limits, serving
-underway.py    the page while `fit` still runs
-assets/        explorer.js: lines over the points, clicking; linked.js: the highlighted frame, timeline; style
+session.py    the model and what the page asks of it    page.py        what stands where, and the verdict above it
+charts.py     frames as points, colours                 pieces.py      pictures of frames, lists, lines of words
+server.py     routes, limits, serving                   callbacks.py   what changes when
+underway.py   the page while `fit` still runs           exports.py     images in and out, plans as figure and film
+assets/       explorer.js: lines over the points, clicking; linked.js: the highlighted frame, timeline; style
 """
 
 from importlib.util import find_spec
 from pathlib import Path
 
 
-def explore(
-    run: Path, host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, device: str = "auto",
-    encoder: str | None = None
-) -> None:
+def explore(run: Path, host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, device: str = "auto",
+            encoder: str | None = None) -> None:
     """Serve the page of a run folder, finished or still being fitted, until interrupted; port 0 takes a free one."""
     if find_spec("dash") is None or find_spec("plotly") is None:
         raise ValueError("the explorer needs the extra [explore]: pip install 'plan2vec[explore]'")

@@ -13,27 +13,23 @@ from dash.exceptions import PreventUpdate
 
 from plan2vec.explorer import page, pieces
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
-from plan2vec.explorer.session import Session
-from plan2vec.explorer.view import PANELS, from_query
+from plan2vec.explorer.exports import decode_upload
+from plan2vec.explorer.session import PANELS, Session, from_query
 from plan2vec.pictures.hops import hops_of
 from plan2vec.planner import METHODS, Plan
 
 DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
 VIEW = ("start", "goal", "method", "color", "axes", "panel")  # fields that the address keeps
-DONE = {
-    "strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
-    "undo": "what was said about it is forgotten."
-}
+DONE = {"strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
+        "undo": "what was said about it is forgotten."}
 
 
 def add_callbacks(app: Dash, session: Session) -> None:
-    """Connect the page to the session."""
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
     view = [*(Output(name, "value") for name in VIEW), message]
-    now = [State(name, "value") for name in VIEW]
-    app.callback(view, Input("asked", "data"), *now, prevent_initial_call="initial_duplicate")(
-        partial(read_address, session))
+    asked = Input("asked", "data"), *(State(name, "value") for name in VIEW)
+    app.callback(view, *asked, prevent_initial_call="initial_duplicate")(partial(read_address, session))
 
     def connect(answer: Callable, outputs: list[Output], *inputs: Input | State) -> None:
         app.callback(*outputs, *inputs, prevent_initial_call=True)(partial(answer, session))
@@ -62,13 +58,11 @@ def add_callbacks(app: Dash, session: Session) -> None:
 def _add_scripts(app: Dash) -> None:
     """What the browser does itself. A click makes one request: `valued` and `near` pass on only what is looked at."""
     looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
-    answers = {
-        "asked": (Output("asked", "data"), [Input("page", "id")]),
-        "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
-        "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
-        "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
-        "near": (Output("near", "data"), [*looked_at, Input("judged", "data")]),
-    }
+    answers = {"asked": (Output("asked", "data"), [Input("page", "id")]),
+               "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
+               "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
+               "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
+               "near": (Output("near", "data"), [*looked_at, Input("judged", "data")])}
     for name, (output, inputs) in answers.items():
         script = ClientsideFunction("explorer", name)
         app.clientside_callback(script, output, inputs, prevent_initial_call=name == "follow")
@@ -77,13 +71,9 @@ def _add_scripts(app: Dash) -> None:
         "address": [Input(name, "value") for name in VIEW], "next": [Input("next", "value")],
         "listed": [Input(name, "children") for name in ("closures", "strip", "neighbours")],
         "lines": [Input("lines", "data"), Input("panel", "value")],
-        "episodes": [Input("episodes", "data"), Input("color", "value")],
-    }
+        "episodes": [Input("episodes", "data"), Input("color", "value")]}
     for name, inputs in draws.items():
         app.clientside_callback(ClientsideFunction("explorer", name), *inputs, prevent_initial_call=name == "address")
-
-
-# ---------------------------------------------------------------------------------------------------- view
 
 
 def read_address(session: Session, search: str | None, *now: str | None) -> list[Any]:
@@ -128,9 +118,7 @@ def _depends(color: str) -> bool:
 
 
 def _recolored(session: Session, color: str, goal: str, other: dict[str, Any] | None = None) -> Patch:
-    """Other colours for the points on the page."""
-    marker = marker_of(session, color, _known_frame(session, goal)) | (other or {})
-    patch = Patch()
+    marker, patch = marker_of(session, color, _known_frame(session, goal)) | (other or {}), Patch()
     for name, value in ({"colorbar": None, "colorscale": None, "showscale": False} | marker).items():
         patch["data"][0]["marker"][name] = value
     return patch
@@ -149,13 +137,10 @@ def _read_frame(session: Session, text: str | None, name: str) -> tuple[int | No
         return None, f"{error}."
 
 
-# ---------------------------------------------------------------------------------------------------- plans
-
-
 def plan(session: Session, start: str, goal: str, method: str, judged: dict | None, last_plan: dict | None) -> tuple:
     first, start_complaint = _read_frame(session, start, "start")
     last, goal_complaint = _read_frame(session, goal, "goal")
-    images = [pieces.frame_address(number) if number is not None else "" for number in (first, last)]
+    images = [f"/frame/{number}.png" if number is not None else "" for number in (first, last)]
     complaint = pieces.said(start_complaint or goal_complaint)
     said = complaint or no_update  # what was said before stays until a person acts
     drawn: dict[str, Any] = {"start": first, "goal": last, "method": method, "nodes": None}
@@ -167,8 +152,8 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     hops = hops_of(session.model, made.nodes or [])
     drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops], "length": made.length}
     drawn["before"] = before if before and before["nodes"] != made.nodes else None
-    was = pieces.plan_words(before["length"], len(before["nodes"] or [0]) - 1) if drawn["before"] and before else ""
-    return drawn, pieces.film(session, made), pieces.summary(session, made, hops, was), said, *images
+    summary = pieces.summary(session, made, hops, drawn["before"])
+    return drawn, pieces.film(session, made), summary, said, *images
 
 
 def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
@@ -200,9 +185,6 @@ def overlay_data(plans: list[Plan], method: str) -> dict[str, Any]:
 def list_neighbors(session: Session, near: dict) -> Any:
     number, goal = (_known_frame(session, near.get(name)) for name in ("frame", "goal"))
     return page.HELP if number is None else pieces.neighbor_list(session, number, session.neighbors(number, goal))
-
-
-# ---------------------------------------------------------------------------------------------------- closures, images
 
 
 def list_closures(session: Session, panel: str, judged: object) -> tuple:
@@ -251,10 +233,10 @@ def upload(session: Session, contents: str | None) -> tuple:
 def find_upload(session: Session, contents: str) -> tuple[int | None, str]:
     """The frame that an uploaded image stands for, if any, and what to say."""
     try:
-        found = session.locate_upload(contents)
+        found = session.locate(decode_upload(contents, session.sequences))
     except ValueError as error:
         return None, f"{error}."
-    steps = found.distance
-    if not found.on_map:
-        return None, f"This image is not on the map: the nearest frame, {found.number}, is {steps:.1f} steps away."
-    return found.number, f"The image lies at frame {found.number}, {steps:.2f} steps away."
+    if found.on_map:
+        return found.number, f"The image lies at frame {found.number}, {found.distance:.2f} steps away."
+    where = f"the nearest frame, {found.number}, is {found.distance:.1f} steps away"
+    return None, f"This image is not on the map: {where}."

@@ -5,17 +5,14 @@ import base64
 import numpy as np
 
 from plan2vec.data import index_within
-from plan2vec.explorer.session import LEAST_SHARE, Session
-from plan2vec.explorer.view import NUM_AXES
+from plan2vec.explorer.session import LEAST_SHARE, NUM_AXES, Session
 from plan2vec.pictures.figures import NUM_THUMBNAILS, far_points, is_image
 from plan2vec.pictures.palette import ORANGE, PALETTE, place_colors
 from plan2vec.pictures.scene import Scene
 
 NUM_CELLS = 12  # colours along each axis of the room
-TITLES = {
-    "time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
-    "component": "part of the graph (0 is the largest, 7 and smaller)",
-}
+TITLES = {"time": "frame within its sequence", "distance": "learned distance to the goal (steps)",
+          "component": "part of the graph (0 is the largest, 7 and smaller)"}
 DARK_GRAY = "#777777"  # seen on light and on dark pages; text is coloured by the style sheet
 COLORS = (*PALETTE[:-1], DARK_GRAY)
 CLEAR = "rgba(0,0,0,0)"
@@ -23,9 +20,7 @@ Scale = list[list[float | str]]
 
 
 def map_figure(session: Session, axes: str, marker: dict) -> dict:
-    """The metric map: trace 0 holds every frame; in 3-d the next are frames touched, three kinds of hops, ends, the
-    way before, the highlighted frame with its trail, and closures to look at.
-    """
+    """The metric map: trace 0 holds every frame; in 3-d those follow that explorer.js fills."""
     scene = session.scene(axes)
     points = _points(scene.points, marker)
     layout = _layout(f"map-{axes}")
@@ -53,7 +48,7 @@ def map_words(session: Session, axes: str, no_goal: bool = False) -> str:
     num_axes, dim = NUM_AXES[axes], session.model.vectors.shape[1]
     wait = " - gray until a goal is set" if no_goal else ""
     if axes == "graph":
-        num = session.parts().max() + 1
+        num = session.model.parts[0]
         apart = f"; {num:,} parts stand side by side" if num > 1 else ""
         return f"{wait} - laid out by shortest paths on the graph{apart}"
     if dim <= num_axes:
@@ -76,17 +71,15 @@ def room_figure(scene: Scene, marker: dict) -> dict:
 def _points(points: np.ndarray, marker: dict) -> dict:
     """One trace of all frames."""
     axes = {name: typed(column) for name, column in zip("xyz", points.T, strict=False)}
-    plotly_type = "scattergl" if points.shape[1] == 2 else "scatter3d"
+    kind = "scattergl" if points.shape[1] == 2 else "scatter3d"
     size = 2 if points.shape[1] == 3 or len(points) > 60_000 else 3 if len(points) > 20_000 else 4
-    return {"type": plotly_type, "mode": "markers", "hoverinfo": "none", "marker": {"size": size} | marker, **axes}
+    return {"type": kind, "mode": "markers", "hoverinfo": "none", "marker": {"size": size} | marker, **axes}
 
 
 def _layout(revision: str) -> dict:
-    return {
-        "uirevision": revision, "hovermode": "closest", "dragmode": "pan", "showlegend": False,
-        "plot_bgcolor": CLEAR, "paper_bgcolor": CLEAR, "margin": {"l": 52, "r": 8, "t": 8, "b": 42},
-        "font": {"family": "system-ui, sans-serif", "size": 12, "color": DARK_GRAY}
-    }
+    return {"uirevision": revision, "hovermode": "closest", "dragmode": "pan", "showlegend": False,
+            "plot_bgcolor": CLEAR, "paper_bgcolor": CLEAR, "margin": {"l": 52, "r": 8, "t": 8, "b": 42},
+            "font": {"family": "system-ui, sans-serif", "size": 12, "color": DARK_GRAY}}
 
 
 def _flat_axes(labels: tuple[str, ...]) -> dict:
@@ -106,9 +99,6 @@ def typed(array: np.ndarray) -> dict:
     return {"dtype": "f4", "bdata": base64.b64encode(np.ascontiguousarray(array, np.float32).data).decode("ascii")}
 
 
-# ---------------------------------------------------------------------------------------------------- colours
-
-
 def marker_of(session: Session, color: str, goal: int | None) -> dict:
     """The colours of all frames, as the `marker` of a trace."""
     limits = (-0.5, len(COLORS) - 0.5)
@@ -116,7 +106,7 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
         labels = np.unique(session.sequences.sequence, return_inverse=True)[1] % len(COLORS)
         return _marker(labels, _steps(COLORS), limits, None)
     if color == "component":
-        return _marker(np.minimum(session.parts(), len(COLORS) - 1), _steps(COLORS), limits, TITLES[color])
+        return _marker(np.minimum(session.model.parts[1], len(COLORS) - 1), _steps(COLORS), limits, TITLES[color])
     if color == "position" and session.room is not None:
         cells, scale = _room_cells(session.room.points)
         return _marker(cells, scale, (0, NUM_CELLS**2 - 1), None)
@@ -131,9 +121,8 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
 
 def _marker(values: np.ndarray, scale: Scale | str, limits: tuple[float, float], title: str | None) -> dict:
     bar = {"title": {"text": title, "side": "right"}, "thickness": 12, "len": 0.9}
-    shown = {"showscale": True, "colorbar": bar} if title else {"showscale": False}
-    colors = {"color": typed(values), "colorscale": scale}
-    return {**colors, "cmin": limits[0], "cmax": limits[1], **shown}
+    colors = {"color": typed(values), "colorscale": scale, "cmin": limits[0], "cmax": limits[1]}
+    return colors | ({"showscale": True, "colorbar": bar} if title else {"showscale": False})
 
 
 def _steps(colors: tuple[str, ...]) -> Scale:

@@ -1,26 +1,46 @@
-"""What the page fetches beside its callbacks: distances to a goal, plans as figure and film, the verdict's picture."""
+"""What passes beside the callbacks: frames, distances to a goal, plans as figure and film, the verdict; uploads."""
 
+import base64
+import binascii
 import io
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from flask import Flask, Response, abort, request
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
-from plan2vec.explorer.judgement import verdict_of
-from plan2vec.explorer.session import Session
-from plan2vec.explorer.view import NUM_AXES
-from plan2vec.pictures.figures import DOTS_PER_INCH
-from plan2vec.pictures.plan_figure import plan_figure, verdict_figure
-from plan2vec.pictures.plan_video import save_video
-from plan2vec.planner import METHODS, Plan
+from plan2vec.data import Sequences
+from plan2vec.explorer.session import NUM_AXES, Session
+from plan2vec.pictures.figures import figure_bytes, verdict_figure
+from plan2vec.pictures.films import enlarged, frame_picture, save_video
+from plan2vec.pictures.frame_grids import plan_figure
+from plan2vec.planner import METHODS
+from plan2vec.readers.picture_to_frame import image_frame
+from plan2vec.verdict import make_verdict
 
+LARGEST_FILE, LARGEST_IMAGE = 8_000_000, 25_000_000  # bytes and pixels of an uploaded image
 TYPES = {"png": "image/png", "svg": "image/svg+xml", "gif": "image/gif", "mp4": "video/mp4"}
+
+
+def serve_frames(server: Flask, recordings: Callable[[], Sequences | None]) -> None:
+    """Answer /frame/12.png with that frame, small ones enlarged by a whole factor; anything else is not found."""
+
+    @server.route("/frame/<int:number>.png")
+    def frame(number: int) -> Response:
+        sequences = recordings()
+        if sequences is None or number >= sequences.num_frames:
+            abort(404)
+        buffer = io.BytesIO()
+        enlarged(frame_picture(sequences, number), 64).save(buffer, format="PNG", compress_level=1)
+        return Response(buffer.getvalue(), mimetype="image/png", headers={"Cache-Control": "no-store"})
+
+    @server.route("/frame/<path:anything>")
+    def no_frame(anything: str) -> Response:  # else Dash would answer with the page
+        abort(404)
 
 
 def serve_exports(server: Flask, session: Session) -> None:
@@ -29,8 +49,8 @@ def serve_exports(server: Flask, session: Session) -> None:
 
     @lru_cache(1)
     def verdict_picture() -> bytes:
-        first_bad = next(iter(verdict_of(session.model, session.card).look_at), None)
-        return figure_bytes(verdict_figure(session.model, first_bad), "png")
+        first_bad = next(iter(make_verdict(session.card).look_at), None)
+        return figure_bytes(verdict_figure(session.model, first_bad))
 
     @server.route("/distances/<int:goal>")
     def distances(goal: int) -> Response:
@@ -50,24 +70,21 @@ def serve_exports(server: Flask, session: Session) -> None:
             abort(404)
         try:
             with drawing:
-                data = plan_bytes(session, asked_plan(session, request.args), ending, request.args.get("axes", "2-d"))
+                data = plan_bytes(session, request.args, ending)
         except ValueError as error:
             return Response(f"{error}.", 400, mimetype="text/plain")
         return Response(data, mimetype=TYPES[ending])
 
 
-def asked_plan(session: Session, asked: dict) -> Plan:
-    """With the frames that its search touched, where the page shows them."""
+def plan_bytes(session: Session, asked: dict, ending: str) -> bytes:
+    """The plan as a figure (map, true positions, strip, caption) or as a film with a dot that moves on the map."""
     method = asked.get("method", "greedy")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method[:20]}")
     start, goal = (session.number(asked.get(name, ""), name) for name in ("start", "goal"))
-    found = session.plan(start, goal, method)
-    return found if "touched" in asked else replace(found, touched=frozenset())
-
-
-def plan_bytes(session: Session, plan: Plan, ending: str, axes: str) -> bytes:
-    """The plan as a figure (map, true positions, strip, caption) or as a film with a dot that moves on the map."""
+    plan, axes = session.plan(start, goal, method), asked.get("axes", "2-d")
+    if "touched" not in asked:  # as the page does not show them
+        plan = replace(plan, touched=frozenset())
     scene = session.scene(axes if NUM_AXES.get(axes) == 2 else "2-d")
     if ending in ("png", "svg"):
         scenes = [scene] if session.room is None else [scene, session.room]
@@ -78,8 +95,17 @@ def plan_bytes(session: Session, plan: Plan, ending: str, axes: str) -> bytes:
         return path.read_bytes()
 
 
-def figure_bytes(figure: Figure, ending: str) -> bytes:
-    buffer = io.BytesIO()
-    with rc_context({"svg.fonttype": "none"}):  # words stay words: they can be searched and edited
-        figure.savefig(buffer, format=ending, dpi=DOTS_PER_INCH)
-    return buffer.getvalue()
+def decode_upload(contents: str, sequences: Sequences) -> np.ndarray:
+    """A frame from a browser's data address ("data:image/png;base64,..."), in memory; ValueError says what is wrong."""
+    header, comma, text = contents.partition(",")
+    if not comma or not header.endswith(";base64"):
+        raise ValueError("the upload is no file")
+    if len(text) > LARGEST_FILE * 4 // 3 + 4:
+        raise ValueError(f"the image has more than {LARGEST_FILE // 1_000_000} MB; make it smaller")
+    try:
+        data = io.BytesIO(base64.b64decode(text, validate=True))
+        return image_frame(data, sequences.frame_shape, sequences.options, sequences.source_size, LARGEST_IMAGE)
+    except binascii.Error:
+        raise ValueError("the upload is damaged") from None
+    except ValueError as error:
+        raise ValueError(f"the upload cannot be read as an image ({error})") from None

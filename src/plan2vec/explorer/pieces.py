@@ -6,7 +6,8 @@ from dash import html
 
 from plan2vec.explorer.charts import DARK_GRAY
 from plan2vec.explorer.session import NUM_SUSPICIOUS, Neighbor, Session
-from plan2vec.pictures.frame_grids import strip_frames, worst_hops
+from plan2vec.pictures.figures import frame_name
+from plan2vec.pictures.frame_grids import strip_frames
 from plan2vec.pictures.hops import BELIEVED, Hop, count_words
 from plan2vec.pictures.palette import BLUE, GREEN, ORANGE
 from plan2vec.planner import METHODS, Plan
@@ -27,38 +28,35 @@ def said(words: str, good: bool = False) -> html.Span | str:
     return html.Span(words, className="good" if good else "wrong") if words else ""
 
 
-def frame_address(number: int) -> str:
-    return f"/frame/{number}.png"
-
-
 def _picture(number: int, words: str, kind: str = "", more: tuple = ()) -> html.Figure:
     """A frame that a click makes start or goal, its number and some words below it."""
-    image = html.Img(src=frame_address(number), alt="")
+    image = html.Img(src=f"/frame/{number}.png", alt="")
     button = html.Button(image, value=str(number), className="frame", **aria("label", f"frame {number}: set as end"))
     return html.Figure([button, html.Figcaption([html.B(str(number)), html.Br(), words, *more])], className=kind)
 
 
 def film(session: Session, plan: Plan) -> list[html.Figure]:
-    """The frames of a plan, an even choice of a long one; below each the steps to the next, and the worst hop there,
-    with a button to strike it.
-    """
+    """An even choice of a plan's frames; below each the steps to the next, and a button to strike the worst hop."""
     if plan.nodes is None:
         return [_picture(plan.start, "start"), _picture(plan.goal, "goal")]
-    strip = strip_frames(session.model.graph, plan.nodes, MAX_STRIP)
     pictures = []
-    for (number, words), (worst, hop) in zip(strip, worst_hops(session.model, plan, MAX_STRIP), strict=False):
-        begin, end = plan.nodes[worst], plan.nodes[worst + 1]
+    for number, words, hop, (begin, end) in strip_frames(session.model, plan.nodes, MAX_STRIP):
         button = () if hop.kind == "recorded" else (html.Br(), judge_button("strike", begin, end, "strip"))
         pictures.append(_picture(number, f"{words}{hop.arrow}", hop.kind, button))
-    return [*pictures, _picture(*strip[-1])]
+    return [*pictures, _picture(plan.nodes[-1], "goal")]
 
 
-def summary(session: Session, plan: Plan, hops: list[Hop], before: str = "") -> list:
-    """A plan in one line; `before`: what it was until a closure was struck."""
-    ends = f" from {plan.start} ({session.name(plan.start)}) to {plan.goal} ({session.name(plan.goal)})"
-    was = [html.Span(f" Before: {before}.", className="before")] if before else []
+def summary(session: Session, plan: Plan, hops: list[Hop], before: dict | None = None) -> list:
+    """A plan in one line; `before`: its nodes and length until a closure was struck."""
+    first, last = (f"{number} ({frame_name(session.sequences, number)})" for number in (plan.start, plan.goal))
+    ends, was = f" from {first} to {last}", []
+    if before:
+        num = len(before["nodes"] or [0]) - 1
+        known = before["length"] is not None
+        words = f"{before['length']:.2f} steps in {num} {'hop' if num == 1 else 'hops'}" if known else "no path"
+        was = [html.Span(f" Before: {words}.", className="before")]
     if plan.length is None:
-        first, last = session.parts()[[plan.start, plan.goal]].tolist()
+        first, last = session.model.parts[1][[plan.start, plan.goal]].tolist()
         apart = f"; they lie in parts {first} and {last}, which nothing joins" if first != last else ""
         lost = first == last and plan.method in ("greedy", "lookahead")  # there is a path; the walk does not find it
         return [html.B(f"{plan.method}: {'got lost' if lost else 'no path'}"), ends, f": {plan.reason}{apart}.", *was]
@@ -71,21 +69,13 @@ def summary(session: Session, plan: Plan, hops: list[Hop], before: str = "") -> 
             html.Span(note, className="quiet")]
 
 
-def plan_words(length: float | None, hops: int) -> str:
-    """What a plan was, for the line of the one after it."""
-    return "no path" if length is None else f"{length:.2f} steps in {hops} {'hop' if hops == 1 else 'hops'}"
-
-
 def method_bars(plans: list[Plan], chosen: str) -> list:
     """Length, hops, touched and expanded of every method, each as bars of one scale."""
-    facts: dict[str, list] = {
-        "length (steps)": [plan.length for plan in plans],
-        "hops": [plan.hops for plan in plans],
-        "frames touched": [plan.num_touched for plan in plans],
-        "times expanded": [plan.num_expanded for plan in plans],
-    }
+    facts = {"length (steps)": "length", "hops": "hops", "frames touched": "num_touched",
+             "times expanded": "num_expanded"}
     groups = []
-    for title, values in facts.items():
+    for title, name in facts.items():
+        values = [getattr(plan, name) for plan in plans]
         most = max([value for value in values if value is not None], default=0) or 1
         bars = (_bar(plan.method, value, most, chosen) for plan, value in zip(plans, values, strict=True))
         groups.append(html.Div([html.H3(title), *bars]))
@@ -104,13 +94,10 @@ def _bar(method: str, value: float | None, most: float, chosen: str) -> html.Div
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
     words = f"Neighbours of frame {number} on the graph: recorded steps, then the nearest closures; steps of the hop"
     words += " and learned steps to the goal." if near and near[0].to_goal is not None else "."
-    cells = [_picture(one.number, _neighbor_words(one)) for one in near]
+    told = [f"{one.distance:.2f} {'step' if one.recorded else 'closure'}"
+            + ("" if one.to_goal is None else f", {one.to_goal:.1f} to go") for one in near]
+    cells = [_picture(one.number, text) for one, text in zip(near, told, strict=True)]
     return [html.P(words, className="quiet"), html.Div(cells, className="cells")]
-
-
-def _neighbor_words(one: Neighbor) -> str:
-    words = f"{one.distance:.2f} {'step' if one.recorded else 'closure'}"
-    return words if one.to_goal is None else f"{words}, {one.to_goal:.1f} to go"
 
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
@@ -121,11 +108,8 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
     words = f"The {order} come first. Keep a pair that shows about the same place, strike others."
     words += f" {rest} more are drawn as lines." if rest > 0 else ""
     pairs = [_closure(session, closure) for closure in suspicious[:NUM_SUSPICIOUS]]
-    done = [("struck", pair) for pair in reversed(judged.struck)] + [("kept", pair) for pair in reversed(judged.kept)]
-    rows = [
-        html.Div([f"{verdict} {first} - {second} ", judge_button("undo", first, second)], className="row")
-        for verdict, (first, second) in done
-    ]
+    rows = [html.Div([f"{verdict} {first} - {second} ", judge_button("undo", first, second)], className="row")
+            for verdict, done in (("struck", judged.struck), ("kept", judged.kept)) for first, second in reversed(done)]
     empty = [] if pairs else [html.P("No closure is left to look at.")]
     command = html.Code(f"plan2vec closures {session.model.folder} --update")
     return [html.P(words), html.P([REFIT, command], className="quiet"), *rows, *pairs, *empty]
@@ -134,19 +118,14 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
 def _closure(session: Session, closure: dict) -> html.Div:
     first, second, sure = closure["first"], closure["second"], closure["confidence"]
     doubt = [] if sure is None else [html.B(f"{sure:.0%} sure", className="doubt" if sure < BELIEVED else "")]
-    lines = [*doubt, time_gap(session, first, second), f"{closure['distance']:.2f} steps",
-             f"{closure['paths']:.1%} of paths"]
+    sequence = session.sequences.sequence
+    apart = f"{abs(second - first):,} frames apart" if sequence[first] == sequence[second] else "two sequences"
+    lines = [*doubt, apart, f"{closure['distance']:.2f} steps", f"{closure['paths']:.1%} of paths"]
     told: list[Any] = [part for line in lines for part in (line, html.Br())]
     facts = html.Div([*told, judge_button("keep", first, second), judge_button("strike", first, second)])
-    pictures = [_picture(number, session.name(number)) for number in (first, second)]
+    pictures = [_picture(number, frame_name(session.sequences, number)) for number in (first, second)]
     named: dict[str, Any] = {"data-pair": f"{first}-{second}"}
     return html.Div([*pictures, facts], className="pair", **named)
-
-
-def time_gap(session: Session, first: int, second: int) -> str:
-    """How far apart in time two frames were recorded."""
-    sequence = session.sequences.sequence
-    return f"{abs(second - first):,} frames apart" if sequence[first] == sequence[second] else "two sequences"
 
 
 def judge_button(verdict: str, first: int, second: int, at: str = "list") -> html.Button:

@@ -25,15 +25,17 @@ if TYPE_CHECKING:
 LARGEST_REQUEST = 32_000_000  # bytes
 IDLE_SECONDS = 30  # after which a connection on which nothing comes is closed
 COOKIE = "plan2vec-token"
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'"
-)
-
-LOADING = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1">
-<title>plan2vec explorer</title><link rel="icon" href="data:,">
-<style>:root { color-scheme: light dark; font: 16px system-ui, sans-serif; }</style></head>
-<body><h1>Reading the run ...</h1><p>This page becomes the map by itself.</p></body></html>"""
+POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+          "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'")
+WAITING = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="refresh" content="{seconds}"><title>plan2vec explorer</title><link rel="icon" href="data:,"><style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }}
+h1 {{ font-size: 21px; }} .now {{ font-weight: 600; }} .later, .quiet {{ opacity: 0.75; }}
+img {{ width: 76px; height: 76px; object-fit: contain; image-rendering: pixelated; border: 1px solid #888;
+ margin-right: 4px; }}
+</style></head><body><h1>{title}</h1>{body}</body></html>"""
+LOADING = WAITING.format(seconds=1, title="Reading the run ...", body="<p>This page becomes the map by itself.</p>")
 
 # Plotly, which is large, is asked for first. The browser keeps its own `trim`: Dash brings a slow one for browsers
 # before 2017, and Plotly calls it for every point.
@@ -46,13 +48,14 @@ Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, con
 
 def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None = None) -> None:
     """Answer until interrupted. The address is the one line on standard output."""
-    token = secrets.token_urlsafe(24)
-    make = partial(application_of, run, device, not is_loopback(host), encoder, token)
-    first = loading_page(not is_loopback(host), token) if (run / "data.json").is_file() else make()  # or refuses
+    token, any_host = secrets.token_urlsafe(24), not is_loopback(host)
+    make = partial(application_of, run, device, any_host, encoder, token)
+    is_there = (run / "data.json").is_file()  # else `make` refuses
+    first = waiting_page(lambda: LOADING, any_host, token) if is_there else make()
     server = open_server(first, host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{server.server_port}/?token={token}"
-    if not is_loopback(host):
+    if any_host:
         print(warning(address), file=sys.stderr)
     print(address, flush=True)
     answering = threading.Thread(target=server.serve_forever, daemon=True)
@@ -70,23 +73,22 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool, enco
         server.server_close()
 
 
-def loading_page(any_host: bool, token: str) -> Flask:
-    """What the address answers until the run is read."""
-    waiting = Flask("plan2vec.explorer.loading", static_folder=None)
-    waiting.route("/")(lambda: Response(LOADING, headers={"Cache-Control": "no-store"}))
+def waiting_page(text: Callable[[], str], any_host: bool, token: str | None) -> Flask:
+    """What the address answers until the map is there."""
+    waiting = Flask("plan2vec.explorer.waiting", static_folder=None)
+    waiting.route("/")(lambda: Response(text(), headers={"Cache-Control": "no-store"}))
     guard(waiting, any_host, token)
     return waiting
 
 
-def application_of(
-    run: Path, device: str, any_host: bool = False, encoder: str | None = None, token: str | None = None
-) -> Callable:
-    """The page of a run folder; while the fit is under way, a page that says so. It follows what others change there.
-    """
+def application_of(run: Path, device: str, any_host: bool = False, encoder: str | None = None,
+                   token: str | None = None) -> Callable:
+    """The page of a run folder; while the fit is under way, one that says so. It follows what others change there."""
+    from plan2vec.explorer.exports import serve_frames
     from plan2vec.explorer.session import Session
-    from plan2vec.explorer.underway import current, read_progress, waiting_server
+    from plan2vec.explorer.underway import current, page_of, read_progress
     from plan2vec.model import load
-    from plan2vec.runs.folder import is_finished, is_run
+    from plan2vec.runs.folder import is_finished, is_run, read_data
 
     def explorer() -> Flask:
         session = Session(load(run, device, encoder))
@@ -96,8 +98,8 @@ def application_of(
     if is_finished(run) or not is_run(run):
         return current(run, explorer(), explorer)
     read_progress(run)  # refuses, before anything listens, what this program cannot read
-    waiting = waiting_server(run)
-    guard(waiting, any_host, token)
+    waiting = waiting_page(partial(page_of, run), any_host, token)
+    serve_frames(waiting, lambda: read_data(run) if (run / "config.json").exists() else None)
     return current(run, waiting, explorer)
 
 
@@ -113,19 +115,15 @@ def open_server(application: Callable, host: str, port: int) -> BaseWSGIServer:
 
 
 def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
 def warning(address: str) -> str:
-    return (
-        f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can strike "
-        "closures; the token in the address is the only password. Without --host only this machine can."
-    )
+    return (f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can "
+            "strike closures; the token in the address is the only password. Without --host only this machine can.")
 
 
 class QuietHandler(WSGIRequestHandler):
@@ -146,14 +144,11 @@ def make_app(session: "Session", any_host: bool = False, token: str | None = Non
     from dash import Dash
 
     from plan2vec.explorer.callbacks import add_callbacks
-    from plan2vec.explorer.exports import serve_exports
-    from plan2vec.explorer.images import serve_frames
+    from plan2vec.explorer.exports import serve_exports, serve_frames
     from plan2vec.explorer.page import page
 
-    app = Dash(
-        "plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
-        suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"),
-    )
+    app = Dash("plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
+               suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"))
     app.layout = page(session)
     add_callbacks(app, session)
     guard(app.server, any_host, token)
@@ -196,15 +191,12 @@ def guard(server: Flask, any_host: bool, token: str | None = None) -> None:
 
 def ask_for_token(token: str) -> Response | None:
     """As Jupyter does: the address brings the token once, from then on a cookie of this page has it."""
-    given = request.args.get("token")
-    if given is None and hmac.compare_digest(
-        request.cookies.get(f"{COOKIE}-{request.host.rsplit(':')[-1]}", ""), token
-    ):
+    given, name = request.args.get("token"), f"{COOKIE}-{request.host.rsplit(':')[-1]}"  # one cookie for all ports
+    if given is None and hmac.compare_digest(request.cookies.get(name, ""), token):
         return None
     if given is None or not hmac.compare_digest(given, token):
         abort(Response("open the whole address that the terminal shows, with its token", 403))
     rest = {name: value for name, value in request.args.items() if name != "token"}
     answer = redirect(f"{request.path}?{urlencode(rest)}" if rest else request.path)
-    name = f"{COOKIE}-{request.host.rsplit(':')[-1]}"  # browsers keep one cookie for all ports
     answer.set_cookie(name, token, httponly=True, samesite="Strict")
     return answer  # type: ignore[return-value]

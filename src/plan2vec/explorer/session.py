@@ -4,36 +4,53 @@ import json
 import math
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.explorer.images import decode_upload
-from plan2vec.explorer.judgement import read_card
-from plan2vec.explorer.view import COLORS, NUM_AXES, View
+from plan2vec.domains import find_domain
+from plan2vec.evaluation import truth_of
 from plan2vec.files import read_text
-from plan2vec.graph.suspicious import suspicious_closures
-from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.random_streams import Stream
 from plan2vec.model import Located, Model
-from plan2vec.pictures.figures import frame_name
+from plan2vec.pictures.hops import doubted_closures, unjudged
 from plan2vec.pictures.scene import Scene, graph_scene, map_scene, principal_components, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.readers.messages import UNREADABLE
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, strike, unstrike
 from plan2vec.search.shortest_paths import Path as Way
-from plan2vec.search.shortest_paths import connected_parts
+from plan2vec.validity import SOON, closure_numbers, counted_closures
+from plan2vec.verdict import make_verdict
 
+COLORS = ("sequence", "time", "distance", "component", "position")
+NUM_AXES = {"2-d": 2, "3-d": 3, "graph": 2}  # principal components, or a layout by distances on the graph
+PANELS = ("methods", "neighbours", "closures")
+LONGEST = 40  # characters of a frame's name
 NUM_SUSPICIOUS, NUM_LINES = 24, 200  # closures listed; drawn as lines
 LEAST_SHARE = 0.6  # of the variance; below, principal components of the map mislead
 LARGE_PART = 0.99  # of the frames; a map whose largest part has fewer is several maps
-AUDIT = "audit.json"  # what `plan2vec audit` found, beside the run
 NUM_NEIGHBORS = 24  # neighbours listed
-MANY_EDGES = 5_000_000  # graphs with more get fewer searches for suspicious closures
+MANY_EDGES = 5_000_000  # graphs with more get fewer searches, and no comparison with the truth before the page opens
+
+
+@dataclass(frozen=True)
+class View:
+    """What the address keeps, so that a link reproduces it: start and goal as typed, and how they are shown."""
+
+    start: str = ""
+    goal: str = ""
+    method: str = "greedy"
+    color: str = "sequence"
+    axes: str = "2-d"
+    panel: str = PANELS[0]
 
 
 @dataclass(frozen=True)
@@ -60,19 +77,16 @@ class Session:
         self.default = View(color="position" if self.room else "time" if one else "sequence", axes=self._usual_axes())
         self.card, self.evaluated = read_card(model)
         self._lock, self._search = threading.Lock(), threading.Lock()
-        self._suspicious: list[dict] | None = None
+        self._suspicious: list[dict] = []
         self._struck = read_judged(model.folder).struck
         self.revision = -1  # changes of the graph in this session
         self._forget_graph()
 
     def _usual_axes(self) -> str:
-        """The map itself where it can be seen. Where two principal components say little, and where parts of the graph
-        would lie over each other, which means nothing, a layout of the graph.
-        """
+        """A layout of the graph where two principal components say little, or parts of it would lie over each other."""
         if self.model.vectors.shape[1] == 3:
             return "3-d"
-        in_parts = np.mean(self.model.parts[1] == 0) < LARGE_PART
-        unclear = self.shown_share(2) < LEAST_SHARE or in_parts
+        unclear = self.shown_share(2) < LEAST_SHARE or np.mean(self.model.parts[1] == 0) < LARGE_PART
         return "graph" if unclear and self.model.graph.nnz <= MANY_EDGES else "2-d"
 
     def shown_share(self, num_axes: int) -> float:
@@ -91,7 +105,6 @@ class Session:
         self.plan = lru_cache(64)(self._make_plan)
         # as scipy wants it, else it converts every time
         self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))
-        self.parts = lru_cache(1)(lambda: connected_parts(self.model.graph)[1])
 
     def follow_strikes(self) -> None:
         """Somebody else may have struck closures of this run."""
@@ -112,34 +125,34 @@ class Session:
 
     def far_frames(self) -> tuple[str, str]:
         """Two frames of the largest part that are far apart on the map: the farthest from some frame, and from it."""
-        part = np.flatnonzero(self.parts() == 0)
+        part = np.flatnonzero(self.model.parts[1] == 0)
         ends = [int(part[0])]
         for _ in range(2):
             ends.append(int(part[np.argmax(self.model.distance_between(part, ends[-1]))]))
         return str(ends[1]), str(ends[2])
 
-    # ------------------------------------------------------------------------------------------------ frames
-
     def number(self, text: str, name: str) -> int:
         """A frame number from what was typed or linked; ValueError says what is wrong."""
-        return self.model.frame_number(str(text).strip()[:40], name)
+        return self.model.frame_number(str(text).strip()[:LONGEST], name)
 
-    def name(self, number: int) -> str:
-        return frame_name(self.sequences, number)
-
-    def locate_upload(self, contents: str) -> Located:
+    def locate(self, frame: np.ndarray) -> Located:
         with self._lock:  # the first search encodes all frames
-            return self.model.locate(decode_upload(contents, self.sequences))
+            return self.model.locate(frame)
 
     def episodes(self) -> dict:
         """The recordings as the timeline draws them: label and number of frames of each, and what an audit found."""
         labels, first = np.unique(self.sequences.sequence, return_index=True)
         order = np.argsort(first)
         counts = np.diff(first[order], append=self.num_frames)
-        found = read_findings(self.model.folder, dict(zip(labels.tolist(), first.tolist(), strict=True)))
-        return {"labels": labels[order].tolist(), "counts": counts.tolist(), "findings": found}
+        start = dict(zip(labels.tolist(), first.tolist(), strict=True))
 
-    # ------------------------------------------------------------------------------------------------ plans
+        def numbered(audit: dict) -> list[dict]:  # an audit counts frames from the first of each episode
+            return [{"kind": str(found["kind"]), "words": str(found["words"])}
+                    | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
+                    for one in audit["episodes"] for found in one["findings"]]
+
+        found = read_beside(self.model.folder, "audit.json", numbered, "audit", "its marks are") or []
+        return {"labels": labels[order].tolist(), "counts": counts.tolist(), "findings": found}
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
         if method != "dijkstra":
@@ -162,21 +175,16 @@ class Session:
         facts = zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True)
         return [Neighbor(*fact) for fact in facts]
 
-    # ------------------------------------------------------------------------------------------------ closures
-
     def suspicious(self) -> list[dict]:
-        """The most doubtful closures, not yet judged; searched for once, and again when all are judged. The first
-        NUM_SUSPICIOUS are listed, all are drawn.
-        """
+        """The most doubtful closures, not yet judged; searched for once, and again when all are judged."""
         with self._search:
             judged = self.judged().all
-            if self._suspicious is None or all(_ends(closure) in judged for closure in self._suspicious):
-                graph, num = self.model.graph, NUM_LINES + len(judged)
-                rng = rng_at(self.model.config.seed, Stream.EXPLORER)
-                num_sources = 32 if graph.nnz < MANY_EDGES else 4
-                self._suspicious = suspicious_closures(graph, self.sequences.sequence, num, rng, num_sources,
-                                                       self.model.built.confidence)
-            return [closure for closure in self._suspicious if _ends(closure) not in judged][:NUM_LINES]
+            if not (left := unjudged(self._suspicious, judged)):
+                num_sources = 32 if self.model.graph.nnz < MANY_EDGES else 4
+                num = NUM_LINES + len(judged)
+                self._suspicious = doubted_closures(self.model, num, Stream.EXPLORER, num_sources)
+                left = unjudged(self._suspicious, judged)
+            return left[:NUM_LINES]
 
     def judged(self) -> Judged:
         return read_judged(self.model.folder)
@@ -188,36 +196,60 @@ class Session:
         with self._lock:
             if verdict != "undo" and (min(first, second), max(first, second)) in self.judged().struck:
                 raise ValueError(f"the closure of frames {first} and {second} is already struck; undo brings it back")
+            graph = self.model.graph
             if verdict == "undo":
-                struck = unstrike(self.model.folder, first, second).struck
+                judged = unstrike(self.model.folder, first, second)
                 graph = load_graph(self.model.folder / "graph.npz").graph
             else:
                 write = strike if verdict == "strike" else keep
-                struck = write(self.model.folder, self.model.graph, self.sequences.sequence, first, second).struck
-                graph = self.model.graph
-            self._use(graph, struck)
+                judged = write(self.model.folder, graph, self.sequences.sequence, first, second)
+            self._use(graph, judged.struck)
 
 
-def _ends(closure: dict) -> tuple[int, int]:
-    return closure["first"], closure["second"]
-
-
-def read_findings(folder: Path | None, start: dict[int, int]) -> list[dict]:
-    """What `plan2vec audit` found: [{kind, first, last, words}] with frame numbers; [] without an audit.
-
-    `start`: the first frame of each episode, by its label; an audit counts frames from there.
-    """
-    path = None if folder is None else folder / AUDIT
-    if path is None or not path.exists():
-        return []
+def from_query(query: str, default: View, colors: tuple[str, ...] = COLORS) -> tuple[View, str]:
+    """The view that an address asks for, and a complaint about what it asks for wrongly."""
     try:
-        episodes = json.loads(read_text(path))["episodes"]
-        return [{"kind": str(found["kind"]), "words": str(found["words"])}
-                | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
-                for one in episodes for found in one["findings"]]
+        asked = {name: values[-1] for name, values in parse_qs(query.lstrip("?"), max_num_fields=20).items()}
+    except ValueError:
+        return default, "The address asks for too much; the usual view is shown."
+    allowed = {"method": METHODS, "color": colors, "axes": tuple(NUM_AXES), "panel": PANELS}
+    wrong = [name for name, choices in allowed.items() if name in asked and asked[name] not in choices]
+    wrong += [name for name in ("start", "goal") if len(asked.get(name, "")) > LONGEST]
+    good = {name: asked[name] for name in asdict(default) if name in asked and name not in wrong}
+    complaint = f"The address asks for an unknown {' and '.join(wrong)}; the usual one is shown." if wrong else ""
+    return View(**(asdict(default) | good)), complaint
+
+
+def read_card(model: Model) -> tuple[dict, bool]:
+    """The scorecard that `fit` or `evaluate` left, and True; without one what the model itself knows, and False."""
+    known = read_beside(model.folder, "scorecard.json", lambda card: make_verdict(card) and card, "scorecard", "it is")
+    if known is not None:
+        return known, True
+    sequences, truth = model.sequences, truth_of(model.sequences)
+    min_gap = 0 if find_domain(sequences.domain) else SOON
+    num_parts, part = model.parts
+    closures = int(np.count_nonzero(counted_closures(model.graph, sequences.sequence, min_gap)))
+    card = {
+        "num_frames": sequences.num_frames, "num_components": num_parts, "largest_component_share": np.mean(part == 0),
+        "local_accuracy": model.local_accuracy, "reversibility": model.reversibility, "directed": model.directed,
+        "recognized": model.trained.recognized if model.config.view == "moving" else None, "view": model.config.view,
+        "repeated": model.built.repeated, "estimated_false_closures": model.built.estimated_false,
+        "loop_closures": closures}
+    if truth is not None and model.graph.nnz <= MANY_EDGES:
+        card |= closure_numbers(model.graph, sequences.sequence, truth, None, min_gap)
+    return card, False
+
+
+def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any], what: str, left_out: str) -> Any:
+    """What `read` makes of a JSON file of the run; None where there is none, or it cannot be read, which is said."""
+    path = None if folder is None else folder / name
+    if path is None or not path.exists():
+        return None
+    try:
+        return read(json.loads(read_text(path)))
     except UNREADABLE:
-        print(f"explorer: {path} is no audit that this version reads; its marks are left out", file=sys.stderr)
-        return []
+        print(f"explorer: {path} is no {what} that this version reads; {left_out} left out", file=sys.stderr)
+        return None
 
 
 def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf) -> Plan:

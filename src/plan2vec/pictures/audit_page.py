@@ -1,6 +1,5 @@
 """The page of an audit: a table of episodes, worst first, and a strip of frames per finding. It needs nothing else."""
 
-import base64
 import io
 from html import escape
 
@@ -10,8 +9,9 @@ from PIL import Image
 from plan2vec.data import Sequences
 from plan2vec.datasets.audit import Audit, lerobot_line
 from plan2vec.datasets.findings import Finding
-from plan2vec.pictures.figures import displayable, is_image
-from plan2vec.pictures.report import html_page
+from plan2vec.pictures.figures import is_image
+from plan2vec.pictures.films import frame_picture
+from plan2vec.pictures.report import html_page, image_inside
 from plan2vec.pictures.scene import even_choice
 
 IN_STRIP, AROUND = 8, 2  # frames of a strip; frames shown before and after what was found
@@ -50,8 +50,8 @@ def _table(answer: Audit) -> str:
 
 def _strips(finding: Finding, sequences: Sequences, against: Sequences | None) -> str:
     frames = np.flatnonzero(sequences.sequence == finding.episode)
-    first, last = max(0, finding.first - AROUND), min(len(frames) - 1, finding.last + AROUND)
-    first = 0 if finding.kind == "wrong-end" else first
+    first = 0 if finding.kind == "wrong-end" else max(0, finding.first - AROUND)
+    last = min(len(frames) - 1, finding.last + AROUND)
     shown = first + even_choice(last - first + 1, IN_STRIP)
     strips = [_strip(sequences, frames[shown], f"episode {finding.episode}, frames {_listed(shown)}")]
     if finding.other is not None:
@@ -70,8 +70,7 @@ def _others(finding: Finding, sequences: Sequences, share: float) -> str:
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
     length, labels = np.diff(first, append=sequences.num_frames), sequences.sequence[first]
     own = int(np.flatnonzero(labels == finding.episode)[0])
-    around = np.argsort(np.abs(np.arange(len(first)) - own), kind="stable")[1 : IN_STRIP + 1]
-    around.sort()
+    around = np.sort(np.argsort(np.abs(np.arange(len(first)) - own), kind="stable")[1 : IN_STRIP + 1])
     numbers = first[around] + np.round(share * (length[around] - 1)).astype(int)
     return _strip(sequences, numbers, f"for comparison, frames at the same time of episodes {_listed(labels[around])}")
 
@@ -82,12 +81,11 @@ def _listed(numbers: np.ndarray) -> str:
 
 def _strip(sequences: Sequences, numbers: np.ndarray, words: str) -> str:
     """Frames side by side, as a PNG inside the page."""
-    pictures = [Image.fromarray(np.asarray(displayable(sequences.frames[k]))).convert("RGB") for k in numbers]
+    pictures = [frame_picture(sequences, k).convert("RGB") for k in numbers.tolist()]
     width = max(1, round(HEIGHT * pictures[0].width / pictures[0].height))
     strip = Image.new("RGB", (len(pictures) * (width + 2), HEIGHT), "white")
     for k, picture in enumerate(pictures):
         strip.paste(picture.resize((width, HEIGHT), Image.Resampling.BILINEAR), (k * (width + 2), 0))
     file = io.BytesIO()
     strip.save(file, "PNG")
-    data = base64.b64encode(file.getvalue()).decode("ascii")
-    return f'<figure><img alt="{words}" src="data:image/png;base64,{data}"><figcaption>{words}</figcaption></figure>'
+    return f"<figure>{image_inside(file.getvalue(), words)}<figcaption>{words}</figcaption></figure>"

@@ -1,15 +1,16 @@
 """A fitted model as pictures: one function per picture, each returning a matplotlib Figure.
 
-No pyplot, so nothing is global. All lengths are in steps. Random choices come from the model's seed, so the same model
-gives the same pictures. `scene.py` says where frames are drawn, `palette.py` holds the colours.
+No pyplot, so nothing is global. All lengths are in steps. The same model gives the same pictures.
 """
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, to_rgb
@@ -24,16 +25,19 @@ from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
-from plan2vec.pictures.hops import count_words, hops_of
+from plan2vec.pictures.hops import BELIEVED, count_words, hops_of
 from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, RED, place_colors
-from plan2vec.pictures.scene import Scene, draw_axes, draw_points, map_scene, room_scene, scene_of
+from plan2vec.pictures.scene import draw_axes, draw_points, even_choice, graph_scene, map_scene, room_scene, scene_of
 from plan2vec.planner import Plan
-from plan2vec.search.shortest_paths import connected_parts, distances_from
+from plan2vec.search.shortest_paths import distances_from
 
 WIDTH, DOTS_PER_INCH = 8.0, 150  # inches; readable when shown 800 pixels wide
 MAX_LINES = 3000  # edges drawn per panel
 NUM_LONGEST = 40  # edges drawn on top of them, because a false one is long
 NUM_THUMBNAILS, THUMBNAIL = 12, 0.5  # frames shown on the map, inches of their longer side
+NUM_IN_A_ROW, MOST_CLOSURES = 4, 2000  # beside a verdict: consecutive frames, closures of a kind
+ABOUT_FRAMES = ("local_accuracy", "recognized")  # numbers that the frames themselves explain
+ABOUT_PARTS = ("largest_component_share", "loop_closures")
 
 
 def _canvas(height: float, num_panels: int = 1) -> tuple[Figure, list[Axes]]:
@@ -67,7 +71,19 @@ def map_figure(model: Model) -> Figure:
         scene = replace(scene, extent=(x_min - half, x_max + half, y_min - half, y_max + half))
         figure = Figure((WIDTH, 1.3 + 6.3 * scene.height), layout="constrained")
         ax = figure.subplots()
-        _draw_by_sequence(ax, scene, model.sequences)
+        labels, which = np.unique(model.sequences.sequence, return_inverse=True)
+        colors = np.array([to_rgb(color) for color in PALETTE])[which % len(PALETTE)]
+        draw_points(ax, scene, colors)
+        if len(labels) <= len(PALETTE):
+            keys = [Line2D([], [], marker="o", linestyle="", color=color, label=f"sequence {label}")
+                    for label, color in zip(labels, PALETTE, strict=False)]
+            ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
+        for number in far_points(scene.points, NUM_THUMBNAILS) if is_image(model.sequences) else ():
+            image = displayable(model.sequences.frames[number])
+            zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
+            box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
+            border = {"edgecolor": colors[number], "linewidth": 2}
+            ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
     else:
         figure = Figure((WIDTH, 1.1 + 4.4 * scene.height), layout="constrained")
         ax, key = figure.subplots(1, 2, width_ratios=(2, 1))
@@ -80,23 +96,6 @@ def map_figure(model: Model) -> Figure:
     draw_axes(ax, scene)
     ax.set_title(title)
     return figure
-
-
-def _draw_by_sequence(ax: Axes, scene: Scene, sequences: Sequences) -> None:
-    """Points in the colour of their sequence; a few image frames, far from each other, at their own points."""
-    labels, which = np.unique(sequences.sequence, return_inverse=True)
-    colors = np.array([to_rgb(color) for color in PALETTE])[which % len(PALETTE)]
-    draw_points(ax, scene, colors)
-    if len(labels) <= len(PALETTE):
-        keys = [Line2D([], [], marker="o", linestyle="", color=color, label=f"sequence {label}")
-                for label, color in zip(labels, PALETTE, strict=False)]
-        ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=9)
-    for number in far_points(scene.points, NUM_THUMBNAILS) if is_image(sequences) else ():
-        image = displayable(sequences.frames[number])
-        zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
-        box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
-        border = {"edgecolor": colors[number], "linewidth": 2}
-        ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
 
 
 def far_points(points: np.ndarray, num: int) -> list[int]:
@@ -127,21 +126,14 @@ def graph_figure(model: Model) -> Figure:
         count = f"{len(edges):,}" if len(drawn) == len(edges) else f"{len(drawn):,} of {len(edges):,} drawn"
         ax.set_title(f"{words} ({count})", fontsize=10)
         draw_axes(ax, scene)
-    _draw_longest(axes[1], scene, edges)
-    axes[1].set_ylabel("")
+    if len(edges):  # the few closures that look longest in this scene: a false one is among them
+        length = np.linalg.norm(scene.points[edges[:, 0]] - scene.points[edges[:, 1]], axis=1)
+        longest = edges[np.argsort(-length, kind="stable")[: min(NUM_LONGEST, 1 + len(edges) // 10)]]
+        words = f"the longest closures ({len(longest)} of all {len(edges):,})"
+        ax.add_collection(LineCollection(scene.points[longest], colors=ORANGE, linewidths=1.4, zorder=3, label=words))
+    ax.set_ylabel("")
     figure.legend(loc="outside lower right", fontsize=9, frameon=False)
     return figure
-
-
-def _draw_longest(ax: Axes, scene: Scene, edges: np.ndarray) -> None:
-    """The few closures that look longest in this scene: a false one is among them."""
-    if not len(edges):
-        return
-    length = np.linalg.norm(scene.points[edges[:, 0]] - scene.points[edges[:, 1]], axis=1)
-    longest = edges[np.argsort(-length, kind="stable")[: min(NUM_LONGEST, 1 + len(edges) // 10)]]
-    lines = LineCollection(scene.points[longest], colors=ORANGE, linewidths=1.4, zorder=3)
-    lines.set_label(f"the longest closures ({len(longest)} of all {len(edges):,})")
-    ax.add_collection(lines)
 
 
 def value_figure(model: Model, goal: int) -> Figure:
@@ -159,7 +151,13 @@ def value_figure(model: Model, goal: int) -> Figure:
 
 def distance_figure(model: Model) -> Figure:
     """Learned distance against the shortest path on the graph, over random pairs of the largest part."""
-    exact, learned = _random_pairs(model)
+    rng, num_ends = rng_at(model.config.seed, Stream.PICTURES), 200
+    part = np.flatnonzero(model.parts[1] == 0)
+    sources = rng.choice(part, min(64, len(part)), replace=False)
+    ends = rng.choice(part, (len(sources), num_ends))
+    exact = np.take_along_axis(distances_from(model.graph, sources), ends, axis=1).ravel()
+    learned = model.distance_between(np.repeat(sources, num_ends), ends.ravel())
+    exact, learned = exact[np.isfinite(exact)], learned[np.isfinite(exact)]
     high = float(max(exact.max(), learned.max())) * 1.02
     figure, (ax,) = _canvas(5.6)
     cells = ax.hexbin(exact, learned, gridsize=60, extent=(0, high, 0, high), mincnt=1, cmap="viridis", linewidths=0.1)
@@ -173,23 +171,11 @@ def distance_figure(model: Model) -> Figure:
     return figure
 
 
-def _random_pairs(model: Model, num_sources: int = 64, num_ends: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) shortest-path lengths and (m,) learned distances of random pairs that a path joins."""
-    rng = rng_at(model.config.seed, Stream.PICTURES)
-    part = np.flatnonzero(connected_parts(model.graph)[1] == 0)
-    sources = rng.choice(part, min(num_sources, len(part)), replace=False)
-    ends = rng.choice(part, (len(sources), num_ends))
-    exact = np.take_along_axis(distances_from(model.graph, sources), ends, axis=1).ravel()
-    learned = model.distance_between(np.repeat(sources, num_ends), ends.ravel())
-    return exact[np.isfinite(exact)], learned[np.isfinite(exact)]
-
-
 def training_figure(records: list[dict]) -> Figure:
     """Loss against update, one panel per stage, from the lines of metrics.jsonl."""
     losses: dict[str, dict[int, float]] = {}
     for line in records:
-        if "loss" in line:
-            # a resumed stage repeats updates: the last counts
+        if "loss" in line:  # a resumed stage repeats updates: the last counts
             losses.setdefault(line["stage"], {})[line["update"]] = line["loss"]
     figure = Figure((WIDTH, 3.6), layout="constrained")
     panels = figure.subplots(1, len(losses), squeeze=False)[0]
@@ -202,11 +188,11 @@ def training_figure(records: list[dict]) -> Figure:
     return figure
 
 
-def far_task(model: Model, num: int = 16) -> tuple[int, int]:
-    """Start and goal of the longest shortest path, among num x num random pairs inside the largest part."""
+def far_task(model: Model) -> tuple[int, int]:
+    """Start and goal of the longest shortest path, among 16 x 16 random pairs inside the largest part."""
     rng = rng_at(model.config.seed, Stream.PICTURES)
-    part = np.flatnonzero(connected_parts(model.graph)[1] == 0)
-    starts, goals = (rng.choice(part, min(num, len(part)), replace=False) for _ in range(2))
+    part = np.flatnonzero(model.parts[1] == 0)
+    starts, goals = (rng.choice(part, min(16, len(part)), replace=False) for _ in range(2))
     length = distances_from(model.graph, starts)[:, goals]
     start, goal = np.unravel_index(np.argmax(np.where(np.isfinite(length), length, -1)), length.shape)
     return int(starts[start]), int(goals[goal])
@@ -235,12 +221,53 @@ def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     return figure
 
 
+def verdict_figure(model: Model, first_bad: str | None) -> Figure:
+    """The picture that shows the reason of a verdict: frames in a row, parts, or closures."""
+    figure = Figure((4.2, 2.4), layout="constrained", dpi=DOTS_PER_INCH)
+    if first_bad in ABOUT_FRAMES and is_image(model.sequences):
+        middle = model.sequences.num_frames // 2
+        for k, ax in enumerate(np.ravel(figure.subplots(1, NUM_IN_A_ROW))):
+            ax.imshow(displayable(model.sequences.frames[(middle + k) % model.sequences.num_frames]), cmap="gray")
+            ax.set_axis_off()
+        figure.suptitle(f"{NUM_IN_A_ROW} frames that follow each other", fontsize=9)
+        return figure
+    parted = first_bad in ABOUT_PARTS and room_scene(model.sequences) is None
+    scene = graph_scene(model.graph, model.directed) if parted else scene_of(model)
+    ax = figure.subplots()
+    ax.set_axis_off()
+    ax.set_aspect("equal")
+    if first_bad in ABOUT_PARTS:
+        colors = np.array([to_rgb(color) for color in PALETTE])[np.minimum(model.parts[1], len(PALETTE) - 1)]
+        draw_points(ax, scene, colors)
+        figure.suptitle(f"all frames {scene.words}; each colour is a part", fontsize=9)
+        return figure
+    draw_points(ax, scene, GRAY, zorder=1)
+    row, column = edge_rows(model.graph), model.graph.indices
+    chosen = closure_entries(model.graph, model.sequences.sequence) & (row < column)
+    pairs, known = np.stack((row[chosen], column[chosen]), axis=1), model.built.confidence
+    sure = np.ones(len(pairs)) if known is None or not len(pairs) else np.asarray(known[pairs[:, 0], pairs[:, 1]])
+    doubtful = (sure > 0) & (sure < BELIEVED)
+    for some, color, width in ((pairs[~doubtful], BLUE, 0.5), (pairs[doubtful], RED, 0.9)):
+        drawn = some[even_choice(len(some), MOST_CLOSURES)] if len(some) else some
+        ax.add_collection(LineCollection(scene.points[drawn][:, :, :2], colors=color, linewidths=width, zorder=2))
+    words = f"\n{doubtful.sum():,} of them doubtful (red)" if doubtful.any() else ""
+    figure.suptitle(f"{len(pairs):,} closures (blue) {scene.words}{words}", fontsize=9)
+    return figure
+
+
 def plan_words(model: Model, plan: Plan) -> str:
     """A plan in a few words: its method, and its length and what it rests on, or why it failed."""
     name = "exact shortest path" if plan.method == "dijkstra" else plan.method
     if plan.length is None:
         return f"{name}: no path ({plan.reason.split(';')[0].removeprefix('no path: ')})"
     return f"{name}: {plan.length:.1f} steps, {count_words(hops_of(model, plan.nodes or []))}"
+
+
+def figure_bytes(figure: Figure, ending: str = "png") -> bytes:
+    buffer = io.BytesIO()
+    with rc_context({"svg.fonttype": "none"}):  # words stay words: they can be searched and edited
+        figure.savefig(buffer, format=ending, dpi=DOTS_PER_INCH)
+    return buffer.getvalue()
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -1,25 +1,27 @@
-"""Frames in rows: the contact sheet of recordings, a plan as a film strip, closures as pairs of frames."""
+"""Frames in rows: the contact sheet of recordings, a plan as a film strip, below maps too, closures as pairs."""
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.sparse import csr_array
+from matplotlib.lines import Line2D
 
 from plan2vec.data import Sequences
 from plan2vec.model import Model
 from plan2vec.pictures.figures import WIDTH, displayable, frame_name, is_image, path_figure, plan_words
-from plan2vec.pictures.hops import Hop, hops_of
-from plan2vec.pictures.palette import PALETTE
-from plan2vec.pictures.scene import even_choice
+from plan2vec.pictures.hops import Hop, count_words, hops_of
+from plan2vec.pictures.palette import BLACK, GRAY, ORANGE, PALETTE, RED
+from plan2vec.pictures.scene import Scene, draw_axes, draw_points, even_choice
 from plan2vec.planner import Plan, hop_lengths
 
-MAX_STRIP = 14  # frames of a film strip
+MAX_STRIP, NUM_SHOWN = 14, 10  # frames of a film strip; of the strip below a plan
 STRIP_WIDTHS = (1.0,) * 7  # columns of the film strip
 PAIR_WIDTHS = (1.0, 1.0, 0.4, 1.0, 1.0, 0.4, 1.0, 1.0)  # three pairs of frames per row, with gaps between
 SHEET_ROWS, SHEET_COLUMNS = 4, 8  # sequences and frames of each on the contact sheet
 NUM_VECTOR_SEQUENCES, NUM_CURVES = 4, 12  # sequences of vectors drawn as curves, numbers of each vector
+KINDS: dict[str, tuple[str, Any]] = {"recorded": (BLACK, "-"), "closure": (BLACK, "--"), "doubtful": (RED, ":")}  # hops
 
 
 def film_strip(model: Model, plan: Plan) -> Figure:
@@ -29,31 +31,68 @@ def film_strip(model: Model, plan: Plan) -> Figure:
     if plan.nodes is None:
         numbers, below, title = [plan.start, plan.goal], ["start", "goal"], plan_words(model, plan)
     else:
-        strip = strip_frames(model.graph, plan.nodes, MAX_STRIP)
-        numbers, arrows = [number for number, _ in strip], [hop.arrow for _, hop in worst_hops(model, plan, MAX_STRIP)]
-        below = [f"{words}{arrow}" for (_, words), arrow in zip(strip, [*arrows, ""], strict=True)]
-        note = f", {len(strip)} of {len(plan.nodes)} frames shown" if len(strip) < len(plan.nodes) else ""
+        strip = strip_frames(model, plan.nodes, MAX_STRIP)
+        numbers = [*(number for number, _, _, _ in strip), plan.nodes[-1]]
+        below = [*(f"{words}{hop.arrow}" for _, words, hop, _ in strip), "goal"]
+        note = f", {len(numbers)} of {len(plan.nodes)} frames shown" if len(numbers) < len(plan.nodes) else ""
         signs = "above: frame as sequence:index; below: steps to the next one shown, \u21e2 by a closure"
         title = f"{plan_words(model, plan)}{note}\n{signs}"
     above = ["not on the map" if k < 0 else frame_name(model.sequences, k) for k in numbers]
     return frame_grid(model.sequences, numbers, above, below, STRIP_WIDTHS, title)
 
 
-def strip_frames(graph: csr_array, nodes: list[int], most: int) -> list[tuple[int, str]]:
-    """An even choice of a plan's frames, each with the steps to the next; they add up to the plan's length."""
-    shown, lengths, words = even_choice(len(nodes), most), hop_lengths(graph, nodes), []
-    for first, last in pairwise(shown):
-        steps = f"{sum(lengths[first:last]):.2f}"
-        words.append(steps if last - first == 1 else f"{steps} in {last - first} hops")
-    return [(nodes[k], text) for k, text in zip(shown, [*words, "goal"], strict=True)]
+def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
+    """The plan in every scene, its frames in a strip below, and a caption: one picture that explains itself."""
+    frames = [(plan.start, ""), (plan.goal, "")]
+    if plan.nodes is not None:
+        shown = strip_frames(model, plan.nodes, NUM_SHOWN)
+        frames = [*((number, words) for number, words, _, _ in shown), (plan.goal, "goal")]
+    strip = frames if is_image(model.sequences) else []
+    tall = WIDTH / len(scenes) * max(scene.height for scene in scenes)
+    figure = Figure((WIDTH, tall + 1.0 + 1.3 * bool(strip)), layout="constrained")
+    above, *below = figure.subfigures(1 + bool(strip), 1, height_ratios=(tall, 1.3)[: 1 + bool(strip)], squeeze=False)
+    hops = hops_of(model, plan.nodes or [])
+    colors = np.full(model.sequences.num_frames, GRAY)
+    colors[list(plan.touched)] = ORANGE
+    for ax, scene in zip(np.ravel(above[0].subplots(1, len(scenes))), scenes, strict=True):
+        draw_points(ax, scene, colors, zorder=1)
+        draw_axes(ax, scene)
+        ax.set_title(scene.words, fontsize=9)
+        for pair, hop in zip(pairwise(plan.nodes or []), hops, strict=True):
+            color, dashes = KINDS[hop.kind]
+            ax.plot(*scene.points[list(pair)].T[:2], dashes, color=color, linewidth=2.2, zorder=3)
+        for number, letter in ((plan.start, "S"), (plan.goal, "G")):
+            x, y = scene.points[number, :2].tolist()
+            ax.text(x, y, letter, fontsize=8, fontweight="bold", ha="center", va="center", zorder=5,
+                    color="white", bbox={"boxstyle": "circle", "facecolor": BLACK, "edgecolor": "white"})
+    for row in below:
+        axes = np.ravel(row[0].subplots(1, len(strip)))
+        for ax, (number, words) in zip(axes, strip, strict=True):
+            ax.imshow(displayable(model.sequences.frames[number]), cmap="gray", vmin=0, vmax=255)
+            ax.set_title(frame_name(model.sequences, number), fontsize=7)
+            ax.set_xlabel(words.split(" in ")[0], fontsize=7)
+            ax.set(xticks=[], yticks=[])
+    ends = f"from frame {plan.start} to {plan.goal}"
+    told = f"{plan.length:.1f} steps, {count_words(hops)}" if plan.length is not None else f"no path ({plan.reason})"
+    figure.suptitle(f"{model.sequences.source}: {plan.method} plan {ends}, {told}", fontsize=9, wrap=True)
+    keys = [Line2D([], [], color=color, linestyle=dashes, linewidth=2, label=kind)
+            for kind, (color, dashes) in KINDS.items() if kind in {hop.kind for hop in hops}]
+    if plan.touched:
+        keys += [Line2D([], [], color=ORANGE, linestyle="", marker="o", markersize=3, label="frames touched")]
+    figure.legend(handles=keys, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return figure
 
 
-def worst_hops(model: Model, plan: Plan, most: int) -> list[tuple[int, Hop]]:
-    """Of the hops between each two frames of a strip of at most `most` the one most in doubt, and its number."""
-    assert plan.nodes is not None
-    hops = hops_of(model, plan.nodes)
-    worst = [max(range(*ends), key=lambda k: hops[k].doubt) for ends in pairwise(even_choice(len(plan.nodes), most))]
-    return [(k, hops[k]) for k in worst]
+def strip_frames(model: Model, nodes: list[int], most: int) -> list[tuple[int, str, Hop, list[int]]]:
+    """An even choice of a plan's frames but the goal, each with the steps to the next one, which add up to the plan's
+    length, and with the hop on the way that is most in doubt: what it rests on, and its two frames.
+    """
+    lengths, hops, strip = hop_lengths(model.graph, nodes), hops_of(model, nodes), []
+    for first, last in pairwise(even_choice(len(nodes), most).tolist()):
+        steps = f"{sum(lengths[first:last]):.2f}" + (f" in {last - first} hops" if last - first > 1 else "")
+        worst = max(range(first, last), key=lambda k: hops[k].doubt)
+        strip.append((nodes[first], steps, hops[worst], nodes[worst : worst + 2]))
+    return strip
 
 
 def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str],

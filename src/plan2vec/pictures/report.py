@@ -1,12 +1,10 @@
 """The report: one HTML page that needs nothing else. Numbers in plain words, verdicts with remedies, and pictures."""
 
 import base64
-import io
 import json
 import platform
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -19,14 +17,13 @@ from plan2vec.config import Config, to_json
 from plan2vec.data import training_frames
 from plan2vec.domains import find_domain
 from plan2vec.files import own_folder, write_text
-from plan2vec.graph.suspicious import suspicious_closures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model
 from plan2vec.pictures import figures
-from plan2vec.pictures.figures import DOTS_PER_INCH, is_image, save_figure
+from plan2vec.pictures.figures import figure_bytes, is_image, save_figure, verdict_figure
 from plan2vec.pictures.frame_grids import closure_figure, contact_sheet, film_strip
-from plan2vec.pictures.plan_figure import verdict_figure
+from plan2vec.pictures.hops import doubted_closures
 from plan2vec.pictures.scene import room_scene
 from plan2vec.search.shortest_paths import connected_parts
 from plan2vec.verdict import LINES, POSITION, Line, judged, make_verdict, number_text
@@ -36,41 +33,39 @@ NUM_SUSPICIOUS = 9  # closures shown as frame pairs, three per row
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Picture:
-    path: Path
-    title: str
-    caption: str  # what to see in it
-
-
 def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
     """Write `report.html` and the PNGs under `figures/` into the folder; returns the page's path."""
+    pictures = []
+    for name, title, caption, figure in _drawings(model):
+        path = own_folder(Path(folder), "figures") / f"{name}.png"
+        save_figure(figure, path)
+        pictures.append((path, title, caption))
     path = Path(folder) / "report.html"
-    write_text(path, page(model, scorecard, save_figures(model, folder)))
+    write_text(path, page(model, scorecard, pictures))
     return path
 
 
-def page(model: Model, scorecard: dict, pictures: list[Picture]) -> str:
-    """The whole page."""
+def page(model: Model, scorecard: dict, pictures: list[tuple[Path, str, str]]) -> str:
+    """The whole page; `pictures`: PNG, title, and what to see in it."""
     title = f"plan2vec: {model.sequences.source}"
     seconds = scorecard.get("seconds") or model.seconds
     domain = find_domain(model.sequences.domain)
     unit = domain.unit if domain else POSITION
     held_out = [scorecard["holdout"]] if "holdout" in scorecard else []
-    numbers = escape(json.dumps(scorecard, indent=1))
-    body = "\n".join((
-        f"<h1>{escape(title)}</h1>",
-        _verdict(model, scorecard),
-        _folded("The numbers, in words", _score_table(scorecard, unit)),
-        *(_folded("The numbers of frames never trained on", _score_table(card, unit)) for card in held_out),
-        _summary(model),
-        *(_section(picture.title, _figure(picture)) for picture in pictures),
-        _section("Settings", _settings(model.config)),
-        _section("Time", _table((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())),
-        _section("Versions", _table(versions().items())),
-        f"<h2>All numbers</h2><details><summary>scorecard.json</summary><pre>{numbers}</pre></details>",
-    ))
-    return html_page(title, body)
+    versions = {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
+                "scipy": scipy.__version__, "torch": str(torch.__version__)}
+    times = ((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())
+    figure = "<figure>{}<figcaption>{}</figcaption></figure>"
+    sections = {name: figure.format(image_inside(path.read_bytes(), name), escape(caption))
+                for path, name, caption in pictures}
+    sections |= {
+        "Settings": _settings(model.config), "Time": _table(times), "Versions": _table(versions.items()),
+        "All numbers": _folded("scorecard.json", f"<pre>{escape(json.dumps(scorecard, indent=1))}</pre>")}
+    body = (f"<h1>{escape(title)}</h1>", _verdict(model, scorecard),
+            _folded("The numbers, in words", _score_table(scorecard, unit)),
+            *(_folded("The numbers of frames never trained on", _score_table(card, unit)) for card in held_out),
+            _summary(model), *(f"<h2>{escape(name)}</h2>{text}" for name, text in sections.items()))
+    return html_page(title, "\n".join(body))
 
 
 def html_page(title: str, body: str) -> str:
@@ -82,17 +77,11 @@ def html_page(title: str, body: str) -> str:
             f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
 
 
-def versions() -> dict[str, str]:
-    return {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
-            "scipy": scipy.__version__, "torch": str(torch.__version__)}
-
-
 def _verdict(model: Model, scorecard: dict) -> str:
     """One sentence with its reason and what to do first, and a picture of the reason beside it."""
     verdict = make_verdict(scorecard, model.folder or "RUN")
-    buffer = io.BytesIO()
-    verdict_figure(model, next(iter(verdict.look_at), None)).savefig(buffer, format="png", dpi=DOTS_PER_INCH)
-    image = f'<img alt="the reason as a picture" src="data:image/png;base64,{_base64(buffer.getvalue())}">'
+    picture = verdict_figure(model, next(iter(verdict.look_at), None))
+    image = image_inside(figure_bytes(picture), "the reason as a picture")
     commands = " or ".join(f"<code>{escape(command)}</code>" for command in verdict.next)
     words = f"<p class=\"sentence\"><b>{escape(verdict.headline)}</b> {escape(verdict.sentence)}</p>"
     more = f"<p>{escape(f'{verdict.advice} {verdict.unknown}'.strip())} Next: {commands}</p>"
@@ -113,7 +102,16 @@ def _summary(model: Model) -> str:
 def _score_table(scorecard: dict, position_unit: str) -> str:
     """Every number in words, with its verdict, one line per method where methods differ; its name for programs last."""
     here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout", "verdict")}
-    rows = [_score_row(name, value, position_unit, judged(scorecard).get(name)) for name, value in _flat(here, ", ")]
+    good = judged(scorecard)
+    rows = []
+    for name, value in _flat(here, ", "):
+        line = LINES.get(name.split(",")[0], Line(""))
+        number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
+        remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
+        bad = f'<span class="look">look at this</span>: {remedy}'
+        verdict = "" if name not in good else '<span class="good">good</span>' if good[name] else bad
+        cells = f'<td class="number">{number}</td><td>{verdict}</td><td class="name">{escape(name)}</td>'
+        rows.append(f'<tr><th scope="row">{escape(line.words or name)}</th>{cells}</tr>')
     head = "<thead><tr><th>what it means</th><th>value</th><th>verdict</th><th>name</th></tr></thead>"
     return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
 
@@ -125,16 +123,6 @@ def _flat(values: dict, between: str, before: str = "") -> Iterable[tuple[str, o
             yield from _flat(value, between, f"{before}{name}{between}")
         else:
             yield f"{before}{name}", value
-
-
-def _score_row(name: str, value: object, position_unit: str, is_good: bool | None) -> str:
-    line = LINES.get(name.split(",")[0], Line(""))
-    remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
-    good, bad = '<span class="good">good</span>', f'<span class="look">look at this</span>: {remedy}'
-    verdict = {True: good, False: bad, None: ""}[is_good]
-    number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
-    cells = f'<td class="number">{number}</td><td>{verdict}</td><td class="name">{escape(name)}</td>'
-    return f'<tr><th scope="row">{escape(line.words or name)}</th>{cells}</tr>'
 
 
 def _settings(config: Config) -> str:
@@ -149,31 +137,13 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
     return f'<table class="facts"><tbody>{"".join(lines)}</tbody></table>'
 
 
-def _section(title: str, body: str) -> str:
-    return f"<h2>{escape(title)}</h2>{body}"
-
-
 def _folded(title: str, body: str) -> str:
     return f"<details><summary>{escape(title)}</summary>{body}</details>"
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _figure(picture: Picture) -> str:
-    image = f'<img alt="{escape(picture.title)}" src="data:image/png;base64,{_base64(picture.path.read_bytes())}">'
-    return f"<figure>{image}<figcaption>{escape(picture.caption)}</figcaption></figure>"
-
-
-def save_figures(model: Model, folder: Path) -> list[Picture]:
-    """Every picture that suits the model, as PNG in `figures/` of the folder."""
-    pictures = []
-    for name, title, caption, figure in _drawings(model):
-        path = own_folder(Path(folder), "figures") / f"{name}.png"
-        save_figure(figure, path)
-        pictures.append(Picture(path, title, caption))
-    return pictures
+def image_inside(png: bytes, words: str) -> str:
+    """A picture that is part of the page; `words` tell what it shows."""
+    return f'<img alt="{escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}">'
 
 
 def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
@@ -185,10 +155,25 @@ def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
     words = ("Left, the steps that were recorded; right, pairs of frames found to be a step or so from each other. "
              "A closure that crosses a wall or joins distant places is false: the longest ones are drawn on top.")
     yield "graph", "The graph", words, figures.graph_figure(model)
-    yield from _plan_drawings(model)
+    start, goal = figures.far_task(model)
+    words = "The planner follows this number. It should grow along ways that can be walked, not straight through walls."
+    yield "value", "Distance to one goal", words, figures.value_figure(model, goal)
+    greedy, exact = model.plan(start, goal, "greedy"), model.plan(start, goal, "dijkstra")
+    words = ("Greedy hops to the neighbour that the map puts nearest to the goal. The exact shortest path searches the "
+             "whole graph. Compare steps, not hops: hops differ in length, so the path of fewer steps may have more "
+             "hops.")
+    yield "path", "A plan", words, figures.path_figure(model, [greedy, exact])
+    if is_image(model.sequences):
+        words = "Each frame should follow from the one before it by a small movement."
+        yield "strip", "The plan as a film strip", words, film_strip(model, exact if greedy.nodes is None else greedy)
     words = "On the line the map is perfect; below it, the map thinks two places nearer than the graph says."
     yield "distances", "Learned distance against shortest path", words, figures.distance_figure(model)
-    yield from _closure_drawings(model)
+    if is_image(model.sequences) and (doubted := doubted_closures(model, NUM_SUSPICIOUS)):
+        words = ("The most doubtful ones first, then those that most shortest paths use. A false closure is a short "
+                 "cut. A true one in a narrow passage is used as often. If the two frames of a pair show places far "
+                 "from each other, strike it with `plan2vec closures`. Many false ones: ask for more evidence "
+                 "(--closures.max-false, --closures.support).")
+        yield "closures", "Closures to look at", words, closure_figure(model, doubted)
     records = Journal(model.folder).records()
     if any("loss" in line for line in records):
         words = "The loss should fall and level off. If it still falls at the end, train longer."
@@ -207,32 +192,3 @@ def _map_caption(model: Model) -> str:
     if num_parts > 1:
         words += f" The graph has {num_parts} parts: how far one part lies from another has no meaning."
     return words
-
-
-def _plan_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
-    start, goal = figures.far_task(model)
-    greedy, exact = model.plan(start, goal, "greedy"), model.plan(start, goal, "dijkstra")
-    words = "The planner follows this number. It should grow along ways that can be walked, not straight through walls."
-    yield "value", "Distance to one goal", words, figures.value_figure(model, goal)
-    words = "Greedy hops to the neighbour that the map puts nearest to the goal. "
-    words += "The exact shortest path searches the whole graph. Compare steps, not hops: "
-    words += "hops differ in length, so the path of fewer steps may have more hops."
-    yield "path", "A plan", words, figures.path_figure(model, [greedy, exact])
-    if is_image(model.sequences):
-        words = "Each frame should follow from the one before it by a small movement."
-        shown = greedy if greedy.nodes is not None else exact
-        yield "strip", "The plan as a film strip", words, film_strip(model, shown)
-
-
-def _closure_drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
-    if not is_image(model.sequences):
-        return
-    rng = rng_at(model.config.seed, Stream.PICTURES)
-    suspicious = suspicious_closures(model.graph, model.sequences.sequence, NUM_SUSPICIOUS, rng,
-                                     confidence=model.built.confidence)
-    words = ("The most doubtful ones first, then those that most shortest paths use. A false closure is a short cut. A "
-             "true one in a narrow passage is used as often. If the two frames of a pair show places far from each "
-             "other, strike it with `plan2vec closures`. Many false ones: ask for more evidence (--closures.max-false, "
-             "--closures.support).")
-    if suspicious:
-        yield "closures", "Closures to look at", words, closure_figure(model, suspicious)

@@ -43,12 +43,10 @@ def room_scene(sequences: Sequences) -> Scene | None:
     position, domain = sequences.position, find_domain(sequences.domain)
     if position is None or position.shape[1] not in (2, 3) or not np.isfinite(position).all():
         return None
-    points = position[:, :2]
-    if domain is None:
-        labels = ("position, first coordinate", "position, second coordinate")
-        return Scene(points, labels, "at true positions", _extent(points))
-    labels = (f"x ({domain.unit})", f"y ({domain.unit})")
-    return Scene(points, labels, "at true positions", domain.extent or _extent(points), domain.walls)
+    points, labels = position[:, :2], ("position, first coordinate", "position, second coordinate")
+    extent, walls = (domain.extent, domain.walls) if domain else (None, ())
+    labels = (f"x ({domain.unit})", f"y ({domain.unit})") if domain else labels
+    return Scene(points, labels, "at true positions", extent or _extent(points), walls)
 
 
 def map_scene(vectors: np.ndarray, num_axes: int = 2) -> Scene:
@@ -68,7 +66,8 @@ def graph_scene(graph: csr_array, directed: bool = False) -> Scene:
     """Frames where their shortest paths to some landmarks put them; parts of the graph stand side by side."""
     num_parts, part = connected_components(graph, directed=False)
     members = np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=num_parts))[:-1])
-    boxes = sorted(((frames, _part_layout(graph, frames, directed)) for frames in members), key=_height, reverse=True)
+    boxes = [(frames, _part_layout(graph, frames, directed)) for frames in members]
+    boxes.sort(key=lambda box: float(np.ptp(box[1][:, 1])), reverse=True)  # the highest first
     sides = np.array([np.ptp(laid, axis=0) for _, laid in boxes])
     gap = 0.06 * max(float(sides.max()), 1.0)
     width = 1.6 * np.sqrt((sides + gap).prod(axis=1).sum())
@@ -90,10 +89,6 @@ def _part_layout(graph: csr_array, frames: np.ndarray, directed: bool) -> np.nda
     num = min(len(frames), LANDMARKS, max(8, LANDMARK_EDGES // max(inside.nnz, 1)))
     landmarks = np.random.default_rng(0).choice(len(frames), num, replace=False)
     return landmark_vectors(dijkstra(inside, directed=not directed, indices=landmarks), landmarks, 2).astype(float)
-
-
-def _height(box: tuple[np.ndarray, np.ndarray]) -> float:
-    return float(np.ptp(box[1][:, 1]))
 
 
 def principal_components(vectors: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
@@ -127,8 +122,7 @@ def even_choice(num: int, most: int) -> np.ndarray:
 
 def draw_points(ax: Axes, scene: Scene, colors: np.ndarray | str, **options: object) -> PathCollection:
     """Every frame as a point (above MAX_POINTS an even choice of them)."""
-    n = len(scene.points)
-    chosen = even_choice(n, MAX_POINTS)
-    x, y = scene.points[chosen].T
+    n, chosen = len(scene.points), even_choice(len(scene.points), MAX_POINTS)
     colors = colors if isinstance(colors, str) else colors[chosen]
+    x, y = scene.points[chosen].T
     return ax.scatter(x, y, s=np.clip(60_000 / n, 2, 25), c=colors, linewidths=0, **options)  # type: ignore[arg-type]

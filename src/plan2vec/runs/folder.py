@@ -40,7 +40,6 @@ from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import Pair, drop_struck
 
 MEASURED = ("accuracy", "recognized")  # of a local metric, stored beside it
-
 CPU = torch.device("cpu")
 MARKER = "plan2vec-run.txt"  # the first file of a run folder: where it is not, this program touches nothing
 MARKER_TEXT = "This folder is a run of plan2vec, which replaces and removes files of it. Keep your own elsewhere.\n"
@@ -180,8 +179,14 @@ def write_data(folder: Path, sequences: Sequences) -> None:
 
 
 def write_frames(path: Path, *arrays: np.ndarray) -> None:
-    with replacing(path) as temporary:
-        products.save_frames(temporary, *arrays)
+    """Arrays end to end as one .npy file, a part at a time. A memory map's writes would kill on a full disk."""
+    shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
+    header = {"descr": np.lib.format.dtype_to_descr(arrays[0].dtype), "fortran_order": False, "shape": shape}
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for array in arrays:
+            for part in chunks(array, len(array)):
+                file.write(np.ascontiguousarray(array[part]).data)
 
 
 def describe(sequences: Sequences) -> dict[str, object]:
@@ -216,9 +221,7 @@ def read_data(folder: Path) -> Sequences:
 
 
 def recorded_features(folder: Path | None, frames: np.ndarray, encoder: str, device: torch.device) -> np.ndarray | None:
-    """Features of the recorded frames, as a memory map where there is a folder; computed once. None without a frozen
-    encoder.
-    """
+    """What a frozen encoder says of the frames, as a memory map where there is a folder; None with any other."""
     if encoder != FROZEN or folder is None:
         return features_of(FrameTensors(frames, device)) if encoder == FROZEN else None
     if not processes.first_does((folder / FEATURES).exists):
@@ -233,8 +236,8 @@ def recorded_features(folder: Path | None, frames: np.ndarray, encoder: str, dev
 def require_finished(folder: Path) -> Config:
     """The configuration of a finished run folder, or a clear refusal."""
     if not is_run(folder):
-        raise ValueError(f"{folder} is not a run folder; "
-                         "give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote")
+        remedy = "give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote"
+        raise ValueError(f"{folder} is not a run folder; {remedy}")
     finish_replacement(folder)
     if missing := [name for name in (*COVERED, manifest.FILE) if not (folder / name).exists()]:
         raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; "

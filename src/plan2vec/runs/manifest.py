@@ -1,8 +1,7 @@
 """A digest per file of a finished run, written last: damage is seen, and named.
 
-Opening a run compares sizes and times; a file whose time has changed, as after copying, is read and compared.
-`evaluate` and `plan2vec check` read every file. What a person edits (struck.json) and what is only for looking at is
-not covered.
+Opening a run compares sizes and times, and reads files whose time has changed, as after copying; `evaluate` and
+`plan2vec check` read every file. What a person edits (struck.json) and what is only looked at is not covered.
 """
 
 import hashlib

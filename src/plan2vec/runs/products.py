@@ -10,7 +10,6 @@ from safetensors.torch import save_file
 from scipy.sparse import csr_array
 from torch import nn
 
-from plan2vec.data import chunks
 from plan2vec.files import read_text
 from plan2vec.graph.build import BuiltGraph, closure_entries
 from plan2vec.readers.messages import UNREADABLE, refusing
@@ -118,17 +117,6 @@ def describe_graph(path: Path) -> str:
         return f"{file['indptr'][-1]:,} directed edges; {file['report']}"
 
 
-def save_frames(path: Path, *arrays: np.ndarray) -> None:
-    """Arrays end to end as one .npy file, a part at a time. A memory map's writes would kill on a full disk."""
-    shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
-    header = {"descr": np.lib.format.dtype_to_descr(arrays[0].dtype), "fortran_order": False, "shape": shape}
-    with open(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for array in arrays:
-            for part in chunks(array, len(array)):
-                file.write(np.ascontiguousarray(array[part]).data)
-
-
 def save_vectors(path: Path, vectors: np.ndarray) -> None:
     if not np.isfinite(vectors).all():
         raise ValueError("the map did not converge: its vectors are not finite; lower --embedding.learning-rate")
@@ -138,7 +126,6 @@ def save_vectors(path: Path, vectors: np.ndarray) -> None:
 def load_vectors(path: Path, num_frames: int, dim: int) -> np.ndarray:
     with readable(path):
         vectors = np.load(path, allow_pickle=False)
-        expected = f"vectors of shape ({num_frames}, {dim}), float32 and finite"
-        is_map = vectors.shape == (num_frames, dim) and vectors.dtype == np.float32
-        require(is_map and bool(np.isfinite(vectors).all()), expected)
+        is_map = vectors.shape == (num_frames, dim) and vectors.dtype == np.float32 and np.isfinite(vectors).all()
+        require(bool(is_map), f"vectors of shape ({num_frames}, {dim}), float32 and finite")
     return vectors

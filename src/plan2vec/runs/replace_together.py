@@ -1,10 +1,9 @@
 """Several files of a run folder replaced together: all of them or none, wherever the process is killed.
 
-The new files are written into a folder of their own, `.plan2vec-replacing-...`, inside the run folder. When all of them
-are there it is renamed to `.plan2vec-replacement`: this one rename is the moment the change happens. Then the files are
-moved to their places. A kill before the rename leaves the old files, and a `.plan2vec-replacing-...` that the next
-replacement removes. A kill after it leaves some files unmoved: whoever opens the run calls `finish_replacement` first,
-which moves the rest. Only the names in `REPLACED` are moved, and nothing is moved or removed through a link.
+The new files are written into a folder `.plan2vec-replacing-...` inside the run folder. When all of them are there it
+is renamed to `.plan2vec-replacement`: this one rename is the moment the change happens. Then the files are moved to
+their places. A kill before the rename leaves a folder that the next replacement removes. After it, whoever opens the
+run calls `finish_replacement` first, which moves the rest: only the names in `REPLACED`, and nothing through a link.
 """
 
 import os

@@ -33,10 +33,7 @@ def writing(folder: Path | None) -> Iterator[None]:
 
 def open_run(folder: Path | None, sequences: Sequences, config: Config, journal: Journal,
              given: Mapping[str, Any]) -> Run:
-    """Make or continue a run folder; refuses one made from other data or with another configuration.
-
-    The sequences that come back read their frames from the folder's memory map.
-    """
+    """Make or continue a run folder, with frames read from its memory map; one of other data or settings is refused."""
     if folder is None:
         return Run(None, sequences, config, journal, given=given)
     processes.first_does(lambda: prepare_folder(folder, sequences, config))
@@ -74,17 +71,16 @@ def _is_first_file(path: Path) -> bool:
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
     now = {"format_version": FORMAT_VERSION} | to_json(config)
     there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
+    remedy = "choose another --out or delete that folder"
     if differing := differences(there, now):
-        raise ValueError(f"{folder} holds a run with another configuration: {', '.join(differing)}; "
-                         "choose another --out or delete that folder")
+        raise ValueError(f"{folder} holds a run with another configuration: {', '.join(differing)}; {remedy}")
     data = read_json(folder / "data.json")
     if added := data.get("added"):
         sources = ", ".join(part["source"] for part in added)
         raise ValueError(f"{folder} is a map of {data['source']} that has grown by {sources} since, "
                          "and is not fitted again; use it as it is, `plan2vec add` more to it, or choose another --out")
     if data["fingerprint"] != fingerprint(sequences):
-        raise ValueError(f"{folder} holds a run on other data ({data['source']}); "
-                         "choose another --out or delete that folder")
+        raise ValueError(f"{folder} holds a run on other data ({data['source']}); {remedy}")
 
 
 def decided_config(folder: Path) -> Config | None:

@@ -68,8 +68,7 @@ def unstrike(folder: Path, first: int, second: int) -> Judged:
     with changing_run(Path(folder), WAIT):
         judged = read_judged(folder)
         if pair not in judged.all:
-            raise ValueError(f"frames {pair[0]} and {pair[1]} were neither struck nor kept, "
-                             "so there is nothing to undo")
+            raise ValueError("frames {} and {} were neither struck nor kept, so there is nothing to undo".format(*pair))
         return _write(folder, _without(judged, pair))
 
 

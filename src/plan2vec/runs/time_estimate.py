@@ -87,7 +87,11 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
     numbers = np.arange(num) % len(images)
     pair_distances(metric, images, numbers, numbers)
-    return Seconds(updates, _time_tiles(n, local.dim, device), search)
+    rows = min(TILE, n)  # all-pairs distances: one tile, timed, times their number
+    points = torch.randn(rows, local.dim, device=device)
+    began = time.perf_counter()
+    float((points @ points.T).clamp_(min=0).sqrt_().sum())
+    return Seconds(updates, (time.perf_counter() - began) * 3 * (n / rows) ** 2, search)
 
 
 def num_edges(n: int, config: Config) -> int:
@@ -158,12 +162,3 @@ def _time_update(network: Callable[[Tensor], Tensor], images: FrameTensors, size
         loss.item()
         times.append(time.perf_counter() - began)
     return min(times)
-
-
-def _time_tiles(n: int, dim: int, device: torch.device) -> float:
-    """Seconds of the all-pairs distances: one tile, timed, times their number."""
-    rows = min(TILE, n)
-    points = torch.randn(rows, dim, device=device)
-    began = time.perf_counter()
-    float((points @ points.T).clamp_(min=0).sqrt_().sum())
-    return (time.perf_counter() - began) * 3 * (n / rows) ** 2

@@ -1,4 +1,4 @@
-"""A plan as a moving picture: frame after frame, enlarged, with its name below; beside it a dot moves on the map.
+"""Moving pictures: a plan, frame after frame, while a dot moves on the map; an episode with the curve of its progress.
 
 GIF by Pillow, MP4 by PyAV."""
 
@@ -18,9 +18,10 @@ from plan2vec.planner import Plan
 
 SMALLEST = 256  # pixels of the shorter side of an enlarged frame
 CAPTION = 36  # pixels of the line of text below it
-FRAMES_PER_SECOND = 4
-LAST_FRAME_SECONDS = 1.5  # the goal stays
+FRAMES_PER_SECOND, LAST_FRAME_SECONDS = 4, 1.5  # the goal stays
 MARGIN, DOT = 16, 7  # pixels around the map beside the frames; half the width of the dot that moves there
+CURVE, EDGE, WORDS = 96, 8, 24  # pixels: height of a curve, space around it, the line of words above it
+INK, FAINT, NOW = "#1f77b4", "#d9d9d9", "#d62728"
 
 
 def save_video(model: Model, plan: Plan, path: Path, scene: Scene | None = None) -> None:
@@ -53,7 +54,8 @@ def writer_of(path: Path) -> Callable[[Path, list[Image.Image]], None]:
     except ModuleNotFoundError:
         message = "writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)"
         raise ValueError(message) from None
-    return write_mp4
+    stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
+    return lambda path, pictures: encode_mp4(path, [*pictures, *[pictures[-1]] * stay])
 
 
 def frame_picture(sequences: Sequences, number: int) -> Image.Image:
@@ -73,13 +75,18 @@ def enlarged(image: Image.Image, smallest: int = SMALLEST) -> Image.Image:
 
 def captioned(sequences: Sequences, nodes: list[int], index: int) -> Image.Image:
     """A frame of the plan; below it stand its name and its number in the plan."""
-    image = enlarged(frame_picture(sequences, nodes[index])).convert("RGB")
-    # H.264: even sides
-    canvas = Image.new("RGB", (image.width + image.width % 2, image.height + CAPTION + image.height % 2), "white")
-    canvas.paste(image)
+    image = enlarged(frame_picture(sequences, nodes[index]))
+    canvas = _with_room_below(image, CAPTION)
     ends = {0: "start, ", len(nodes) - 1: "goal, "}
     text = f"{ends.get(index, '')}frame {frame_name(sequences, nodes[index])} ({index + 1} of {len(nodes)})"
     ImageDraw.Draw(canvas).text((8, image.height + 8), text, fill="black", font=ImageFont.load_default(16))
+    return canvas
+
+
+def _with_room_below(image: Image.Image, height: int) -> Image.Image:
+    """In colour, over so many white pixels; the sides become even, as H.264 wants them."""
+    canvas = Image.new("RGB", (image.width + image.width % 2, image.height + height + image.height % 2), "white")
+    canvas.paste(image.convert("RGB"))
     return canvas
 
 
@@ -112,11 +119,6 @@ def write_gif(path: Path, pictures: list[Image.Image]) -> None:
     pictures[0].save(path, format="GIF", save_all=True, append_images=pictures[1:], duration=durations, loop=0)
 
 
-def write_mp4(path: Path, pictures: list[Image.Image]) -> None:
-    stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
-    encode_mp4(path, [*pictures, *[pictures[-1]] * stay])
-
-
 def encode_mp4(path: Path, pictures: list[Image.Image]) -> None:
     """H.264; the sides of the pictures are even."""
     import av
@@ -128,3 +130,35 @@ def encode_mp4(path: Path, pictures: list[Image.Image]) -> None:
         for picture in pictures:
             container.mux(stream.encode(av.VideoFrame.from_image(picture)))
         container.mux(stream.encode())
+
+
+def save_progress_video(sequences: Sequences, numbers: np.ndarray, progress: np.ndarray, path: Path) -> None:
+    """The frames (m,) of one episode with their progress (m,); `path` ends in .gif or .mp4."""
+    require_images(sequences)
+    write = writer_of(path)
+    pictures = [_with_curve(enlarged(frame_picture(sequences, int(number))), progress, now,
+                            f"episode {sequences.sequence[number]}, frame {now}") for now, number in enumerate(numbers)]
+    with replacing(path) as temporary:
+        write(temporary, pictures)
+
+
+def _with_curve(image: Image.Image, progress: np.ndarray, now: int, words: str) -> Image.Image:
+    """Below the frame: the words, and the curve from 0 (bottom) to 1 (top), drawn up to `now`; gaps where unknown."""
+    canvas = _with_room_below(image, WORDS + CURVE)
+    draw, value = ImageDraw.Draw(canvas), progress[now]
+    told = "unknown" if np.isnan(value) else f"{value:.2f}"
+    draw.text((EDGE, image.height + 4), f"{words}: progress {told}", fill="black", font=ImageFont.load_default(14))
+    left, right = EDGE, image.width - EDGE
+    top, bottom = image.height + WORDS + EDGE, image.height + WORDS + CURVE - EDGE
+    for share in (0, 0.5, 1):
+        level = bottom - share * (bottom - top)
+        draw.line((left, level, right, level), fill=FAINT)
+    x = left + (right - left) * np.arange(len(progress)) / max(1, len(progress) - 1)
+    y = bottom - (bottom - top) * progress
+    for before in range(len(progress) - 1):
+        ends = (x[before], y[before], x[before + 1], y[before + 1])
+        if np.isfinite(ends).all():
+            draw.line(ends, fill=INK if before < now else FAINT, width=2)
+    if np.isfinite(value):
+        draw.ellipse((x[now] - 4, y[now] - 4, x[now] + 4, y[now] + 4), fill=NOW)
+    return canvas
