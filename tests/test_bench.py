@@ -10,6 +10,9 @@ import plan2vec
 from plan2vec import bench
 from plan2vec.bench import (
     ANSWERS,
+    BY_HAND,
+    DOCS,
+    PAGE,
     SPEED,
     dynamics,
     fit_speed,
@@ -18,14 +21,14 @@ from plan2vec.bench import (
     recording_scores,
     run_benchmark,
     same_map,
+    speed_page,
 )
-from plan2vec.bench.measuring import fitted_exponent, peak_memory
-from plan2vec.bench.publishing import BY_HAND, DOCS, PAGE, speed_page
+from plan2vec.bench.measuring import peak_memory
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
 from plan2vec.readers import read
 from plan2vec.results.requests import BenchRequest
-from plan2vec.results.rows import FIELDS, read_rows, select
+from plan2vec.results.rows import FIELDS, fitted_exponent, read_rows, select
 
 QUICK = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=EmbeddingConfig(num_updates=5))
 
@@ -213,7 +216,7 @@ def test_no_file_of_the_benchmarks_is_named_as_one_of_another_package():
 
 
 def test_the_page_on_speed_is_made_from_the_committed_rows_and_short():
-    page = speed_page(DOCS, SPEED)
+    page = speed_page(DOCS)
     assert (DOCS / PAGE).read_text() == page and len(page.partition(BY_HAND)[0].encode()) <= 8000
 
 

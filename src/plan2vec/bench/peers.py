@@ -31,9 +31,8 @@ from plan2vec.local_metric import local_vectors
 from plan2vec.model import Learned
 from plan2vec.pipeline import learn
 from plan2vec.planner import Distance
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups, Row
-from plan2vec.results.settings import Settings
 
 NUM_NEW = 1000  # frames from outside
 # packages that compile themselves when they are first called, with a few frames: not timed, and left out of smoke runs

@@ -12,6 +12,7 @@ With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 
@@ -54,11 +55,9 @@ class Recording:
     phase: np.ndarray | None = None  # (n,) laps of a loop, in [0, 1)
 
 
-def run(
-    seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
-    doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False,
-    dynamics: tuple[str, ...] = (), encoder: str | None = None
-) -> dict:
+def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
+        doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False,
+        dynamics: tuple[str, ...] = (), encoder: str | None = None) -> dict:
     """Rows of every recording, and a table of them."""
     if not (paths or doom_data or dynamics):
         raise ValueError("bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or "
@@ -68,14 +67,13 @@ def run(
     if unknown := set(dynamics) - set(DYNAMICS):
         raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
     rows: list[Row] = []
-    config = replace(config, encoder=encoder or config.encoder)
     size = PICTURE.get(choose_device(device).type, PICTURE["cpu"])
+    configs = [replace(config, encoder=encoder or config.encoder, seed=number) for number in range(seed, seed + seeds)]
     for recording in recordings(paths, doom_data, mazes, joined, size):
-        for number in range(seed, seed + seeds):
-            rows += rows_of(recording, replace(config, seed=number), device)
-    for name in dynamics:
-        for number in range(seed, seed + seeds):
-            rows += rows_of(Recording(name, roll_out(name, number)), replace(config, seed=number), device)
+        for one in configs:
+            rows += rows_of(recording, one, device)
+    for name, one in product(dynamics, configs):
+        rows += rows_of(Recording(name, roll_out(name, one.seed)), one, device)
     return {"table": table(rows), "rows": rows}
 
 
@@ -116,13 +114,12 @@ def read_phase(path: Path) -> np.ndarray | None:
 def rows_of(recording: Recording, config: Config, device: str) -> list[Row]:
     began = perf_counter()
     model = fit(recording.sequences, config, device=device)
-    card = {name: value for name, value in evaluate(model).items() if isinstance(value, int | float)} | ring_numbers(
-        model, recording.phase)
+    card = {name: value for name, value in evaluate(model).items() if isinstance(value, int | float) and name != "seed"}
+    card |= ring_numbers(model, recording.phase)
     if recording.name in DYNAMICS:
         card |= impossible_hops(recording.name, model)
     method = f"plan2vec, {config.encoder} encoder" if config.encoder else "plan2vec"
     case = Case("recordings", recording.name, {"view": model.config.view}, method, model.config.seed)
-    card.pop("seed")
     return make_rows(case, card, round(perf_counter() - began, 1), stamp_of(model.device))
 
 
@@ -134,10 +131,8 @@ def ring_numbers(model: Model, phase: np.ndarray | None) -> dict[str, float]:
     counted = counted_closures(model.graph, model.sequences.sequence, SOON)
     gaps = lap_gap(phase[edge_rows(model.graph)[counted]], phase[model.graph.indices[counted]])
     agreement = rank_agreement(model.distance_between(first, second), lap_gap(phase[first], phase[second]))
-    return {
-        "ring_spearman": agreement or 0.0, "ring_closures": len(gaps),
-        "ring_false_share": float(np.mean(gaps > MAX_PHASE)) if len(gaps) else 0.0
-    }
+    return {"ring_spearman": agreement or 0.0, "ring_closures": len(gaps),
+            "ring_false_share": float(np.mean(gaps > MAX_PHASE)) if len(gaps) else 0.0}
 
 
 def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:

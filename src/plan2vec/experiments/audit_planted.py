@@ -32,9 +32,8 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, by_method, by_metric, compare, panels
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Case, Groups, Row, make_rows, markdown, select, values
-from plan2vec.results.settings import Settings, timed
 
 ROBOT, SIMULATED = DOMAINS = ("g1-bottle", "c-maze")
 BLOCKS = ("planted", "map", "cameras")

@@ -31,8 +31,8 @@ from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
+from plan2vec.results.experiment import Settings, Size, timed
 from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
-from plan2vec.results.settings import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
 

@@ -37,9 +37,8 @@ from plan2vec.experiments.street_scene import RULES, StreetScene
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Column, by_method, compare
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings, Size
 from plan2vec.results.rows import Groups, Row, in_order
-from plan2vec.results.settings import Settings, Size
 from plan2vec.search.shortest_paths import distances_from
 
 TITLES = ROOM_TITLES | {"rooms-2x2": "vectors", "street-tiny": "streets, Tiny", "street-small": "streets, Small",

@@ -44,9 +44,8 @@ from plan2vec.pipeline import fit
 from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Case, Groups, Row, make_rows, select, values
-from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
 ROBOT, SIMULATED = "g1-bottle", {"rope": "rope", "open": "Open", "table": "Table", "c-maze": "C-Maze"}

@@ -23,8 +23,8 @@ from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
+from plan2vec.results.experiment import Settings, Size
 from plan2vec.results.rows import Groups
-from plan2vec.results.settings import Settings, Size
 from plan2vec.validity import Truth, closure_numbers
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}

@@ -37,9 +37,8 @@ from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
 from plan2vec.results import comparisons
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings, Size
 from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings, Size
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's

@@ -20,9 +20,8 @@ from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, in_rooms
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import Figures, curve_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Size
 from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Size
 
 ROOM = "c-maze"
 METHODS = {f"{sees}, {'shaped' if shaped else 'sparse'}": (sees, shaped)  # what the agent sees; is its reward shaped?

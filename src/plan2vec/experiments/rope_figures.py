@@ -25,9 +25,8 @@ from plan2vec.local_metric import local_vectors, pair_distances
 from plan2vec.pictures.figures import BLACK
 from plan2vec.planner import Method, make_plan
 from plan2vec.results.comparisons import Figures, facts
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, pictured
-from plan2vec.results.settings import Settings
 
 FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
 COLUMNS = 13  # frames per row

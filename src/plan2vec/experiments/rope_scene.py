@@ -23,7 +23,7 @@ from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.settings import Settings, Size, timed
+from plan2vec.results.experiment import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts, hop_counts
 

@@ -35,9 +35,8 @@ from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, Tasks, rope_scenes, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings
 
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 MAPS = ("plan2vec", "plan2vec, default settings")

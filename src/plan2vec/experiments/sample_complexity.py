@@ -26,9 +26,8 @@ from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, in_rooms
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Column, Figures, compare, curve_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, select, values
-from plan2vec.results.settings import Settings
 
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed

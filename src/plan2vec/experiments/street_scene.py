@@ -31,8 +31,8 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
+from plan2vec.results.experiment import Settings, Size
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, pictured, select
-from plan2vec.results.settings import Settings, Size
 from plan2vec.search.shortest_paths import hop_counts
 from plan2vec.validity import straight_line
 

@@ -28,9 +28,8 @@ from plan2vec.config import Config, preset
 from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
-from plan2vec.results.settings import Settings
 from plan2vec.validity import straight_line
 
 BASELINE_DIM = 8

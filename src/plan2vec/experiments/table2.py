@@ -39,9 +39,8 @@ from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
-from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")

@@ -17,9 +17,8 @@ from plan2vec.embedding.train import Teaching
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, maze_scenes
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings
 
 METHODS = {"amortized": 0, "value iteration, 4-hop targets": 4, "value iteration, 1-hop targets": 1}  # hops of a target
 AMORTIZED = 0  # its place among the lookaheads

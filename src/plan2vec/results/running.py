@@ -3,14 +3,12 @@
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from plan2vec.learning.frame_tensors import choose_device
-from plan2vec.results.experiment import ARRAYS, Experiment
+from plan2vec.results.experiment import ARRAYS, SMOKE, Experiment, Settings, Size
 from plan2vec.results.requests import ReproduceRequest, Request
 from plan2vec.results.rows import Row, Stamp, append_rows, commit, machine_name, read_rows
-from plan2vec.results.settings import SMOKE, Settings, Size
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -28,11 +26,7 @@ def choose_folder(request: Request, usual: str) -> Path:
 
 def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...] = ()) -> list[Row]:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
-    settings, made, began = make_settings(request, out), list[Row](), time.monotonic()
-    settings = replace(settings, sizes=sizes)
-    if request.missing_only:
-        finished = tuple(row for experiment in chosen for row in read_rows(out / f"{experiment.name}.jsonl"))
-        settings = replace(settings, finished=finished)
+    settings, made, began = make_settings(chosen, request, out, sizes), list[Row](), time.monotonic()
     for experiment in [experiment for experiment in chosen if has_work(experiment, settings)]:
         for rows in experiment.run(settings):
             append_rows(out / f"{experiment.name}.jsonl", rows)
@@ -50,13 +44,13 @@ def has_work(experiment: Experiment, settings: Settings) -> bool:
     return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
 
 
-def make_settings(request: ReproduceRequest, out: Path) -> Settings:
-    device, size = choose_device(request.device), SMOKE if request.smoke else Size()
+def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
+    device, files = choose_device(request.device), [out / f"{one.name}.jsonl" for one in chosen]
     seeds = tuple(range(request.seed_start, request.seed_start + request.seeds))
-    stamp = Stamp(request.commit or commit(), machine_name(device))
-    return Settings("", seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
-                    recordings=request.recordings, street_graph=request.street_graph,
-                    ogbench_data=request.ogbench_data or out / "ogbench")
+    finished = tuple(row for path in files for row in read_rows(path)) if request.missing_only else ()
+    return Settings("", seeds, request.domains, request.methods, request.blocks, SMOKE if request.smoke else Size(),
+                    device, out / ARRAYS, Stamp(request.commit or commit(), machine_name(device)), request.street_graph,
+                    finished, request.recordings, sizes, request.ogbench_data or out / "ogbench")
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
