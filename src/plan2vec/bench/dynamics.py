@@ -4,8 +4,7 @@ The physics is Gymnasium's (`Pendulum-v1`, `MountainCar-v0`), written for many s
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ NUM_PLANS, MOST_STEPS = 100, 3  # plans whose hops are judged; steps that a hop 
 TOLERANCE = 0.5  # of the median recorded step, in coordinates of unit deviation: so near counts as arrived
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """A simulator, and its dynamics for many states at once."""
 
     environment: str
@@ -43,10 +41,8 @@ def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:
     return np.column_stack((place, np.where((place == -1.2) & (speed < 0), 0, speed)))
 
 
-DYNAMICS = {
-    "pendulum": World("Pendulum-v1", np.linspace(-2, 2, 9), swing),
-    "mountain-car": World("MountainCar-v0", np.arange(3.0), drive)
-}
+DYNAMICS = {"pendulum": World("Pendulum-v1", np.linspace(-2, 2, 9), swing),
+            "mountain-car": World("MountainCar-v0", np.arange(3.0), drive)}
 
 
 def roll_out(name: str, seed: int) -> Sequences:
@@ -74,9 +70,8 @@ def impossible_hops(name: str, model: Model) -> dict[str, float]:
                      for part in (slice(None, -1), slice(1, None)))
     scale = 1 / seen.std(axis=0)
     tolerance = TOLERANCE * np.median(np.linalg.norm((seen[start + 1] - seen[start]) * scale, axis=1))
-    world = DYNAMICS[name]
-    hops = 1 - achieved(world, seen[first], seen[second], scale, tolerance)
-    recorded = 1 - achieved(world, seen[start], seen[start + 1], scale, tolerance)
+    hops, recorded = (1 - achieved(DYNAMICS[name], seen[here], seen[there], scale, tolerance)
+                      for here, there in ((first, second), (start, start + 1)))
     return {"impossible_hops": float(hops.mean()) if len(hops) else 0.0, "plans_found": len(nodes) / NUM_PLANS,
             "impossible_recorded_steps": float(recorded.mean())}
 

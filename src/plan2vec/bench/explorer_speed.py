@@ -120,7 +120,11 @@ def nearest_on_map(vectors: np.ndarray, sequence: np.ndarray) -> tuple[NearPairs
 
 def measure(folder: Path, num_frames: int, method: str, repeats: int, looking: float) -> dict[str, float]:
     """Medians of milliseconds; `ready_ms` and `closures_ms` are measured once, on the first page of a server."""
-    printed = [address_time(folder) for _ in range(repeats)]
+    printed, times = list[float](), list[tuple[float, float]]()
+    for _ in range(repeats):
+        began = perf_counter()
+        with serving(folder):
+            printed.append(1000 * (perf_counter() - began))
     with browsing() as browser:
         began = perf_counter()
         with serving(folder) as address:
@@ -135,15 +139,9 @@ def measure(folder: Path, num_frames: int, method: str, repeats: int, looking: f
             first.wait_for_selector(".pair button.strike", timeout=120_000)
             closures = 1000 * (perf_counter() - began)
             first.close()
-            times = [measure_page(browser, page, num_frames, repeat) for repeat in range(repeats)]
+            times += [measure_page(browser, page, num_frames, repeat) for repeat in range(repeats)]
     paint, plan = map(statistics.median, zip(*times, strict=True))
     return dict(zip(COLUMNS, (statistics.median(printed), ready, paint, plan, closures), strict=True))
-
-
-def address_time(folder: Path) -> float:
-    began = perf_counter()
-    with serving(folder):
-        return 1000 * (perf_counter() - began)
 
 
 def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tuple[float, float]:

@@ -11,10 +11,11 @@ With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,8 +47,7 @@ MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(NamedTuple):
     """What is fitted, and what else is known of it."""
 
     name: str

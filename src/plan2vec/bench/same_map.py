@@ -18,7 +18,6 @@ from PIL import Image
 
 from plan2vec.config import Config
 from plan2vec.evaluation import rank_agreement
-from plan2vec.model import Model
 from plan2vec.pictures.figures import displayable
 from plan2vec.pictures.plan_video import encode_mp4
 from plan2vec.pipeline import fit
@@ -63,12 +62,9 @@ def rows_of(name: str, paths: tuple[Path, ...], config: Config, device: str) -> 
         raise ValueError(f"bench same-map compares frame by frame, but {paths[0]} has {num_frames[0]} frames and "
                          f"{paths[1]} {num_frames[1]}")
     first, second = np.random.default_rng(config.seed).integers(num_frames[0], size=(2, NUM_PAIRS))
+    sources, which = np.unique(first, return_inverse=True)
     numbers = {"map_agreement": rank_agreement(*(model.distance_between(first, second) for model in models)),
-               "graph_agreement": rank_agreement(*(graph_distances(model, first, second) for model in models))}
+               "graph_agreement": rank_agreement(*(distances_from(model.graph, sources)[which, second]
+                                                   for model in models))}
     seconds = round(sum(sum(model.seconds.values()) for model in models), 1)
     return make_rows(Case("same-map", name, {}, "plan2vec", config.seed), numbers, seconds, stamp_of(models[0].device))
-
-
-def graph_distances(model: Model, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    sources, which = np.unique(first, return_inverse=True)
-    return distances_from(model.graph, sources)[which, second]

@@ -149,16 +149,18 @@ class Scene:
         return rows
 
 
-def in_scenes(settings: Settings, scenes: Iterable[Scene], methods: Iterable[str], measure: Callable[..., Found],
-              **choices: Iterable[Any]) -> Groups:
-    """What `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of blocks for
-    those that are selected."""
-    if "block" in choices:
-        choices["block"] = settings.chosen("blocks", choices["block"])
-    cases = [dict(zip(choices, chosen, strict=True)) for chosen in product(*choices.values())]
-    for scene in scenes:
-        for case in cases:
-            yield from scene.measured(settings, methods, measure, **case)
+def in_scenes(scenes: Callable[[Settings], Iterable[Scene]], methods: Iterable[str], measure: Callable[..., Found],
+              **choices: Iterable[Any]) -> Callable[[Settings], Groups]:
+    """Of settings: what `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of
+    blocks for those that are selected."""
+    def groups(settings: Settings) -> Groups:
+        known = choices | {"block": settings.chosen("blocks", choices["block"])} if "block" in choices else choices
+        cases = [dict(zip(known, chosen, strict=True)) for chosen in product(*known.values())]
+        for scene in scenes(settings):
+            for case in cases:
+                yield from scene.measured(settings, methods, measure, **case)
+
+    return groups
 
 
 def settled(config: Config) -> Config:
@@ -217,6 +219,10 @@ class Site:
         number[goals] = place
         table = table_of(distinct)
         return lambda nodes, asked: table[number[asked], nodes]
+
+    def straight_distance(self) -> Distance:
+        """Between the true places."""
+        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
 
     @cached_property
     def shape_numbers(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ pairs that the local metric puts within 1.5 steps, the share truly farther apart
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,8 +23,8 @@ from plan2vec.baselines import VectorScorer
 from plan2vec.baselines.untrained import MetricScorer
 from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
-from plan2vec.experiments.base_scene import Found, mean_or_none
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite, in_rooms
+from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite, maze_scenes
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
@@ -307,5 +306,4 @@ DRAWN: dict[str, dict[str, tuple[Callable[..., Figure], bool]]] = {
              "10d-walk": (walk_figure, True)}}
 EXPERIMENT = Experiment(
     "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
-    partial(in_rooms, methods=METHODS, measure=lambda scene, method: METHODS[method](scene)), table, draw, DOMAINS,
-    METHODS)
+    in_scenes(maze_scenes, METHODS, lambda scene, method: METHODS[method](scene)), table, draw, DOMAINS, METHODS)

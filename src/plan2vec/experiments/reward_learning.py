@@ -12,11 +12,11 @@ Success: 100 episodes after every 1,000 steps, the best action, with probability
 """
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import ModuleType
 
-from plan2vec.experiments.base_scene import Found
-from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, in_rooms
+from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import Figures, curve_figure
@@ -78,5 +78,5 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,
-                        partial(in_rooms, methods=METHODS, measure=measure, rooms=(ROOM,)), table, draw, (ROOM,),
-                        METHODS)
+                        in_scenes(lambda settings: maze_scenes(settings, (ROOM,)), METHODS, measure), table, draw,
+                        (ROOM,), METHODS)

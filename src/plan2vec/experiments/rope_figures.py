@@ -25,18 +25,14 @@ from plan2vec.local_metric import local_vectors, pair_distances
 from plan2vec.pictures.figures import BLACK
 from plan2vec.planner import Method, make_plan
 from plan2vec.results.comparisons import Figures, facts
-from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, pictured
+from plan2vec.results.experiment import Experiment
+from plan2vec.results.rows import Arrays, Row, pictured
 
 FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
 COLUMNS = 13  # frames per row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
 EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame
-
-
-def run(settings: Settings) -> Groups:
-    return in_scenes(settings, rope_scenes(settings), PARTS, lambda scene, method: PARTS[method][0](scene))
 
 
 def sheet(scene: RopeScene, numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]) -> Found:
@@ -161,4 +157,5 @@ PARTS = {  # what makes it, the paper's figure, its title
     "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")
 }
 EXPERIMENT = Experiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
-                        run, table, draw, ("rope",), PARTS)
+                        in_scenes(rope_scenes, PARTS, lambda scene, method: PARTS[method][0](scene)), table, draw,
+                        ("rope",), PARTS)

@@ -22,8 +22,8 @@ import numpy as np
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.dqn import DQNConfig, DQNScorer, train_dqn
 from plan2vec.baselines.registry import Map
-from plan2vec.experiments.base_scene import Found
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, in_rooms
+from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Column, Figures, compare, curve_figure
 from plan2vec.results.experiment import Experiment, Settings
@@ -41,7 +41,9 @@ REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or 
 def run(settings: Settings) -> Groups:
     most = settings.size.num_rollouts
     rollouts = (most // 2, most) if settings.size.is_smoke else ROLLOUTS
-    return in_rooms(settings, METHODS, measure, ("open",), space=settings.chosen("blocks", BLOCKS), rollouts=rollouts)
+    spaces = settings.chosen("blocks", BLOCKS)
+    return in_scenes(lambda settings: maze_scenes(settings, ("open",)), METHODS, measure, space=spaces,
+                     rollouts=rollouts)(settings)
 
 
 def measure(scene: MazeScene, method: str, space: str, rollouts: int) -> Found:

@@ -6,7 +6,7 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP, street_network
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Found, Scene, Site, in_scenes, settled
+from plan2vec.experiments.base_scene import Scene, Site, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -32,9 +32,8 @@ from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
 from plan2vec.results.experiment import Settings, Size
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, pictured, select
+from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
 from plan2vec.search.shortest_paths import hop_counts
-from plan2vec.validity import straight_line
 
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 DOMAINS = tuple(TITLES)
@@ -64,7 +63,7 @@ NOISY_TEACHING = Teaching(augmentation=replace(NOISY_CHANGE, jitter=0.03))
 FLAT_TEACHING = Teaching(guided=0.4)  # no folds
 
 
-def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
+def street_config(domain: str, seed: int) -> Config:
     """Found on the real network (docs/domains.md): roots of path lengths fit into l2, path lengths do not. What traps a
     walk is a large error: relative errors forgive a few of them, Huber's loss does not (Table 2, `free`). The default
     head walks worse on Small (`reproduce contenders`); on Medium and Large it was not tried."""
@@ -72,7 +71,7 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     metric = LocalMetricConfig(num_updates=metric_updates, batch_size=128)
     stage = EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
                             goals_per_update=block, nodes_per_update=block)
-    return settled(Config(dim=64, head="squared", encoder=encoder, view="fixed", max_gap=1, seed=seed,
+    return settled(Config(dim=64, head="squared", encoder="medium", view="fixed", max_gap=1, seed=seed,
                           local_metric=metric, embedding=stage))
 
 
@@ -80,11 +79,6 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
     """For maps to look at: an l^p distance."""
     embedding = replace(config.embedding, num_updates=min(2000, config.embedding.num_updates), loss="sammon")
     return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=embedding)
-
-
-def as_noisy(config: Config) -> Config:
-    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates)
-    return replace(config, local_metric=metric)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +127,6 @@ class StreetSite(Site):
     def exact_distance(self) -> Distance:
         return self.exact_distance_to(np.arange(len(self.view)))
 
-    def gps_distance(self) -> Distance:
-        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
-
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """What the graph is like: closures, false ones among them, and links of the network that it misses."""
@@ -150,11 +141,10 @@ class StreetSite(Site):
 
 
 class StreetScene(Scene):
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None,
-                 encoder: str = "medium"):
-        config = size.config if size.is_smoke else street_config(domain, seed, encoder)
-        super().__init__(domain, seed, size, device, config)
-        self.noisy_config = self.config if size.is_smoke else as_noisy(self.config)
+    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None):
+        super().__init__(domain, seed, size, device, size.config if size.is_smoke else street_config(domain, seed))
+        twice = replace(self.config.local_metric, num_updates=2 * self.config.local_metric.num_updates)
+        self.noisy_config = self.config if size.is_smoke else replace(self.config, local_metric=twice)
         self.noisy_teaching = Teaching() if size.is_smoke else NOISY_TEACHING
         self.network_path = network_path
         self.labels = {"network": "generated" if network_path is None else "manhattan"}
@@ -233,12 +223,6 @@ def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Ite
     known = domains[:1] if settings.size.is_smoke and not settings.domains else domains
     for domain, seed in settings.scenes(known):
         yield street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
-
-
-def on_streets(settings: Settings, methods: Iterable[str], measure: Callable[..., Found],
-               domains: tuple[str, ...] = DOMAINS, **choices: Iterable[Any]) -> Groups:
-    """As `in_scenes`."""
-    return in_scenes(settings, street_scenes(settings, domains), methods, measure, **choices)
 
 
 street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process

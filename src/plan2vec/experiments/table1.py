@@ -30,7 +30,6 @@ from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, fir
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
-from plan2vec.validity import straight_line
 
 BASELINE_DIM = 8
 PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
@@ -79,14 +78,10 @@ def measure(scene: MazeScene, method: str, block: str, **_: str) -> Found:
     if method == "paper's networks":
         return measure_paper(scene)
     site, fitted_to = (getattr(scene, name) for name in (BLOCKS[block].plans_on, BLOCKS[block].fitted_to))
-    if method == "random scores":
-        return site.scores(site.random_distance())
-    if method == "exact graph distance":
-        return site.scores(site.exact_distance())
-    if method == "true Euclidean":
-        return site.scores(lambda nodes, goals: straight_line(site.position[nodes], site.position[goals]))
-    if method == "true geodesic":
-        return site.scores(site.truth.between)
+    if method in SANITY:
+        distances = {"random scores": site.random_distance, "exact graph distance": site.exact_distance,
+                     "true Euclidean": site.straight_distance, "true geodesic": lambda: site.truth.between}
+        return site.scores(distances[method]())
     if method == "isomap":
         judge = fit_isomap(fitted_to.graph, BASELINE_DIM)
     elif method in BASELINES:

@@ -106,7 +106,7 @@ def measure(scene: StreetScene, method: str, block: str, site: StreetSite) -> Fo
     if method in SANITY:
         rng = rng_at(scene.seed, Stream.STREET_CHANCE)
         distances = {"random scores": lambda: lambda nodes, goals: rng.random(len(nodes)),
-                     "true GPS": site.gps_distance, "exact graph distance": site.exact_distance}
+                     "true GPS": site.straight_distance, "exact graph distance": site.exact_distance}
         return site.scores(distances[method]())
     if method == "isomap":
         dim = min(scene.config.dim, len(site.view) // 2)  # of few nodes the other half of the eigenvalues is negative
