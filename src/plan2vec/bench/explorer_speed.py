@@ -197,4 +197,4 @@ def browsing() -> Iterator[Any]:
 
 
 BENCHMARK = Experiment("bench-explorer", "The interactive page", __doc__, run,
-                       partial(number_table, columns=COLUMNS, settings=("frames",)), None)
+                       partial(number_table, columns=COLUMNS), None)

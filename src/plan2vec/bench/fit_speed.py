@@ -63,5 +63,5 @@ def fit_rows(settings: Settings, domain: str, sequences: Sequences, config: Conf
     yield rows(known)
 
 
-BENCHMARK = Experiment("bench-fit", "A whole fit, stage by stage", __doc__, run,
-                      partial(number_table, columns=COLUMNS, settings=("frames",)), None)
+BENCHMARK = Experiment("bench-fit", "A whole fit, stage by stage", __doc__, run, partial(number_table, columns=COLUMNS),
+                       None)

@@ -61,7 +61,7 @@ def peak_memory() -> float | None:
     return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
 
 
-def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ("frames",)) -> list[str]:
     """A line per machine, domain, method and setting; a column per metric: the mean over seeds."""
     shown = [name for name in columns if len(values(rows, metric=name))]
     lines, groups = [], dict[str, list[Row]]()

@@ -66,7 +66,7 @@ def settings_for(size: int, seed: int) -> Config:
 
 def table(rows: list[Row]) -> list[str]:
     rows = sorted(rows, key=lambda row: row["setting"]["frames"])
-    lines = number_table(rows, ("simulate", *COLUMNS, "updates_local", "updates_embedding"), ("frames",))
+    lines = number_table(rows, ("simulate", *COLUMNS, "updates_local", "updates_embedding"))
     exponents = []  # of stage time against frame count, on every machine that timed two sizes or more
     for stage, machine in product(("total", "graph"), in_order(rows, "machine")):
         part = select(rows, metric=stage, machine=machine)

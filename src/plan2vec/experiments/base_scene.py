@@ -91,11 +91,11 @@ class Scene:
         if self.size.is_smoke:
             teaching = replace(teaching, walks=replace(
                 SMOKE_WALKS, lookahead=teaching.walks.lookahead, target_hops=teaching.walks.target_hops))
-        known = self.maps.get((site.name, config, teaching)) if site.name else None
-        learned = known or Map(train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
-        if site.name:
-            self.maps[site.name, config, teaching] = learned
-        return learned
+        case = site.name, config, teaching
+        if not site.name or case not in self.maps:
+            learned = train_map(self.images(site.frames), site.graph, config, teaching=teaching)
+            self.maps[case] = Map(learned, self.device)
+        return self.maps[case]
 
     def baseline(self, method: str, dim: int = 8) -> Scorer:
         """Trained on the recordings, whichever graph it walks on, and once."""

@@ -23,7 +23,7 @@ smoothing were chosen on seeds 0 to 2 of g1-bottle; its rows are of seeds from 1
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -77,16 +77,11 @@ class Fitted:
         self.model = fit(sequences, config, settings.arrays.parent / "runs" / f"{domain}-{seed}", settings.device.type)
         self.kept = training_frames(sequences.sequence, held_out, rng_at(seed, Stream.HOLDOUT))
 
-    @cached_property
-    def goals(self) -> np.ndarray:
-        return choose_goals(self.model, LAST).numbers
-
     def left_by(self, method: str, goals: np.ndarray, frames: np.ndarray) -> np.ndarray:
         """(m,) what a method says is left from frames (m,) to the nearest goal, in its own recorded steps."""
         if method == "plan2vec":
             return steps_left(self.model, self.sequences.frames[frames], goals)
-        distance = self.scorer(method).on(self.sequences.frames)
-        first = transitions(self.sequences.sequence)
+        distance, first = self.scorer(method).on(self.sequences.frames), transitions(self.sequences.sequence)
         first = first[self.kept[first]]
         step = 1.0 if method == "map distance" else float(np.median(distance(first, first + 1)))
         return np.min([distance(frames, np.full(len(frames), goal)) for goal in goals], axis=0) / step
@@ -141,11 +136,11 @@ def failed_in_truth(sequences: Sequences) -> set[int]:
     position = sequences.position
     if position is None:
         return set()
-    ends = [frames[[0, -1]] for frames in episode_frames(sequences.sequence, np.ones(len(sequences), bool))]
-    first, last = position[np.array(ends)].transpose(1, 0, 2)
-    from_start = np.linalg.norm(last - np.median(first, axis=0), axis=1)
-    from_end = np.linalg.norm(last - np.median(last, axis=0), axis=1)
-    return set(sequences.sequence[np.array(ends)[:, 0]][from_start < from_end].tolist())
+    everything = np.ones(len(sequences), bool)
+    ends = np.array([frames[[0, -1]] for frames in episode_frames(sequences.sequence, everything)])
+    first, last = position[ends].transpose(1, 0, 2)
+    from_start, from_end = (np.linalg.norm(last - np.median(place, axis=0), axis=1) for place in (first, last))
+    return set(sequences.sequence[ends[:, 0]][from_start < from_end].tolist())
 
 
 def make_trials(sequences: Sequences, held_out: np.ndarray) -> list[Trial]:
@@ -168,7 +163,7 @@ def outcome_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
         curves = [np.clip(np.arange(len(trial.frames)) / usual, 0, 1) for trial in trials]
     else:
         left = np.full(len(sequences), np.nan)
-        left[unseen] = fitted.left_by(method, fitted.goals, unseen)
+        left[unseen] = fitted.left_by(method, choose_goals(fitted.model, LAST).numbers, unseen)
         least = LEAST_LEFT if method in OURS else 0.0
         curves = [progress_curve(left[trial.frames], least) for trial in trials]
     return scores([trial.outcome for trial in trials], curves)

@@ -1,9 +1,8 @@
 """Episodes with damage planted in some of them, for the experiment that counts what an audit finds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ SPEED, NOISE, WHITE = 0.018, 2.0, 0.9  # metres a frame; gray levels of the came
 Episode = np.ndarray  # (m, h, w, c) frames
 
 
-@dataclass(frozen=True)
-class Damaged:
+class Damaged(NamedTuple):
     sequences: Sequences
     planted: dict[int, int | None]  # episode that was damaged -> the original, of a copy
     hidden: frozenset[int] = frozenset()  # planted splices whose ends lie within two steps in truth
@@ -124,14 +122,12 @@ def there_and_back(frames: Episode, rate: float, rng: np.random.Generator) -> Ep
     return np.concatenate((frames[:turn], frames[turn::-1], frames))
 
 
-COPIES: dict[str, Callable[[Episode, np.random.Generator], Episode]] = {
-    "copied": lambda frames, rng: frames, "trimmed copy": trimmed, "re-encoded copy": reencoded
-}
-CHANGES: dict[str, Callable[..., Any]] = {
+COPIES: dict[str, Callable[..., Episode]] = {"copied": lambda frames, rng: frames, "trimmed copy": trimmed,
+                                             "re-encoded copy": reencoded}
+CHANGES: dict[str, Callable[..., Episode]] = {
     "reversed": lambda frames, rate, rng: frames[::-1], "cut": lambda frames, rate, rng: frames[: len(frames) // 2],
     "frozen": frozen, "shifted": shifted, "darkened": lambda frames, rate, rng: (DARKENED * frames).astype(np.uint8),
-    "there and back": there_and_back
-}
+    "there and back": there_and_back}
 
 
 def goal_episodes(room_name: str, num: int, seed: int) -> Sequences:

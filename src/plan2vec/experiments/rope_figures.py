@@ -23,7 +23,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
 from plan2vec.local_metric import local_vectors, pair_distances
 from plan2vec.pictures.figures import BLACK
-from plan2vec.planner import Method, make_plan
+from plan2vec.planner import make_plan
 from plan2vec.results.comparisons import Figures, facts
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, pictured
@@ -56,11 +56,10 @@ def pairs(scene: RopeScene) -> Found:
     rng = rng_at(scene.seed, Stream.ROPE_PAIRS)
     near, gap = draw_neighbors(recorded, COLUMNS, rng)
     far = draw_far(recorded, rng.choice(len(scene.frames), COLUMNS), rng)
-    rows, scores = [], []
-    for first, second in ((near, near + gap), far):
-        rows += [first.tolist(), second.tolist()]
-        scores += [[np.nan] * COLUMNS, pair_scores(scene, first, second).tolist()]
-    return {"near_score": np.mean(scores[1]), "far_score": np.mean(scores[3])} | sheet(scene, rows, scores)
+    none, rows = [np.nan] * COLUMNS, [near.tolist(), (near + gap).tolist(), *(numbers.tolist() for numbers in far)]
+    near_score, far_score = (pair_scores(scene, *some).tolist() for some in ((near, near + gap), far))
+    return {"near_score": np.mean(near_score), "far_score": np.mean(far_score)} | sheet(
+        scene, rows, [none, near_score, none, far_score])
 
 
 def neighbours(scene: RopeScene) -> Found:
@@ -72,9 +71,8 @@ def neighbours(scene: RopeScene) -> Found:
     number, distance = number[:, ranks], distance[:, ranks]
     near = distance[:, 1:] <= FAR
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
-    rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
-    scores = [[np.nan, *row[1:].tolist()] for row in distance]
-    return {"local_share": mean_or_none(local)} | sheet(scene, rows, scores)
+    number[:, 0], distance[:, 0] = queries, np.nan
+    return {"local_share": mean_or_none(local)} | sheet(scene, number.tolist(), distance.tolist())
 
 
 def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
@@ -108,7 +106,7 @@ def within(scene: RopeScene) -> Found:
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
     distance = scene.timed_map[0].on(scene.frames)
-    ways: tuple[Method, ...] = ("dijkstra", "greedy")  # of a plan that was not found the start alone
+    ways = ("dijkstra", "greedy")  # of a plan that was not found the start alone
     plans = {way: make_plan(scene.site.graph, distance, start, goal, way).nodes or [start] for way in ways}
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans.values())), strict=True)
     known = {f"{way}_{fact}": value for way in ways for fact, value in plan_facts(scene, plans[way]).items()}

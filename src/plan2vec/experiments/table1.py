@@ -39,26 +39,25 @@ PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-
 class Block(NamedTuple):
     """Which frames a map is fitted to, which it plans on, and what is compared there."""
 
-    words: str
     fitted_to: str
     plans_on: str
     methods: tuple[str, ...]
+    words: str
 
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network", "pixels")
 SANITY = ("random scores", "exact graph distance", "true Euclidean", "true geodesic")
 OURS = ("plan2vec", "plan2vec 2-d")
 BLOCKS = {
-    "fitted": Block("1,000 fresh frames, the map fitted to them", "small", "small",
-                    (*OURS, "plan2vec FVI", *BASELINES, "isomap", *SANITY)),
-    "unseen": Block("the same 1,000 frames, unseen: the map fitted to 10,000 others", "large", "small",
-                    (*OURS, *BASELINES, *SANITY)),
-    "large": Block("10,000 frames planned on themselves", "large", "large", (*OURS, *BASELINES, *SANITY)),
-    "paper": Block("10,000 frames planned on themselves, the paper's networks", "large", "large",
-                   ("paper's networks",)),
-    "oracle": Block("the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them", "oracle",
-                    "oracle", ("plan2vec", "isomap", *SANITY))
-}
+    "fitted": Block("small", "small", (*OURS, "plan2vec FVI", *BASELINES, "isomap", *SANITY),
+                    "1,000 fresh frames, the map fitted to them"),
+    "unseen": Block("large", "small", (*OURS, *BASELINES, *SANITY),
+                    "the same 1,000 frames, unseen: the map fitted to 10,000 others"),
+    "large": Block("large", "large", (*OURS, *BASELINES, *SANITY), "10,000 frames planned on themselves"),
+    "paper": Block("large", "large", ("paper's networks",),
+                   "10,000 frames planned on themselves, the paper's networks"),
+    "oracle": Block("oracle", "oracle", ("plan2vec", "isomap", *SANITY),
+                    "the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them")}
 METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in block.methods))
 
 

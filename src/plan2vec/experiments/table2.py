@@ -55,10 +55,9 @@ BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a no
                "unseen": "start and goal of a pass never seen",
                "paper": "a node is a view, the map by the paper's network and settings",
                "free": "free vectors of the views on the true network, by loss"}
-PAPER = {"plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
-         "paper's settings": (92.2, 57.2, 51.4, None), "SPTM": (31.5, 19.3, 20.2, None),
-         "VAE 2-d": (25.5, 14.4, 16.9, None), "random network": (19.9, 12.0, 12.7, None),
-         "random scores": (19.9, 12.0, 12.7, None), "true GPS": (None, 73.0, 73.0, None)}
+PAPER = {**dict.fromkeys(("plan2vec", "plan2vec 2-d", "paper's settings"), (92.2, 57.2, 51.4, None)),
+         "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None), "true GPS": (None, 73.0, 73.0, None),
+         **dict.fromkeys(("random network", "random scores"), (19.9, 12.0, 12.7, None))}
 
 
 class PaperSettings(NamedTuple):
@@ -70,10 +69,9 @@ class PaperSettings(NamedTuple):
     norm_order: float
 
 
-PAPER_SETTINGS = {"street-tiny": PaperSettings(200, 500, 20, 1.2),
-                  "street-small": PaperSettings(700, 2000, 100, 1.2),
-                  "street-medium": PaperSettings(2000, 5000, 100, 1.5),
-                  "street-large": PaperSettings(4000, 10_000, 100, 2.0)}
+PAPER_SETTINGS = dict(zip(DOMAINS, (PaperSettings(200, 500, 20, 1.2), PaperSettings(700, 2000, 100, 1.2),
+                                    PaperSettings(2000, 5000, 100, 1.5), PaperSettings(4000, 10_000, 100, 2.0)),
+                          strict=True))
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
