@@ -14,7 +14,6 @@ from plan2vec.bench import (
     DOCS,
     PAGE,
     SPEED,
-    dynamics,
     fit_speed,
     measuring,
     peers,
@@ -97,10 +96,10 @@ def test_what_the_recordings_benchmark_needs_is_said():
         run_benchmark(BenchRequest("recordings", dynamics=("cart",)))
 
 
-@pytest.mark.parametrize("name", dynamics.DYNAMICS)
+@pytest.mark.parametrize("name", recording_scores.DYNAMICS)
 def test_the_physics_is_gymnasiums_and_recorded_steps_are_possible_but_not_the_way_back(name):
     gymnasium = pytest.importorskip("gymnasium")
-    world, environment = dynamics.DYNAMICS[name], gymnasium.make(dynamics.DYNAMICS[name].environment)
+    world, environment = recording_scores.DYNAMICS[name], gymnasium.make(recording_scores.DYNAMICS[name].environment)
     seen, _ = environment.reset(seed=0)
     environment.action_space.seed(0)
     for _ in range(150):
@@ -108,11 +107,11 @@ def test_the_physics_is_gymnasiums_and_recorded_steps_are_possible_but_not_the_w
         expected = environment.step(action)[0]
         assert np.allclose(world.move(seen[None].astype(float), np.ravel(action)), expected, atol=1e-5)
         seen = expected
-    frames = dynamics.roll_out(name, 0).frames[:200].astype(float)
+    frames = recording_scores.roll_out(name, 0).frames[:200].astype(float)
     scale = 1 / frames.std(axis=0)
     tolerance = 0.5 * np.median(np.linalg.norm(np.diff(frames, axis=0) * scale, axis=1))
-    assert dynamics.achieved(world, frames[:-1], frames[1:], scale, tolerance).mean() >= 0.99
-    assert dynamics.achieved(world, frames[3:], frames[:-3], scale, tolerance).mean() < 0.6
+    assert recording_scores.achieved(world, frames[:-1], frames[1:], scale, tolerance).mean() >= 0.99
+    assert recording_scores.achieved(world, frames[3:], frames[:-3], scale, tolerance).mean() < 0.6
 
 
 @pytest.mark.parametrize("name", ["recordings", "same-map"])

@@ -12,10 +12,10 @@ from typing import Any
 from plan2vec.bench import explorer_speed, fit_speed, peers, recording_scores, same_map, scale
 from plan2vec.bench.measuring import PREFIX
 from plan2vec.files import write_text
+from plan2vec.results.experiment import DOCS, choose_folder, run_all
 from plan2vec.results.pages import RESULTS, keep_rows, section
 from plan2vec.results.requests import BenchRequest, ReproduceRequest
 from plan2vec.results.rows import read_rows
-from plan2vec.results.running import DOCS, choose_folder, run_all
 
 HEAD = """# Speed and scale
 

@@ -6,28 +6,28 @@ Expected: plan_validity at least 0.97 on average, revisit_recall 0.7; with --joi
 
 Every recording is fitted with the defaults, once per seed, and judged by `evaluate`: the reference names the measures.
 `--doom-data` replays walks through mazes, `--joined` fits all recordings as one, each with a label of its own, so that
-every closure between two of them is false. `--dynamics` rolls out simulators whose steps cannot all be undone.
-With `phase` (laps of a loop, in [0, 1)): is the map a ring?
+every closure between two of them is false. `--dynamics` rolls out simulators whose steps cannot all be undone:
+which hops of a plan are impossible? With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from plan2vec.bench.dynamics import DYNAMICS, impossible_hops, roll_out
 from plan2vec.config import Config
-from plan2vec.data import Sequences, make_sequences
+from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
 from plan2vec.evaluation import evaluate, rank_agreement
 from plan2vec.graph.build import edge_rows
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
+from plan2vec.planner import make_plans
 from plan2vec.readers import read
 from plan2vec.results.rows import Case, Row, make_rows, markdown, stamp_of, values
 from plan2vec.validity import SOON, counted_closures
@@ -45,6 +45,9 @@ IN_TABLE = {
 PICTURE = {"cuda": (72, 96), "cpu": (48, 64)}  # height and width of mazes' pictures, by what the device bears
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
+NUM_ROLLOUTS, LENGTH = 15, 200  # 3,000 frames
+NUM_PLANS, MOST_STEPS = 100, 3  # plans whose hops are judged; steps that a hop may take
+TOLERANCE = 0.5  # of the median recorded step, in coordinates of unit deviation: so near counts as arrived
 
 
 class Recording(NamedTuple):
@@ -149,3 +152,83 @@ def table(rows: list[Row]) -> list[str]:
         samples = [values(rows, domain=domain, method=method, metric=name) for name in names]
         lines.append([domain, method, *(f"{sample.mean():.4g}" if len(sample) else "-" for sample in samples)])
     return markdown(["recording", "method", *(IN_TABLE[name] for name in names)], lines)[:-1]
+
+
+# ---------------------------------------------------------------------------------------------------- dynamics
+# Gymnasium's physics (`Pendulum-v1`, `MountainCar-v0`), written for many states at once; a test compares the two.
+
+
+class World(NamedTuple):
+    """A simulator, and its dynamics for many states at once."""
+
+    environment: str
+    actions: np.ndarray  # (a,) the grid that is tried
+    move: Callable[[np.ndarray, np.ndarray], np.ndarray]  # observations (m, d), actions (m,) -> the next (m, d)
+
+
+def swing(seen: np.ndarray, torque: np.ndarray) -> np.ndarray:
+    """One step of the pendulum; (cos, sin, speed) per row."""
+    angle, speed = np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]
+    speed = np.clip(speed + (15 * np.sin(angle) + 3 * torque) * 0.05, -8, 8)
+    angle = angle + speed * 0.05
+    return np.column_stack((np.cos(angle), np.sin(angle), speed))
+
+
+def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:
+    """One step of the mountain car; (place, speed) per row; 0, 1, 2 push left, not at all, right."""
+    place, speed = seen[:, 0], seen[:, 1]
+    speed = np.clip(speed + (push - 1) * 0.001 - np.cos(3 * place) * 0.0025, -0.07, 0.07)
+    place = np.clip(place + speed, -1.2, 0.6)
+    return np.column_stack((place, np.where((place == -1.2) & (speed < 0), 0, speed)))
+
+
+DYNAMICS = {"pendulum": World("Pendulum-v1", np.linspace(-2, 2, 9), swing),
+            "mountain-car": World("MountainCar-v0", np.arange(3.0), drive)}
+
+
+def roll_out(name: str, seed: int) -> Sequences:
+    """Random actions in the simulator itself; the full state is observed."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise ValueError("gymnasium is not installed; pip install 'plan2vec[envs]'") from None
+    environment: Any = gymnasium.make(DYNAMICS[name].environment, max_episode_steps=10 * LENGTH)
+    environment.action_space.seed(seed)
+    seen = []
+    for number in range(NUM_ROLLOUTS):
+        seen.append(environment.reset(seed=1000 * seed + number)[0])
+        seen += [environment.step(environment.action_space.sample())[0] for _ in range(LENGTH - 1)]
+    return make_sequences(np.stack(seen), np.repeat(np.arange(NUM_ROLLOUTS), LENGTH), source=f"simulated {name}")
+
+
+def impossible_hops(name: str, model: Model) -> dict[str, float]:
+    """Share of the hops of A* plans that no actions of up to three steps achieve; and that of recorded steps."""
+    seen, start = model.sequences.frames.astype(np.float64), transitions(model.sequences.sequence)
+    starts, goals = np.random.default_rng(model.config.seed).integers(len(seen), size=(2, NUM_PLANS))
+    plans = make_plans(model.graph, model.distance_between, starts, goals, "astar")
+    nodes = [np.array(plan.nodes) for plan in plans if plan.nodes is not None]
+    first, second = (np.concatenate([path[part] for path in nodes] or [start[:0]])
+                     for part in (slice(None, -1), slice(1, None)))
+    scale = 1 / seen.std(axis=0)
+    tolerance = TOLERANCE * np.median(np.linalg.norm((seen[start + 1] - seen[start]) * scale, axis=1))
+    hops, recorded = (1 - achieved(DYNAMICS[name], seen[here], seen[there], scale, tolerance)
+                      for here, there in ((first, second), (start, start + 1)))
+    return {"impossible_hops": float(hops.mean()) if len(hops) else 0.0, "plans_found": len(nodes) / NUM_PLANS,
+            "impossible_recorded_steps": float(recorded.mean())}
+
+
+def achieved(world: World, first: np.ndarray, second: np.ndarray, scale: np.ndarray, tolerance: float) -> np.ndarray:
+    """(m,) bool: some actions of the grid lead from `first` (m, d) to within the tolerance of `second`.
+
+    None at all is allowed too: two frames that show almost one state need no action.
+    """
+    done = np.zeros(len(first), bool)
+    for part in np.array_split(np.arange(len(first)), max(1, len(first) // 2000)):
+        here, which = first[part], part
+        for steps in range(MOST_STEPS + 1):
+            if steps:
+                tried = np.tile(world.actions, len(here))
+                here, which = (np.repeat(rows, len(world.actions), axis=0) for rows in (here, which))
+                here = world.move(here, tried)
+            done[which[np.linalg.norm((here - second[which]) * scale, axis=1) <= tolerance]] = True
+    return done

@@ -17,7 +17,7 @@ planted with seeds from 40 on.
 """
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import binomtest
 
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.datasets.audit import Audit, audit
@@ -102,9 +102,6 @@ def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict
             "found_seen": len(flagged & seen), "false": len(elsewhere - known), "known": len(elsewhere & known)}
 
 
-# ---------------------------------------------------------------------------------------------------- two cameras
-
-
 def _cameras(settings: Settings, seed: int) -> Groups:
     room = maze.simulate(SIMULATED, settings.size.num_rollouts if settings.size.is_smoke else NUM_ROLLOUTS, seed=seed)
     left, right = room.frames[:, :, :CROP], room.frames[:, :, -CROP:]
@@ -117,17 +114,12 @@ def _cameras(settings: Settings, seed: int) -> Groups:
             yield make_rows(case, {metric: card[metric] for metric, *_ in SHOWN}, seconds, settings.stamp)
 
 
-# ---------------------------------------------------------------------------------------------------- table
-
-
 def wilson(num: float, of: float) -> str:
     """ "0.97 (0.83-0.99)": a share and its 95 % interval by Wilson's score."""
     if not of:
         return "-"
-    z, share = float(norm.ppf(0.975)), num / of
-    middle = (share + z**2 / (2 * of)) / (1 + z**2 / of)
-    half = z / (1 + z**2 / of) * np.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
-    return f"{share:.2f} ({max(0, middle - half):.2f}-{min(1, middle + half):.2f})"
+    low, high = binomtest(round(num), round(of)).proportion_ci(method="wilson")
+    return f"{num / of:.2f} ({low:.2f}-{high:.2f})"
 
 
 def table(rows: list[Row]) -> list[str]:

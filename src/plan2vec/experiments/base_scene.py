@@ -91,11 +91,11 @@ class Scene:
         if self.size.is_smoke:
             teaching = replace(teaching, walks=replace(
                 SMOKE_WALKS, lookahead=teaching.walks.lookahead, target_hops=teaching.walks.target_hops))
-        case = site.name, config, teaching
-        if not site.name or case not in self.maps:
-            learned = train_map(self.images(site.frames), site.graph, config, teaching=teaching)
-            self.maps[case] = Map(learned, self.device)
-        return self.maps[case]
+        known = self.maps.get((site.name, config, teaching)) if site.name else None
+        learned = known or Map(train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
+        if site.name:
+            self.maps[site.name, config, teaching] = learned
+        return learned
 
     def baseline(self, method: str, dim: int = 8) -> Scorer:
         """Trained on the recordings, whichever graph it walks on, and once."""
@@ -153,6 +153,7 @@ def in_scenes(scenes: Callable[[Settings], Iterable[Scene]], methods: Iterable[s
               **choices: Iterable[Any]) -> Callable[[Settings], Groups]:
     """Of settings: what `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of
     blocks for those that are selected."""
+
     def groups(settings: Settings) -> Groups:
         known = choices | {"block": settings.chosen("blocks", choices["block"])} if "block" in choices else choices
         cases = [dict(zip(known, chosen, strict=True)) for chosen in product(*known.values())]
@@ -225,12 +226,11 @@ class Site:
         return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
 
     @cached_property
-    def shape_numbers(self) -> dict[str, Any]:
-        """Radius, degree and parts of the graph."""
+    def shape_numbers(self) -> Found:
         return {"radius": self.radius} | degree_and_parts(self.graph)
 
 
-def degree_and_parts(graph: csr_array) -> dict[str, Any]:
+def degree_and_parts(graph: csr_array) -> Found:
     parts = graph_numbers(graph)
     return {"degree": graph.nnz / graph.shape[0], "num_components": parts["num_components"],
             "largest_component_share": parts["largest_component_share"]}

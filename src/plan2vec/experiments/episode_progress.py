@@ -123,9 +123,6 @@ def measured(settings: Settings, domain: str, sequences: Sequences, seed: int,
             yield make_rows(Case(settings.experiment, domain, {}, method, seed), metrics, seconds, settings.stamp)
 
 
-# ---------------------------------------------------------------------------------------------------- episodes
-
-
 def episode_frames(sequence: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
     """Frame numbers of every episode that lies in the chosen frames (n,) bool."""
     return [np.flatnonzero(sequence == label) for label in np.unique(sequence[chosen])]
@@ -193,9 +190,6 @@ def order_agreement(curve: np.ndarray) -> float | None:
     return float(spearmanr(curve[known], np.flatnonzero(known)).statistic) if np.ptp(curve[known]) > 0 else 0.0
 
 
-# ---------------------------------------------------------------------------------------------------- simulators
-
-
 def true_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
     """Progress of all held-out frames to one goal, each as if its episode had started at the farthest of them."""
     sequence, seed, unseen = fitted.sequences.sequence, fitted.model.config.seed, np.flatnonzero(~fitted.kept)
@@ -220,9 +214,6 @@ def true_distance(sequences: Sequences, frames: np.ndarray, goal: int) -> np.nda
     truth = truth_of(sequences)
     assert truth is not None
     return truth.between(frames, np.full(len(frames), goal))
-
-
-# ---------------------------------------------------------------------------------------------------- tables
 
 
 def table(rows: list[Row]) -> list[str]:

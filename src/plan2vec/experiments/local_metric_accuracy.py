@@ -11,6 +11,7 @@ that truly join places more than three of the longest steps apart.
 """
 
 from dataclasses import replace
+from itertools import product
 
 from plan2vec.data import split_sequences
 from plan2vec.domains.maze import LONGEST_STEP
@@ -23,8 +24,7 @@ from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Row, in_order, select
 
-METHODS = [f"{architecture} {loss}" for architecture in ("siamese", "stacked")
-           for loss in ("hinge", "regression", "nce")]
+METHODS = list(map(" ".join, product(("siamese", "stacked"), ("hinge", "regression", "nce"))))
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
 PAPERS_METHOD = "stacked regression"
 STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames

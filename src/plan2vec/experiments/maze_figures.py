@@ -159,9 +159,6 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     return figures
 
 
-# ---------------------------------------------------------------------------------------------------- pictures
-
-
 def prepare(ax: Axes, room: str, labels: bool = True) -> None:
     """The room's walls and border, in metres."""
     domain = find_domain(room)

@@ -40,8 +40,7 @@ def joined(episodes: dict[int, Episode]) -> Sequences:
 def plant(sequences: Sequences, kind: str, rate: float, sound: list[int], rng: np.random.Generator) -> Damaged:
     """One kind of damage in a tenth of the episodes, drawn from the sound ones; copies come in addition."""
     episodes = split(sequences)
-    num = max(2, round(SHARE * len(episodes))) // 2 * 2
-    chosen = rng.choice(sound, num, replace=False).tolist()
+    chosen = rng.choice(sound, max(2, round(SHARE * len(episodes))) // 2 * 2, replace=False).tolist()
     if kind == "spliced":
         return splice(sequences, chosen, rng)
     if kind in COPIES:
@@ -57,10 +56,8 @@ def splice(sequences: Sequences, chosen: list[int], rng: np.random.Generator) ->
     numbers = {int(label): np.flatnonzero(sequences.sequence == label) for label in np.unique(sequences.sequence)}
     hidden = []
     for pair in zip(chosen[::2], chosen[1::2], strict=True):
-        cuts = [int(rng.uniform(*MIDDLE) * len(numbers[label])) for label in pair]
-        heads, tails = zip(*((numbers[label][:cut], numbers[label][cut:])
-                             for label, cut in zip(pair, cuts, strict=True)), strict=True)
-        for label, head, tail in zip(pair, heads, tails[::-1], strict=True):
+        parts = [np.split(numbers[label], [int(rng.uniform(*MIDDLE) * len(numbers[label]))]) for label in pair]
+        for label, (head, _), (_, tail) in zip(pair, parts, parts[::-1], strict=True):
             numbers[label] = np.concatenate((head, tail))
             hidden += [label] * within_two_steps(sequences, head[-1], tail[0])
     episodes = {label: sequences.frames[some] for label, some in numbers.items()}
@@ -132,8 +129,7 @@ CHANGES: dict[str, Callable[..., Episode]] = {
 
 def goal_episodes(room_name: str, num: int, seed: int) -> Sequences:
     """Demonstrations in a room: from anywhere far away to one goal, with swerves, seen by a noisy camera."""
-    room, rng = maze.find_room(room_name), np.random.default_rng(seed)
-    walks: list[np.ndarray] = []
+    room, rng, walks = maze.find_room(room_name), np.random.default_rng(seed), list[np.ndarray]()
     while len(walks) < num:
         start = maze.sample_positions(room, 1, rng)
         if maze.geodesic(room_name, start, GOAL[None])[0] >= FAR_START:

@@ -10,11 +10,10 @@ from typing import Any
 from plan2vec.domains.ogbench import find_recipe
 from plan2vec.experiments.results_page import results_page
 from plan2vec.files import write_text
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import DOCS, Experiment, choose_folder, run_all
 from plan2vec.results.pages import RESULTS, keep_rows, tables_page
 from plan2vec.results.requests import ReproduceRequest
 from plan2vec.results.rows import read_rows
-from plan2vec.results.running import DOCS, choose_folder, run_all
 
 FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cost", "maze_figures",
          "local_metric_accuracy", "value_iteration_table", "rope_table", "rope_figures", "episode_progress",
@@ -47,8 +46,7 @@ def choose_experiments(request: ReproduceRequest) -> list[str]:
     chosen = list(EXPERIMENTS) if request.name == "all" else [request.name]
     for kind in ("domains", "methods", "blocks"):
         known = {str(name) for experiment in chosen for name in getattr(EXPERIMENTS[experiment], kind)}
-        unknown = set(getattr(request, kind)) - known
-        if unknown:
+        if unknown := set(getattr(request, kind)) - known:
             names = ", ".join(sorted(known)) or "nothing here"
             raise ValueError(f"--{kind} knows {names}, but got {', '.join(sorted(unknown))}")
     return chosen

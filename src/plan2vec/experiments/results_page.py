@@ -30,8 +30,8 @@ WORDS = {"isomap": "Isomap on our graph", "Dijkstra": EXACT, "graph search": EXA
 def results_page(docs: Path, experiments: dict[str, Experiment]) -> str:
     sections = [HEAD]
     for name, (picture, table, note) in PARTS.items():
-        rows, experiment = read_rows(docs / RESULTS / f"{name}.jsonl"), experiments[name]
-        if rows:
+        experiment = experiments[name]
+        if rows := read_rows(docs / RESULTS / f"{name}.jsonl"):
             text = f"{claim_of(experiment.text)} {note} [All methods](results/tables.md#{anchor(experiment.title)})."
             sections += section(experiment.title, text, picture, table(rows))
     titles = "; ".join(one.title for name, one in experiments.items() if name not in PARTS)
@@ -93,10 +93,9 @@ def speed(docs: Path) -> list[str]:
     """Fits by plan2vec and by Isomap, from the rows of the benchmarks."""
     cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("plan2vec, 16 rooms", "scale", {"frames": 1_000_000}),
              ("Isomap, after our local metric", "peers", {"method": "Isomap"}))
-    found = [(words, row) for words, file, wanted in cases
-             for row in select(read_rows(docs / RESULTS / f"bench-{file}.jsonl"), metric="success", **wanted)]
     body = [[words, row["device"], f"{row['setting']['frames']:,}", f"{row['seconds']:.0f}", cell(values([row]), 100)]
-            for words, row in found]
+            for words, file, wanted in cases
+            for row in select(read_rows(docs / RESULTS / f"bench-{file}.jsonl"), metric="success", **wanted)]
     text = """A fit takes about a minute on two CPU cores and seconds on a GPU; its time grows more slowly than its
     frames. [Speed and scale](performance.md) has the rest."""
     table = markdown(["fit", "machine", "frames", "seconds", "success %"], body)

@@ -33,9 +33,8 @@ WANTED = 0.9  # success
 def measure(scene: MazeScene, method: str) -> Found:
     """Success by the number of steps taken, the steps after which it first was as wanted, and how it all ended."""
     agents = import_agents()
-    settings = agents.AgentSettings()
-    if scene.size.is_smoke:
-        settings = agents.AgentSettings(160, 80, updates_per_move=2, steps_before=32, episodes=20)
+    tiny = {"num_steps": 160, "steps_between": 80, "updates_per_move": 2, "steps_before": 32, "episodes": 20}
+    settings = agents.AgentSettings(**(tiny if scene.size.is_smoke else {}))
     model = fit_map(scene.domain, scene.seed, scene.size)
     success = agents.train_agent(scene.domain, model, *METHODS[method], settings, scene.seed)
     reached, last = next((steps for steps, share in success.items() if share >= WANTED), None), max(success)
@@ -54,8 +53,8 @@ def import_agents() -> ModuleType:
     try:
         from plan2vec.experiments import reward_agents
     except ModuleNotFoundError as error:
-        missing = f"need the extra [rl] ({error.name} is missing)"
-        raise ValueError(f"agents that learn by acting {missing}: pip install 'plan2vec[rl]'") from None
+        raise ValueError(f"agents that learn by acting need the extra [rl] ({error.name} is missing): pip install "
+                         "'plan2vec[rl]'") from None
     return reward_agents
 
 

@@ -45,6 +45,7 @@ FOLDS = {"local metric": LocalMetricConfig(num_updates=1500), "local metric, as 
 PLANNERS = (*MAPS, *BASELINES, "Dijkstra")
 METHODS = (*PLANNERS, *FOLDS)
 BLOCKS = ("plans", "accuracy")
+NUM_FOLDS = {False: 10, True: 2}  # by whether it is a smoke run
 MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
 SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "local steps, %", 100, 2),
@@ -60,7 +61,7 @@ def run(settings: Settings) -> Groups:
             if block == "plans":
                 yield from scene.measured(settings, PLANNERS, measure, block=block)
             elif scene.seed == settings.seeds[0]:
-                for fold in range(num_folds(scene)):
+                for fold in range(NUM_FOLDS[scene.size.is_smoke]):
                     yield from scene.measured(settings, FOLDS, accuracies, block=block, fold=fold)
 
 
@@ -87,22 +88,17 @@ def measure(scene: RopeScene, method: str, block: str) -> Found:
 
 def search_cost(scene: RopeScene, tasks: Tasks) -> float:
     """Frames that Dijkstra's search expands over the steps of the path, for the first tasks that have one."""
-    graph = scene.site.graph
-    hops = shortest_hops(graph, tasks)
+    graph, hops = scene.site.graph, shortest_hops(scene.site.graph, tasks)
     costed = np.flatnonzero(np.isfinite(hops) & (hops > 0))[:NUM_COSTED]
     counts = [dijkstra_cost(graph, int(tasks.starts[k]), int(tasks.goals[k])).num_expanded for k in costed]
     return float(np.sum(counts) / hops[costed].sum())
-
-
-def num_folds(scene: RopeScene) -> int:
-    return 2 if scene.size.is_smoke else 10
 
 
 def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
     """Plain and cleaned, on the sequences trained on and on those held out."""
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
-    held_out = np.isin(sequence, np.array_split(labels, num_folds(scene))[fold])
+    held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])
     config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLDS[method]))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric

@@ -88,8 +88,7 @@ def block_distance(site: StreetSite) -> Distance:
 
 
 def picture(scene: StreetScene, method: str, plan: Plan) -> dict[str, np.ndarray]:
-    site = scene.site
-    touched = sorted(plan.touched)
+    site, touched = scene.site, sorted(plan.touched)
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
     path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []

@@ -40,8 +40,7 @@ NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
 
 def measure(scene: StreetScene, method: str, block: str) -> Found:
-    site = scene.site
-    opposite = opposite_quarters(site.position)
+    site, opposite = scene.site, opposite_quarters(scene.site.position)
     path = distances_from(site.graph, np.arange(len(site.view)))
     learned, distance = taught(scene, block, ~opposite | (method == "control"), path)
     known = np.isfinite(path) & (path >= 1)
@@ -134,10 +133,8 @@ def ratio_words(rows: list[Row], block: str, domain: str) -> str:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
-    figures: Figures = {}
-    for block in in_order(rows, "block", BLOCKS):
-        figures |= street_scene.part_figures(rows, arrays, generalization_figure, block)
-    return figures
+    return {name: figure for block in in_order(rows, "block", BLOCKS)
+            for name, figure in street_scene.part_figures(rows, arrays, generalization_figure, block).items()}
 
 
 def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:

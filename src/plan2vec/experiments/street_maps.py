@@ -64,8 +64,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 def maps_figure(rows: list[Row], shown: Arrays) -> Figure:
-    figure = Figure((9, 3), layout="constrained")
-    first = next(iter(shown.values()))
+    figure, first = Figure((9, 3), layout="constrained"), next(iter(shown.values()))
     places = {"true": first["position"] - first["position"].mean(axis=0)}
     places |= {f"learned, {method}": part["place"] for method, part in shown.items()}
     for number, (words, place) in enumerate(places.items()):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -45,8 +45,7 @@ TRAINING = {"street-tiny": (1500, 300, 128), "street-small": (3000, 500, 256), "
             "street-large": (5500, 1000, 768)}
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Which goals are drawn, and when a walk arrives: within two steps of the goal."""
 
     reach: int  # hops of the street network within which goals lie
@@ -130,14 +129,14 @@ class StreetSite(Site):
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """What the graph is like: closures, false ones among them, and links of the network that it misses."""
-        first, second = self.view[edge_rows(self.graph)], self.view[self.graph.indices]
+        edges = self.view[edge_rows(self.graph)], self.view[self.graph.indices]
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
-        joined[first, second] = True
-        false = self.scene.metres[first, second][self.closure] > FALSE_BEYOND
-        return self.shape_numbers | {"num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
-                                     "num_false": np.count_nonzero(false) // 2,
-                                     "false_edge_share": false.mean() if len(false) else 0.0,
-                                     "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
+        joined[edges] = True
+        false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
+        return self.shape_numbers | {
+            "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
+            "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
+            "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
 
 
 class StreetScene(Scene):
@@ -184,10 +183,10 @@ class StreetScene(Scene):
     def site(self) -> StreetSite:
         return self.join(self.recordings, self.visited, self.metric, self.config, "views")
 
-    def visits_site(self, recordings: Sequences, visited: np.ndarray, name: str = "") -> StreetSite:
+    def visits_site(self, recordings: Sequences, visited: np.ndarray) -> StreetSite:
         change = None if self.size.is_smoke else NOISY_CHANGE
         metric = self.train_metric(recordings, self.noisy_config, change=change).metric
-        return self.join(recordings, visited, metric, self.noisy_config, name)
+        return self.join(recordings, visited, metric, self.noisy_config)
 
     @cached_property
     def true_site(self) -> StreetSite:
@@ -240,8 +239,7 @@ def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row]
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
     figures = {}
     for network, domain, part in parts_of(rows, DOMAINS):
-        known = pictured(select(part, block=block) if block else part, arrays)
-        if known:
+        if known := pictured(select(part, block=block) if block else part, arrays):
             figure = figure_of(part, known)
             latents = f"; latents: {block}, seed {min(in_order(part, 'seed'))}" if block else ""
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}{latents}", fontsize=11)

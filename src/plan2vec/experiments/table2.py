@@ -45,10 +45,9 @@ from plan2vec.search.shortest_paths import distances_from
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
+FREE = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
 BLOCKS = {"views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY), "visits": ("plan2vec", *SANITY),
-          "unseen": ("seen", "unseen"), "paper": ("paper's settings",),
-          "free": ("relative errors", "Sammon's stress", "Huber's loss")}
-FREE: dict[str, str] = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
+          "unseen": ("seen", "unseen"), "paper": ("paper's settings",), "free": tuple(FREE)}
 FREE_UPDATES, FREE_LEARNING_RATE = 500, 0.02  # Adam, at first; falls to 0
 METHODS = tuple(dict.fromkeys(method for methods in BLOCKS.values() for method in methods))
 BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a node",
@@ -79,25 +78,21 @@ PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that it
 def run(settings: Settings) -> Groups:
     for scene in street_scene.street_scenes(settings):
         for block in settings.chosen("blocks", BLOCKS):
-            if scene.lacking(settings, BLOCKS[block], block=block):
-                yield from run_block(settings, scene, block)
-
-
-def run_block(settings: Settings, scene: StreetScene, block: str) -> Groups:
-    methods = BLOCKS[block]
-    if block == "unseen":
-        metrics, seconds = timed(measure_unseen, scene)
-        for method in scene.lacking(settings, methods, block=block):
-            yield scene.rows(settings, method, metrics[method], seconds, block=block)
-    elif block == "free":
-        yield from scene.measured(settings, methods, measure_free, block=block)
-    else:
-        visits = block == "visits"
-        site, seconds = timed(lambda: scene.visits_site(scene.noisy, scene.visited) if visits else scene.site)
-        if block != "paper":
-            numbers = site.numbers | ({} if visits else scene.metric_accuracies())
-            yield scene.rows(settings, "graph", numbers, seconds, block=block)
-        yield from scene.measured(settings, methods, partial(measure, site=site), block=block)
+            lacking = scene.lacking(settings, BLOCKS[block], block=block)
+            if block == "unseen" and lacking:
+                metrics, seconds = timed(measure_unseen, scene)
+                for method in lacking:
+                    yield scene.rows(settings, method, metrics[method], seconds, block=block)
+            elif block == "free":
+                yield from scene.measured(settings, lacking, measure_free, block=block)
+            elif lacking:
+                visits = block == "visits"
+                made = timed(scene.visits_site, scene.noisy, scene.visited) if visits else timed(getattr, scene, "site")
+                site, seconds = made
+                if block != "paper":
+                    numbers = site.numbers | ({} if visits else scene.metric_accuracies())
+                    yield scene.rows(settings, "graph", numbers, seconds, block=block)
+                yield from scene.measured(settings, lacking, partial(measure, site=site), block=block)
 
 
 def measure(scene: StreetScene, method: str, block: str, site: StreetSite) -> Found:

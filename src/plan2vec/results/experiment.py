@@ -1,21 +1,29 @@
-"""An experiment of the paper or a benchmark: what it is called and gives; which of it is run, how large, and where."""
+"""An experiment of the paper or a benchmark: what it is called and gives; which of it is run, how large, and where.
 
+Rows are kept as they come, then become tables, figures and pages.
+"""
+
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any, TypeVar
 
 import torch
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.files import write_text
+from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.pictures.figures import save_figure
 from plan2vec.results.comparisons import Figures
-from plan2vec.results.rows import Arrays, Groups, Row, Stamp, read_arrays, read_rows, select
+from plan2vec.results.requests import ReproduceRequest, Request
+from plan2vec.results.rows import Arrays, Groups, Row, Stamp, append_rows, read_arrays, read_rows, select, stamp_of
 
 ARRAYS = "arrays"  # folder inside an output folder
+DOCS = Path(__file__).parents[3] / "docs"
 Stage = TypeVar("Stage")
 Product = TypeVar("Product")
 
@@ -44,14 +52,10 @@ class Size:
         return replace(stage, **changed)  # type: ignore[type-var]
 
 
-SMOKE = Size(
-    num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50, max_updates=6,
-    max_batch=8,
-    config=Config(
-        local_metric=LocalMetricConfig(num_updates=30, batch_size=24),
-        embedding=EmbeddingConfig(num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32)
-    )
-)
+SMOKE = Size(num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50,
+             max_updates=6, max_batch=8, config=Config(
+                 local_metric=LocalMetricConfig(num_updates=30, batch_size=24), embedding=EmbeddingConfig(
+                     num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32)))
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,62 @@ class Experiment:
 
 
 def timed(make: Callable[..., Product], *args: Any, **kwargs: Any) -> tuple[Product, float]:
-    began = perf_counter()
+    began = time.perf_counter()
     product = make(*args, **kwargs)
-    return product, perf_counter() - began
+    return product, time.perf_counter() - began
+
+
+def choose_folder(request: Request, usual: str) -> Path:
+    """Where rows and figures go; smoke runs stay apart and never reach the documentation."""
+    if request.smoke and request.write_docs:
+        raise ValueError("--smoke results are no results and never go into the documentation; leave out --write-docs")
+    if request.write_docs and not DOCS.is_dir():
+        raise ValueError(f"--write-docs needs the project's checkout, but there is no folder {DOCS}")
+    if request.out is not None:
+        return request.out
+    return Path(tempfile.mkdtemp(prefix="plan2vec-smoke-")) if request.smoke else Path("runs") / usual
+
+
+def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...] = ()) -> list[Row]:
+    """Rows are appended as they come; at the time limit the run stops between two groups."""
+    settings, made, began = make_settings(chosen, request, out, sizes), list[Row](), time.monotonic()
+    for experiment in [experiment for experiment in chosen if has_work(experiment, settings)]:
+        for rows in experiment.run(settings):
+            append_rows(out / f"{experiment.name}.jsonl", rows)
+            made += rows
+            print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
+            if request.time_limit is not None and time.monotonic() - began > request.time_limit:
+                words = f"time limit of {request.time_limit:g} s reached in {experiment.name}; rows so far are in {out}"
+                print(words, file=sys.stderr)
+                return made
+    return made
+
+
+def has_work(experiment: Experiment, settings: Settings) -> bool:
+    kinds = {kind: tuple(getattr(experiment, kind)) for kind in ("domains", "methods", "blocks")}
+    return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
+
+
+def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
+    device, files = choose_device(request.device), [out / f"{one.name}.jsonl" for one in chosen]
+    seeds = tuple(range(request.seed_start, request.seed_start + request.seeds))
+    finished = tuple(row for path in files for row in read_rows(path)) if request.missing_only else ()
+    return Settings("", seeds, request.domains, request.methods, request.blocks, SMOKE if request.smoke else Size(),
+                    device, out / ARRAYS, stamp_of(device, request.commit), request.street_graph,
+                    finished, request.recordings, sizes, request.ogbench_data or out / "ogbench")
+
+
+def progress(rows: list[Row], elapsed: float) -> str:
+    """One line per group: what it was, what came out, how long it took."""
+    if not rows:
+        return f"{elapsed:7.1f} s"
+    first, shown = rows[0], []
+    shared = {name: value for name, value in first["setting"].items()
+              if all(row["setting"].get(name) == value for row in rows)}
+    setting = " ".join(map(str, shared.values()))
+    for row in rows[:3]:  # before the metric, what tells the row from the others
+        own = [value for name, value in row["setting"].items() if name not in shared]
+        value = row["value"] if row["value"] is None else round(row["value"], 4)
+        shown.append(" ".join(map(str, [*own, row["metric"], value])))
+    words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
+    return f"{elapsed:7.1f} s  {words}: {', '.join(shown)} ({first['seconds']:.1f} s)"

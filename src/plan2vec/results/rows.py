@@ -45,8 +45,8 @@ def machine_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def stamp_of(device: torch.device) -> Stamp:
-    return Stamp(commit(), machine_name(device))
+def stamp_of(device: torch.device, known: str | None = None) -> Stamp:
+    return Stamp(known or commit(), machine_name(device))
 
 
 @dataclass(frozen=True)
