@@ -171,8 +171,7 @@ def serving(folder: Path) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stderr is not None
-        address = process.stdout.readline().strip()
-        if not address:
+        if not (address := process.stdout.readline().strip()):
             raise ValueError(f"the explorer did not start: {process.stderr.read().strip()[-500:]}")
         yield address
     finally:

@@ -40,8 +40,7 @@ IN_TABLE = {
     "cross_label_share": "between labels", "closures_within_label": "within labels",
     "estimated_false_closures": "false by own estimate", "reversibility": "steps undone",
     "largest_component_share": "largest part", "ring_spearman": "ring agreement", "ring_false_share": "false on ring",
-    "impossible_hops": "impossible hops", "success": "success"
-}
+    "impossible_hops": "impossible hops", "success": "success"}
 PICTURE = {"cuda": (72, 96), "cpu": (48, 64)}  # height and width of mazes' pictures, by what the device bears
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
@@ -100,8 +99,8 @@ def join(parts: list[Recording]) -> Recording:
         told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"--joined needs two or more recordings with frames of one shape, but got {told}")
     sequence = np.concatenate([part.sequences.sequence + 10**6 * number for number, part in enumerate(parts)])
-    held = [name for name in ("position", "heading") if all(getattr(p.sequences, name) is not None for p in parts)]
-    truth = {name: np.concatenate([getattr(part.sequences, name) for part in parts]) for name in held}
+    truth = {name: np.concatenate([getattr(part.sequences, name) for part in parts]) for name in ("position", "heading")
+             if all(getattr(part.sequences, name) is not None for part in parts)}
     label = np.repeat(np.arange(len(parts)), [part.sequences.num_frames for part in parts])
     frames = np.concatenate([part.sequences.frames for part in parts])
     return Recording("+".join(shapes), make_sequences(frames, sequence, label=label, **truth))
@@ -145,7 +144,7 @@ def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """Lines of a markdown table: a line per recording and method, the mean over seeds; columns that have a number."""
+    """A line per recording and method, the mean over seeds; columns that have a number."""
     names = [name for name in IN_TABLE if len(values(rows, metric=name))]
     lines = []
     for domain, method in dict.fromkeys((row["domain"], row["method"]) for row in rows):

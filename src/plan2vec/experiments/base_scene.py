@@ -106,10 +106,10 @@ class Scene:
         return self.baselines[method]
 
     def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
-                   truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> dict[str, float | None]:
+                   truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> Found:
         """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps, by part of the frames.
         Cleaned: without random pairs that are not truly far."""
-        found: dict[str, float | None] = {}
+        found: Found = {}
         for name, usable in parts.items():
             pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)
             first, second, is_near = draw_judged(pairs, 10 * self.size.episodes, rng)

@@ -27,15 +27,14 @@ from plan2vec.data import Sequences
 from plan2vec.domains import rooms, rope
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import draw_episodes, map_numbers, plan_numbers
-from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, Scene, Site
 from plan2vec.experiments.maze_scene import FRESH, ROOM_TITLES, MazeScene, MazeSite
-from plan2vec.experiments.rope_scene import RopeScene
+from plan2vec.experiments.rope_scene import RopeScene, greedy_plans, plan_scores
 from plan2vec.experiments.street_generalization import opposite_quarters
 from plan2vec.experiments.street_scene import RULES, StreetScene
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance
-from plan2vec.results.comparisons import Column, by_method, compare
+from plan2vec.results.comparisons import by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings, Size
 from plan2vec.results.rows import Groups, Row, in_order, select
 from plan2vec.search.shortest_paths import distances_from
@@ -125,8 +124,7 @@ def street_scores(scene: StreetScene, config: Config) -> Found:
 
 def rope_scores(scene: RopeScene, config: Config) -> Found:
     distance = scene.train_map(scene.site, config).on(scene.frames)
-    nodes = rope_scene.greedy_plans(scene.site.graph, distance, scene.tasks)
-    found = rope_scene.plan_scores(scene.moves, scene.tasks, nodes)
+    found = plan_scores(scene.moves, scene.tasks, greedy_plans(scene.site.graph, distance, scene.tasks))
     return {"success": found["goal_reached"], "valid": found["valid_plans"]} | error(scene.site, distance)
 
 
@@ -134,7 +132,7 @@ def table(rows: list[Row]) -> list[str]:
     lines = []
     for domain in in_order(rows, "domain", DOMAINS):
         part = select(rows, domain=domain)
-        columns = [Column(WORDS[metric], {"metric": metric}) for metric in in_order(part, "metric", WORDS)]
+        columns = by_metric((metric, WORDS[metric], 100, 1) for metric in in_order(part, "metric", WORDS))
         lines += compare(part, TITLES[domain], by_method(part, METHODS), columns)
     return lines
 

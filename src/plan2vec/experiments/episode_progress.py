@@ -198,8 +198,7 @@ def true_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
     left = fitted.left_by(method, np.array([goal]), unseen)
     farthest = left[int(np.argmax(np.where(np.isfinite(truth) & np.isfinite(left), truth, -1)))]
     curve = np.empty(len(left))
-    for label in np.unique(sequence[unseen]):
-        mine = sequence[unseen] == label
+    for mine in (sequence[unseen] == label for label in np.unique(sequence[unseen])):
         curve[mine] = progress_curve(np.concatenate(([farthest, np.nan], left[mine])), 0.0)[2:]
     known = np.isfinite(curve) & np.isfinite(truth)
     return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),

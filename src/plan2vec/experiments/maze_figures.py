@@ -30,7 +30,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.pictures.figures import BLUE, GRAY, ORANGE, place_colors
 from plan2vec.pictures.scene import Scene, draw_axes
-from plan2vec.planner import Distance, make_plan, walk_many
+from plan2vec.planner import make_plan, walk_many
 from plan2vec.results.comparisons import Figures, facts, legend_below, panels
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
@@ -66,7 +66,7 @@ def embedding(scene: MazeScene) -> Found:
 
 
 def local_metric(scene: MazeScene) -> Found:
-    """Figure 10a: scores of random pairs against their true distance."""
+    """Figure 10a: scores of random pairs against their true distance; of those that look near the share that is far."""
     site = scene.small
     pairs = rng_at(scene.seed, Stream.SCORED_PAIRS).integers(len(site.frames), size=(2, NUM_PAIRS))
     edges = np.stack((edge_rows(site.graph), site.graph.indices))  # random pairs alone are rarely near
@@ -75,17 +75,12 @@ def local_metric(scene: MazeScene) -> Found:
     found: Found = {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
     for dim in DIMENSIONS:
         config = replace(scene.config, local_metric=replace(scene.config.local_metric, dim=dim))
-        trained = scene.train_metric(scene.recordings, config)
-        distance = MetricScorer(trained.metric, scene.device).on(site.frames)
-        found |= {f"aliasing_{dim}": aliasing(site, distance), f"score_{dim}": distance(first, second)}
+        distance = MetricScorer(scene.train_metric(scene.recordings, config).metric, scene.device).on(site.frames)
+        one, other = rng_at(scene.seed, Stream.ALIASING).integers(len(site.frames), size=(2, 200_000))
+        near = (distance(one, other) < NEAR) & (one != other)
+        aliasing = mean_or_none(site.truth.between(one[near], other[near]) > 3 * maze.LONGEST_STEP)
+        found |= {f"aliasing_{dim}": aliasing, f"score_{dim}": distance(first, second)}
     return found
-
-
-def aliasing(site: MazeSite, distance: Distance) -> float | None:
-    """Share of far places among pairs that look near; None where none looks near."""
-    first, second = rng_at(site.seed, Stream.ALIASING).integers(len(site.frames), size=(2, 200_000))
-    near = (distance(first, second) < NEAR) & (first != second)
-    return mean_or_none(site.truth.between(first[near], second[near]) > 3 * maze.LONGEST_STEP)
 
 
 def connections(scene: MazeScene) -> Found:
@@ -189,11 +184,10 @@ def embedding_figure(parts: Arrays) -> Figure:
     axes = figure.subplots(len(parts), 3, squeeze=False)
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
         colors = place_colors(arrays["position"])
-        shown = ("position", ROOM_TITLES[room], "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")
+        shown = ("position", ROOM_TITLES[room], " (m)"), ("plan2vec", "plan2vec", " (steps)"), ("VAE", "VAE", "")
         for ax, (name, words, unit) in zip(row, shown, strict=True):
             ax.scatter(*arrays[name].T, c=colors, s=9, linewidths=0)
-            in_unit = f" ({unit})" if unit else ""
-            ax.set(title=words, aspect="equal", xlabel=f"first latent{in_unit}", ylabel=f"second latent{in_unit}")
+            ax.set(title=words, aspect="equal", xlabel=f"first latent{unit}", ylabel=f"second latent{unit}")
             ax.locator_params(nbins=4)
             ax.set_adjustable("box" if name == "position" else "datalim")
         prepare(row[0], room)

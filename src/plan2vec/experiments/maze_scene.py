@@ -7,7 +7,6 @@ is what the paper's Table 1 plans on. The oracle's graph is of true neighbours.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import SUCCESS, simulate
 from plan2vec.evaluation import rank_agreement, truth_of
-from plan2vec.experiments.base_scene import Scene, Site, some_frames
+from plan2vec.experiments.base_scene import Found, Scene, Site, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -64,7 +63,7 @@ class MazeSite(Site):
         first, second = rng.integers(len(self.frames), size=20_000), rng.choice(self.tasks[1], 20_000)
         return rank_agreement(distance(first, second), self.truth.between(first, second))
 
-    def scores(self, distance: Distance) -> dict[str, Any]:
+    def scores(self, distance: Distance) -> Found:
         return {"success": self.success(distance), "spearman_true": self.agreement(distance)}
 
     def exact_distance(self) -> Distance:
@@ -76,7 +75,7 @@ class MazeSite(Site):
         return self.looked_up(self.tasks[1], lambda goals: rng.random((len(goals), len(self.frames)), np.float32))
 
     @cached_property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Found:
         closures = closure_numbers(self.graph, self.sequences.sequence, self.truth, None, 0)
         return self.shape_numbers | {"false_edge_share": closures["false_edge_share"]}
 

@@ -133,8 +133,7 @@ def run(settings: Settings) -> Groups:
     if find_spec("ogbench") is None:
         print("ogbench is left out: it needs OGBench's environments; pip install 'plan2vec[ogbench]'", file=sys.stderr)
         return
-    known = ("ogbench/pointmaze-medium-stitch-v0",) if settings.size.is_smoke and not settings.domains else DOMAINS
-    for domain, seed in settings.scenes(known):
+    for domain, seed in settings.scenes(DOMAINS, tiny=domain_of("medium", "stitch")):
         maze = PointMaze(domain, seed, settings.size, settings.device, settings.ogbench_data)
         yield from maze.measured(settings, ACTING, measure, block="act")
 

@@ -152,8 +152,7 @@ PARTS = {  # what makes it, the paper's figure, its title
     "pairs": (pairs, "11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
     "neighbours": (neighbours, "12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
     "across": (across, "7", "a greedy plan from one sequence to another"),
-    "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")
-}
+    "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
 EXPERIMENT = Experiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
                         in_scenes(rope_scenes, PARTS, lambda scene, method: PARTS[method][0](scene)), table, draw,
                         ("rope",), PARTS)

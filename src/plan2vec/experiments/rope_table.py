@@ -40,7 +40,6 @@ from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown,
 
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 MAPS = ("plan2vec", "plan2vec, default settings")
-# how it is trained
 FOLDS = {"local metric": LocalMetricConfig(num_updates=1500), "local metric, as for the plans": ROPE.local_metric}
 PLANNERS = (*MAPS, *BASELINES, "Dijkstra")
 METHODS = (*PLANNERS, *FOLDS)
@@ -56,13 +55,13 @@ SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "loca
 
 
 def run(settings: Settings) -> Groups:
+    blocks = settings.chosen("blocks", BLOCKS)
     for scene in rope_scenes(settings):
-        for block in settings.chosen("blocks", BLOCKS):
-            if block == "plans":
-                yield from scene.measured(settings, PLANNERS, measure, block=block)
-            elif scene.seed == settings.seeds[0]:
-                for fold in range(NUM_FOLDS[scene.size.is_smoke]):
-                    yield from scene.measured(settings, FOLDS, accuracies, block=block, fold=fold)
+        if "plans" in blocks:
+            yield from scene.measured(settings, PLANNERS, measure, block="plans")
+        for fold in range(NUM_FOLDS[scene.size.is_smoke]):
+            if "accuracy" in blocks and scene.seed == settings.seeds[0]:
+                yield from scene.measured(settings, FOLDS, accuracies, block="accuracy", fold=fold)
 
 
 def measure(scene: RopeScene, method: str, block: str) -> Found:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP, street_network
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Scene, Site, settled
+from plan2vec.experiments.base_scene import Found, Scene, Site, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -41,8 +41,7 @@ NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated":
 PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
 # updates of the map, updates of the local metric, and goals (and nodes) of an update of the map
-TRAINING = {"street-tiny": (1500, 300, 128), "street-small": (3000, 500, 256), "street-medium": (4000, 700, 512),
-            "street-large": (5500, 1000, 768)}
+TRAINING = dict(zip(DOMAINS, ((1500, 300, 128), (3000, 500, 256), (4000, 700, 512), (5500, 1000, 768)), strict=True))
 
 
 class Rule(NamedTuple):
@@ -114,8 +113,8 @@ class StreetSite(Site):
         tasks, rng = self.tasks(rule), rng_at(self.seed, Stream.STREET_TASKS, rule.reach, 1)
         return self.share_arrived(distance, tasks, rule.walk, self.allowed_hops(rule, *tasks), rng)
 
-    def scores(self, distance: Distance) -> dict[str, Any]:
-        found: dict[str, Any] = {metric: self.success(distance, rule) for metric, rule in RULES.items()}
+    def scores(self, distance: Distance) -> Found:
+        found: Found = {metric: self.success(distance, rule) for metric, rule in RULES.items()}
         return found | {"spearman_true": self.agreement(distance)}
 
     def agreement(self, distance: Distance) -> float | None:
@@ -127,7 +126,7 @@ class StreetSite(Site):
         return self.exact_distance_to(np.arange(len(self.view)))
 
     @cached_property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Found:
         """What the graph is like: closures, false ones among them, and links of the network that it misses."""
         edges = self.view[edge_rows(self.graph)], self.view[self.graph.indices]
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
@@ -209,7 +208,7 @@ class StreetScene(Scene):
         return StreetSite(scene=self, frames=sequences.frames[kept], graph=graph, radius=built.radius, seconds=seconds,
                           name=name, view=visited[kept], closure=closure)
 
-    def metric_accuracies(self) -> dict[str, float | None]:
+    def metric_accuracies(self) -> Found:
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""
         view = self.visited
         found = self.accuracies(self.metric, {"train": np.ones(len(view), bool)}, NEAR, 1,
@@ -219,9 +218,8 @@ class StreetScene(Scene):
 
 def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Iterator[StreetScene]:
     """The chosen parts and seeds; a smoke run takes the smallest unless it is told which."""
-    known = domains[:1] if settings.size.is_smoke and not settings.domains else domains
-    for domain, seed in settings.scenes(known):
-        yield street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
+    return (street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
+            for domain, seed in settings.scenes(domains, tiny=domains[0]))
 
 
 street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process

@@ -68,8 +68,8 @@ def run(settings: Settings) -> Groups:
             setting = {"block": name} | ({"encoder": paper_config(scene).encoder} if name == "paper" else {})
             if name not in ("paper", "oracle") and scene.lacking(settings, block.methods, **setting):
                 site = getattr(scene, block.plans_on)  # what all methods share: the graph, and its time
-                seconds = scene.timed_metric[1] + site.seconds
-                yield scene.rows(settings, "graph", site.numbers, seconds, frames=block.plans_on)
+                yield scene.rows(settings, "graph", site.numbers, scene.timed_metric[1] + site.seconds,
+                                 frames=block.plans_on)
             yield from scene.measured(settings, block.methods, measure, **setting)
 
 

@@ -85,10 +85,10 @@ class Settings:
     def lacks(self, **case: Any) -> bool:
         return not select(self.finished, experiment=self.experiment, **case)
 
-    def scenes(self, known: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-        """All chosen domains, seed by seed; a smoke run takes the last one unless it is told which."""
+    def scenes(self, known: tuple[str, ...], tiny: str | None = None) -> Iterator[tuple[str, int]]:
+        """All chosen domains, seed by seed; a smoke run takes `tiny`, or the last one, unless it is told which."""
         if self.size.is_smoke and not self.domains:
-            known = known[-1:]
+            known = (tiny or known[-1],)
         return ((domain, seed) for seed in self.seeds for domain in self.chosen("domains", known))
 
 
