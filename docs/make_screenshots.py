@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from plan2vec.bench.dynamics import roll_out
 from plan2vec.bench.explorer_speed import PAINTED, browsing, serving
+from plan2vec.bench.recording_scores import roll_out
 from plan2vec.commands.fitting import write_run_report
 from plan2vec.config import Config
 from plan2vec.data import Sequences, make_sequences

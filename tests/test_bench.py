@@ -10,22 +10,24 @@ import plan2vec
 from plan2vec import bench
 from plan2vec.bench import (
     ANSWERS,
+    BY_HAND,
+    DOCS,
+    PAGE,
     SPEED,
-    dynamics,
     fit_speed,
     measuring,
     peers,
     recording_scores,
     run_benchmark,
     same_map,
+    speed_page,
 )
-from plan2vec.bench.measuring import fitted_exponent, peak_memory
-from plan2vec.bench.publishing import BY_HAND, DOCS, PAGE, speed_page
+from plan2vec.bench.measuring import peak_memory
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
 from plan2vec.readers import read
 from plan2vec.results.requests import BenchRequest
-from plan2vec.results.rows import FIELDS, read_rows, select
+from plan2vec.results.rows import FIELDS, fitted_exponent, read_rows, select
 
 QUICK = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=EmbeddingConfig(num_updates=5))
 
@@ -94,10 +96,10 @@ def test_what_the_recordings_benchmark_needs_is_said():
         run_benchmark(BenchRequest("recordings", dynamics=("cart",)))
 
 
-@pytest.mark.parametrize("name", dynamics.DYNAMICS)
+@pytest.mark.parametrize("name", recording_scores.DYNAMICS)
 def test_the_physics_is_gymnasiums_and_recorded_steps_are_possible_but_not_the_way_back(name):
     gymnasium = pytest.importorskip("gymnasium")
-    world, environment = dynamics.DYNAMICS[name], gymnasium.make(dynamics.DYNAMICS[name].environment)
+    world, environment = recording_scores.DYNAMICS[name], gymnasium.make(recording_scores.DYNAMICS[name].environment)
     seen, _ = environment.reset(seed=0)
     environment.action_space.seed(0)
     for _ in range(150):
@@ -105,11 +107,11 @@ def test_the_physics_is_gymnasiums_and_recorded_steps_are_possible_but_not_the_w
         expected = environment.step(action)[0]
         assert np.allclose(world.move(seen[None].astype(float), np.ravel(action)), expected, atol=1e-5)
         seen = expected
-    frames = dynamics.roll_out(name, 0).frames[:200].astype(float)
+    frames = recording_scores.roll_out(name, 0).frames[:200].astype(float)
     scale = 1 / frames.std(axis=0)
     tolerance = 0.5 * np.median(np.linalg.norm(np.diff(frames, axis=0) * scale, axis=1))
-    assert dynamics.achieved(world, frames[:-1], frames[1:], scale, tolerance).mean() >= 0.99
-    assert dynamics.achieved(world, frames[3:], frames[:-3], scale, tolerance).mean() < 0.6
+    assert recording_scores.achieved(world, frames[:-1], frames[1:], scale, tolerance).mean() >= 0.99
+    assert recording_scores.achieved(world, frames[3:], frames[:-3], scale, tolerance).mean() < 0.6
 
 
 @pytest.mark.parametrize("name", ["recordings", "same-map"])
@@ -213,7 +215,7 @@ def test_no_file_of_the_benchmarks_is_named_as_one_of_another_package():
 
 
 def test_the_page_on_speed_is_made_from_the_committed_rows_and_short():
-    page = speed_page(DOCS, SPEED)
+    page = speed_page(DOCS)
     assert (DOCS / PAGE).read_text() == page and len(page.partition(BY_HAND)[0].encode()) <= 8000
 
 

@@ -11,10 +11,10 @@ import torch
 from plan2vec.commands.main import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration_table
 from plan2vec.experiments.maze_scene import MazeScene, maze_scene
-from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, choose_experiments
-from plan2vec.experiments.results_page import results_page
+from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, choose_experiments, results_page
 from plan2vec.graph.build import edge_rows
 from plan2vec.results.comparisons import by_domain, by_method, compare
+from plan2vec.results.experiment import SMOKE, Settings, has_work, progress
 from plan2vec.results.pages import PICTURES, by_number, gaps, tables_page, total_seconds
 from plan2vec.results.requests import ReproduceRequest
 from plan2vec.results.rows import (
@@ -30,8 +30,6 @@ from plan2vec.results.rows import (
     values,
     write_rows,
 )
-from plan2vec.results.running import has_work, progress
-from plan2vec.results.settings import SMOKE, Settings
 
 CPU = torch.device("cpu")
 STAMP = Stamp("abc", "cpu")

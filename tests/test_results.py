@@ -11,6 +11,7 @@ import torch
 import plan2vec
 from plan2vec.baselines.vae import VAEConfig
 from plan2vec.results.comparisons import bars, panels
+from plan2vec.results.experiment import SMOKE, Size
 from plan2vec.results.rows import (
     KEY,
     Case,
@@ -24,7 +25,6 @@ from plan2vec.results.rows import (
     stamp_of,
     values,
 )
-from plan2vec.results.settings import SMOKE, Size
 
 PACKAGE = Path(plan2vec.__file__).parent
 

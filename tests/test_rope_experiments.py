@@ -10,9 +10,9 @@ from plan2vec.domains.rope_physics import NUM_LINKS
 from plan2vec.experiments import rope_figures, rope_scene
 from plan2vec.experiments.reproduce import reproduce
 from plan2vec.graph.build import graph_of_edges
+from plan2vec.results.experiment import SMOKE
 from plan2vec.results.requests import ReproduceRequest
 from plan2vec.results.rows import read_rows, select, values
-from plan2vec.results.settings import SMOKE
 
 CPU = torch.device("cpu")
 

@@ -13,7 +13,7 @@ from plan2vec.embedding.heads import make_head
 from plan2vec.embedding.losses import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
 from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, street_config, street_scenes
-from plan2vec.results.settings import SMOKE, Settings
+from plan2vec.results.experiment import SMOKE, Settings
 
 CPU = torch.device("cpu")
 

@@ -6,17 +6,27 @@ other is a function that gives an answer, from the seed and the options of `plan
 
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
-from plan2vec.bench import recording_scores, same_map
-from plan2vec.bench.explorer_speed import BENCHMARK as EXPLORER
-from plan2vec.bench.fit_speed import BENCHMARK as FIT
+from plan2vec.bench import explorer_speed, fit_speed, peers, recording_scores, same_map, scale
 from plan2vec.bench.measuring import PREFIX
-from plan2vec.bench.peers import BENCHMARK as PEERS
-from plan2vec.bench.publishing import run_speed
-from plan2vec.bench.scale import BENCHMARK as SCALE
-from plan2vec.results.requests import BenchRequest
+from plan2vec.files import write_text
+from plan2vec.results.experiment import DOCS, choose_folder, run_all
+from plan2vec.results.pages import RESULTS, keep_rows, section
+from plan2vec.results.requests import BenchRequest, ReproduceRequest
+from plan2vec.results.rows import read_rows
 
-SPEED = {one.name.removeprefix(PREFIX): one for one in (FIT, SCALE, PEERS, EXPLORER)}  # it needs a browser: last
+HEAD = """# Speed and scale
+
+What a fit and a plan cost. `plan2vec bench all --draw-only --write-docs` makes this page from the rows in
+[results/](results). Rows of several machines stand side by side. `plan2vec bench fit` measures your machine; let it do
+nothing else meanwhile. [Several processes and machines](#several-processes-and-machines) are described below.
+"""
+PAGE = "performance.md"
+BY_HAND = "## Several processes and machines\n"  # from here on the page is written by hand, and stays
+SPEED = {module.BENCHMARK.name.removeprefix(PREFIX): module.BENCHMARK
+         for module in (fit_speed, scale, peers, explorer_speed)}  # the last needs a browser
 RECORDED = ("paths", "seeds", "device")
 ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
     "same-map": (same_map.run, RECORDED),
@@ -35,4 +45,29 @@ def run_benchmark(request: BenchRequest) -> dict:
     for option in given.keys() - OPTIONS[name]:
         known, flag = ", ".join(one for one in OPTIONS if option in OPTIONS[one]), option.replace("_", "-")
         raise ValueError(f"--{flag} is for `bench {known}`, but came with `bench {name}`; leave it out")
-    return ANSWERS[name][0](request.seed, **given) if name in ANSWERS else run_speed(request, SPEED)
+    return ANSWERS[name][0](request.seed, **given) if name in ANSWERS else run_speed(request)
+
+
+def run_speed(request: BenchRequest) -> dict[str, Any]:
+    """Run (or only draw) a benchmark of speed, or all: the folder, the tables and the rows; maybe the page on speed."""
+    if request.sizes and request.name == "all":
+        raise ValueError("--sizes are for one benchmark, but came with `bench all`; name it")
+    chosen = SPEED if request.name == "all" else {request.name: SPEED[request.name]}
+    out = choose_folder(request, "bench")
+    asked = ReproduceRequest(request.name, request.smoke, commit=request.commit, device=request.device,
+                             seeds=request.seeds or 1, seed_start=request.seed)
+    made = [] if request.draw_only else run_all(list(chosen.values()), asked, out, request.sizes)
+    tables = {name: one.publish(out) for name, one in chosen.items()}
+    if request.write_docs:
+        for one in chosen.values():
+            keep_rows(DOCS, out, one)
+        write_text(DOCS / PAGE, speed_page(DOCS))
+    return {"out": str(out), "tables": tables, "rows": made}
+
+
+def speed_page(docs: Path) -> str:
+    """docs/performance.md: what was measured, then what is written by hand."""
+    rows = {name: read_rows(docs / RESULTS / f"{one.name}.jsonl") for name, one in SPEED.items()}
+    made = [section(docs, one, f"plan2vec bench {name}", rows[name], docs) for name, one in SPEED.items() if rows[name]]
+    by_hand = "".join((docs / PAGE).read_text().partition(BY_HAND)[1:])
+    return "\n".join([HEAD, *made, by_hand]).rstrip("\n") + "\n"

@@ -42,9 +42,8 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import TrainedMetric
 from plan2vec.model import Learned, Model
 from plan2vec.pipeline import fit
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups
-from plan2vec.results.settings import Settings
 
 NUM_REPEATS = 5
 LOOKING = 5  # seconds that a person looks at the page before the list of closures is opened
@@ -103,8 +102,8 @@ def enlarge(small: Model, num_frames: int, seed: int) -> Model:
     vectors = map_vectors(small.embedding, FrameTensors(sequences.frames, small.device))
     pairs, radius = nearest_on_map(vectors, sequences.sequence)
     graph = build_graph(sequences.sequence, pairs, None, False, np.ones(num_frames, bool))
-    built = BuiltGraph(graph, radius, MADE)
-    return Model(sequences, small.config, Learned(TrainedMetric(small.local_metric), built, small.embedding, vectors))
+    learned = Learned(TrainedMetric(small.local_metric), BuiltGraph(graph, radius, MADE), small.embedding, vectors)
+    return Model(sequences, small.config, learned)
 
 
 def nearest_on_map(vectors: np.ndarray, sequence: np.ndarray) -> tuple[NearPairs, float]:
@@ -121,7 +120,11 @@ def nearest_on_map(vectors: np.ndarray, sequence: np.ndarray) -> tuple[NearPairs
 
 def measure(folder: Path, num_frames: int, method: str, repeats: int, looking: float) -> dict[str, float]:
     """Medians of milliseconds; `ready_ms` and `closures_ms` are measured once, on the first page of a server."""
-    printed = [address_time(folder) for _ in range(repeats)]
+    printed, times = list[float](), list[tuple[float, float]]()
+    for _ in range(repeats):
+        began = perf_counter()
+        with serving(folder):
+            printed.append(1000 * (perf_counter() - began))
     with browsing() as browser:
         began = perf_counter()
         with serving(folder) as address:
@@ -130,27 +133,15 @@ def measure(folder: Path, num_frames: int, method: str, repeats: int, looking: f
             first.goto(page)
             first.wait_for_function(PAINTED, timeout=120_000)
             ready = 1000 * (perf_counter() - began)
-            closures = open_closures(first, looking)
-            times = [measure_page(browser, page, num_frames, repeat) for repeat in range(repeats)]
-    paint, plan = (statistics.median(time[k] for time in times) for k in (0, 1))
-    numbers = (statistics.median(printed), ready, paint, plan, closures)
-    return dict(zip(COLUMNS, numbers, strict=True))
-
-
-def address_time(folder: Path) -> float:
-    began = perf_counter()
-    with serving(folder):
-        return 1000 * (perf_counter() - began)
-
-
-def open_closures(page: Any, looking: float) -> float:
-    page.wait_for_timeout(1000 * looking)
-    began = perf_counter()
-    page.check("input[value=closures]")
-    page.wait_for_selector(".pair button.strike", timeout=120_000)
-    taken = 1000 * (perf_counter() - began)
-    page.close()
-    return taken
+            first.wait_for_timeout(1000 * looking)
+            began = perf_counter()
+            first.check("input[value=closures]")
+            first.wait_for_selector(".pair button.strike", timeout=120_000)
+            closures = 1000 * (perf_counter() - began)
+            first.close()
+            times += [measure_page(browser, page, num_frames, repeat) for repeat in range(repeats)]
+    paint, plan = map(statistics.median, zip(*times, strict=True))
+    return dict(zip(COLUMNS, (statistics.median(printed), ready, paint, plan, closures), strict=True))
 
 
 def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tuple[float, float]:
@@ -180,8 +171,7 @@ def serving(folder: Path) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stderr is not None
-        address = process.stdout.readline().strip()
-        if not address:
+        if not (address := process.stdout.readline().strip()):
             raise ValueError(f"the explorer did not start: {process.stderr.read().strip()[-500:]}")
         yield address
     finally:
@@ -197,8 +187,8 @@ def browsing() -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        words = "driving a browser needs the extra [browser]: pip install 'plan2vec[explore,browser]'"
-        raise ValueError(words) from None
+        raise ValueError("driving a browser needs the extra [browser]: pip install "
+                         "'plan2vec[explore,browser]'") from None
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser
@@ -206,4 +196,4 @@ def browsing() -> Iterator[Any]:
 
 
 BENCHMARK = Experiment("bench-explorer", "The interactive page", __doc__, run,
-                       partial(number_table, columns=COLUMNS, settings=("frames",)), None)
+                       partial(number_table, columns=COLUMNS), None)

@@ -21,9 +21,8 @@ from plan2vec.domains import rooms
 from plan2vec.domains.maze import simulate
 from plan2vec.evaluation import evaluate
 from plan2vec.pipeline import fit
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups
-from plan2vec.results.settings import Settings
 
 STAGES = ("local_metric", "graph", "embedding", "vectors")
 COLUMNS = ("total", *STAGES, "evaluate", "memory_gb", "success", "success_graph", "spearman_true", "embedding_error",
@@ -64,5 +63,5 @@ def fit_rows(settings: Settings, domain: str, sequences: Sequences, config: Conf
     yield rows(known)
 
 
-BENCHMARK = Experiment("bench-fit", "A whole fit, stage by stage", __doc__, run,
-                      partial(number_table, columns=COLUMNS, settings=("frames",)), None)
+BENCHMARK = Experiment("bench-fit", "A whole fit, stage by stage", __doc__, run, partial(number_table, columns=COLUMNS),
+                       None)

@@ -10,11 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 
+from plan2vec.results.experiment import Settings
 from plan2vec.results.rows import Case, Row, machine_name, make_rows, markdown, values
-from plan2vec.results.settings import Settings
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 DIGITS = 4  # of numbers in tables
@@ -26,15 +25,10 @@ def choose_sizes(settings: Settings, usual: tuple[int, ...], tiny: tuple[int, ..
     return settings.sizes or (tiny if settings.size.is_smoke else usual)
 
 
-def machine_of(device: torch.device) -> str:
-    """The GPU, or how many CPU cores."""
-    return machine_name(device) if device.type == "cuda" else f"{os.cpu_count()} CPU cores"
-
-
 def speed_rows(asked: Settings, seed: int, domain: str, method: str, numbers: dict[str, Any], seconds: float,
                **setting: Any) -> list[Row]:
     """A row per number. The machine is part of the setting, so that rows of several machines stand side by side."""
-    machine = machine_of(asked.device)
+    machine = machine_name(asked.device) if asked.device.type == "cuda" else f"{os.cpu_count()} CPU cores"
     case = Case(asked.experiment.removeprefix(PREFIX), domain, {"machine": machine} | setting, method, seed)
     return make_rows(case, numbers, seconds, replace(asked.stamp, device=machine))
 
@@ -67,14 +61,7 @@ def peak_memory() -> float | None:
     return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
 
 
-def fitted_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """The power of size that time grows with: the slope of a line through the logarithms."""
-    if len(set(sizes)) < 2:
-        return None
-    return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(np.asarray(seconds, float)), 1)[0])
-
-
-def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ("frames",)) -> list[str]:
     """A line per machine, domain, method and setting; a column per metric: the mean over seeds."""
     shown = [name for name in columns if len(values(rows, metric=name))]
     lines, groups = [], dict[str, list[Row]]()
@@ -82,9 +69,9 @@ def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str
         groups.setdefault(json.dumps([row["domain"], row["method"], row["setting"]], sort_keys=True), []).append(row)
     for group in groups.values():
         setting, samples = group[0]["setting"], [values(group, metric=name) for name in shown]
-        words = [setting["machine"], group[0]["domain"], group[0]["method"]]
         numbers = [float(sample.mean()) if len(sample) else None for sample in samples]
-        lines.append(words + [_words(value) for value in (*map(setting.get, settings), *numbers)])
+        lines.append([setting["machine"], group[0]["domain"], group[0]["method"],
+                      *map(_words, (*map(setting.get, settings), *numbers))])
     return markdown(["machine", "data", "method", *settings, *(name.replace("_", " ") for name in shown)], lines)
 
 

@@ -31,9 +31,8 @@ from plan2vec.local_metric import local_vectors
 from plan2vec.model import Learned
 from plan2vec.pipeline import learn
 from plan2vec.planner import Distance
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups, Row
-from plan2vec.results.settings import Settings
 
 NUM_NEW = 1000  # frames from outside
 # packages that compile themselves when they are first called, with a few frames: not timed, and left out of smoke runs
@@ -58,13 +57,10 @@ class Scene:
     @property
     def our_seconds(self) -> float:
         """From the local metric, which all share, to vectors."""
-        return self.seconds["graph"] + self.seconds["embedding"] + self.seconds["vectors"]
+        return sum(self.seconds[stage] for stage in ("graph", "embedding", "vectors"))
 
     def images(self) -> FrameTensors:
         return FrameTensors(self.sequences.frames, self.settings.device)
-
-    def local(self, images: FrameTensors) -> np.ndarray:
-        return local_vectors(self.learned.metric.metric, images)
 
     def rows(self, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
         frames, seed = self.sequences.num_frames, self.config.seed
@@ -72,21 +68,16 @@ class Scene:
 
 
 def run(settings: Settings) -> Groups:
-    for seed in settings.seeds:
-        yield from compare(learn_ours(settings, seed))
-
-
-def compare(scene: Scene) -> Groups:
-    metric_seconds = scene.seconds["local_metric"]
-    yield scene.rows("local metric (shared)", {"fit_seconds": metric_seconds}, metric_seconds)
-    vectors, embed = scene.learned.vectors, partial(map_vectors, scene.learned.embedding)
-    ours = torch.from_numpy(vectors)
-    numbers = {"fit_seconds": scene.our_seconds}
-    numbers |= scored(scene, embed, pair_distance(ours, ours, scene.learned.embedding.head))
-    yield scene.rows("plan2vec", numbers, scene.our_seconds, settings="defaults")
-    for method, (package, fit) in PEERS.items():
-        if not (scene.settings.size.is_smoke and package in COMPILED):
-            yield peer_rows(scene, method, package, fit)
+    for scene in (learn_ours(settings, seed) for seed in settings.seeds):
+        metric_seconds, embedding = scene.seconds["local_metric"], scene.learned.embedding
+        yield scene.rows("local metric (shared)", {"fit_seconds": metric_seconds}, metric_seconds)
+        ours = torch.from_numpy(scene.learned.vectors)
+        numbers = scored(scene, partial(map_vectors, embedding), pair_distance(ours, ours, embedding.head))
+        yield scene.rows("plan2vec", {"fit_seconds": scene.our_seconds} | numbers, scene.our_seconds,
+                         settings="defaults")
+        for method, (package, fit) in PEERS.items():
+            if not (settings.size.is_smoke and package in COMPILED):
+                yield peer_rows(scene, method, package, fit)
 
 
 def c_maze(num_frames: int, seed: int, is_smoke: bool) -> Sequences:
@@ -149,18 +140,22 @@ def fit_isomap(scene: Scene) -> Fitted:
     from sklearn.manifold import Isomap
 
     radius, dim = scene.learned.graph.radius, scene.config.dim
-    isomap = Isomap(n_neighbors=None, radius=radius, n_components=dim)
-    vectors = isomap.fit_transform(scene.local(scene.images()))
-    return lambda images: isomap.transform(scene.local(images)), vectors, f"radius {radius:.2f}, {dim} dimensions"
+    return by_local_vectors(scene, Isomap(n_neighbors=None, radius=radius, n_components=dim),
+                            f"radius {radius:.2f}, {dim} dimensions")
 
 
 def fit_umap(scene: Scene) -> Fitted:
     from umap import UMAP
 
-    words = f"{NUM_NEIGHBORS} neighbours, {scene.config.dim} dimensions"
     umap = UMAP(n_neighbors=NUM_NEIGHBORS, n_components=scene.config.dim, random_state=scene.config.seed)
-    vectors = umap.fit_transform(scene.local(scene.images()))
-    return lambda images: umap.transform(scene.local(images)), vectors, words
+    return by_local_vectors(scene, umap, f"{NUM_NEIGHBORS} neighbours, {scene.config.dim} dimensions")
+
+
+def by_local_vectors(scene: Scene, peer: Any, words: str) -> Fitted:
+    def local(images: FrameTensors) -> np.ndarray:
+        return local_vectors(scene.learned.metric.metric, images)
+
+    return lambda images: peer.transform(local(images)), peer.fit_transform(local(scene.images())), words
 
 
 def fit_vae(scene: Scene) -> Fitted:
@@ -171,7 +166,5 @@ def fit_vae(scene: Scene) -> Fitted:
 
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "UMAP": ("umap", fit_umap), "VAE": ("torch", fit_vae)}
-
-
 BENCHMARK = Experiment("bench-peers", "Against peers: same data, same rule, one run", __doc__, run,
                        partial(number_table, columns=COLUMNS, settings=("frames", "settings")), None)

@@ -6,26 +6,28 @@ Expected: plan_validity at least 0.97 on average, revisit_recall 0.7; with --joi
 
 Every recording is fitted with the defaults, once per seed, and judged by `evaluate`: the reference names the measures.
 `--doom-data` replays walks through mazes, `--joined` fits all recordings as one, each with a label of its own, so that
-every closure between two of them is false. `--dynamics` rolls out simulators whose steps cannot all be undone.
-With `phase` (laps of a loop, in [0, 1)): is the map a ring?
+every closure between two of them is false. `--dynamics` rolls out simulators whose steps cannot all be undone:
+which hops of a plan are impossible? With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from plan2vec.bench.dynamics import DYNAMICS, impossible_hops, roll_out
 from plan2vec.config import Config
-from plan2vec.data import Sequences, make_sequences
+from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
 from plan2vec.evaluation import evaluate, rank_agreement
 from plan2vec.graph.build import edge_rows
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
+from plan2vec.planner import make_plans
 from plan2vec.readers import read
 from plan2vec.results.rows import Case, Row, make_rows, markdown, stamp_of, values
 from plan2vec.validity import SOON, counted_closures
@@ -38,15 +40,16 @@ IN_TABLE = {
     "cross_label_share": "between labels", "closures_within_label": "within labels",
     "estimated_false_closures": "false by own estimate", "reversibility": "steps undone",
     "largest_component_share": "largest part", "ring_spearman": "ring agreement", "ring_false_share": "false on ring",
-    "impossible_hops": "impossible hops", "success": "success"
-}
+    "impossible_hops": "impossible hops", "success": "success"}
 PICTURE = {"cuda": (72, 96), "cpu": (48, 64)}  # height and width of mazes' pictures, by what the device bears
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
+NUM_ROLLOUTS, LENGTH = 15, 200  # 3,000 frames
+NUM_PLANS, MOST_STEPS = 100, 3  # plans whose hops are judged; steps that a hop may take
+TOLERANCE = 0.5  # of the median recorded step, in coordinates of unit deviation: so near counts as arrived
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(NamedTuple):
     """What is fitted, and what else is known of it."""
 
     name: str
@@ -54,11 +57,9 @@ class Recording:
     phase: np.ndarray | None = None  # (n,) laps of a loop, in [0, 1)
 
 
-def run(
-    seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
-    doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False,
-    dynamics: tuple[str, ...] = (), encoder: str | None = None
-) -> dict:
+def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
+        doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False,
+        dynamics: tuple[str, ...] = (), encoder: str | None = None) -> dict:
     """Rows of every recording, and a table of them."""
     if not (paths or doom_data or dynamics):
         raise ValueError("bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or "
@@ -68,14 +69,13 @@ def run(
     if unknown := set(dynamics) - set(DYNAMICS):
         raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
     rows: list[Row] = []
-    config = replace(config, encoder=encoder or config.encoder)
     size = PICTURE.get(choose_device(device).type, PICTURE["cpu"])
+    configs = [replace(config, encoder=encoder or config.encoder, seed=number) for number in range(seed, seed + seeds)]
     for recording in recordings(paths, doom_data, mazes, joined, size):
-        for number in range(seed, seed + seeds):
-            rows += rows_of(recording, replace(config, seed=number), device)
-    for name in dynamics:
-        for number in range(seed, seed + seeds):
-            rows += rows_of(Recording(name, roll_out(name, number)), replace(config, seed=number), device)
+        for one in configs:
+            rows += rows_of(recording, one, device)
+    for name, one in product(dynamics, configs):
+        rows += rows_of(Recording(name, roll_out(name, one.seed)), one, device)
     return {"table": table(rows), "rows": rows}
 
 
@@ -99,8 +99,8 @@ def join(parts: list[Recording]) -> Recording:
         told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"--joined needs two or more recordings with frames of one shape, but got {told}")
     sequence = np.concatenate([part.sequences.sequence + 10**6 * number for number, part in enumerate(parts)])
-    held = [name for name in ("position", "heading") if all(getattr(p.sequences, name) is not None for p in parts)]
-    truth = {name: np.concatenate([getattr(part.sequences, name) for part in parts]) for name in held}
+    truth = {name: np.concatenate([getattr(part.sequences, name) for part in parts]) for name in ("position", "heading")
+             if all(getattr(part.sequences, name) is not None for part in parts)}
     label = np.repeat(np.arange(len(parts)), [part.sequences.num_frames for part in parts])
     frames = np.concatenate([part.sequences.frames for part in parts])
     return Recording("+".join(shapes), make_sequences(frames, sequence, label=label, **truth))
@@ -116,13 +116,12 @@ def read_phase(path: Path) -> np.ndarray | None:
 def rows_of(recording: Recording, config: Config, device: str) -> list[Row]:
     began = perf_counter()
     model = fit(recording.sequences, config, device=device)
-    card = {name: value for name, value in evaluate(model).items() if isinstance(value, int | float)} | ring_numbers(
-        model, recording.phase)
+    card = {name: value for name, value in evaluate(model).items() if isinstance(value, int | float) and name != "seed"}
+    card |= ring_numbers(model, recording.phase)
     if recording.name in DYNAMICS:
         card |= impossible_hops(recording.name, model)
     method = f"plan2vec, {config.encoder} encoder" if config.encoder else "plan2vec"
     case = Case("recordings", recording.name, {"view": model.config.view}, method, model.config.seed)
-    card.pop("seed")
     return make_rows(case, card, round(perf_counter() - began, 1), stamp_of(model.device))
 
 
@@ -134,10 +133,8 @@ def ring_numbers(model: Model, phase: np.ndarray | None) -> dict[str, float]:
     counted = counted_closures(model.graph, model.sequences.sequence, SOON)
     gaps = lap_gap(phase[edge_rows(model.graph)[counted]], phase[model.graph.indices[counted]])
     agreement = rank_agreement(model.distance_between(first, second), lap_gap(phase[first], phase[second]))
-    return {
-        "ring_spearman": agreement or 0.0, "ring_closures": len(gaps),
-        "ring_false_share": float(np.mean(gaps > MAX_PHASE)) if len(gaps) else 0.0
-    }
+    return {"ring_spearman": agreement or 0.0, "ring_closures": len(gaps),
+            "ring_false_share": float(np.mean(gaps > MAX_PHASE)) if len(gaps) else 0.0}
 
 
 def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -147,10 +144,90 @@ def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """Lines of a markdown table: a line per recording and method, the mean over seeds; columns that have a number."""
+    """A line per recording and method, the mean over seeds; columns that have a number."""
     names = [name for name in IN_TABLE if len(values(rows, metric=name))]
     lines = []
     for domain, method in dict.fromkeys((row["domain"], row["method"]) for row in rows):
         samples = [values(rows, domain=domain, method=method, metric=name) for name in names]
         lines.append([domain, method, *(f"{sample.mean():.4g}" if len(sample) else "-" for sample in samples)])
     return markdown(["recording", "method", *(IN_TABLE[name] for name in names)], lines)[:-1]
+
+
+# ---------------------------------------------------------------------------------------------------- dynamics
+# Gymnasium's physics (`Pendulum-v1`, `MountainCar-v0`), written for many states at once; a test compares the two.
+
+
+class World(NamedTuple):
+    """A simulator, and its dynamics for many states at once."""
+
+    environment: str
+    actions: np.ndarray  # (a,) the grid that is tried
+    move: Callable[[np.ndarray, np.ndarray], np.ndarray]  # observations (m, d), actions (m,) -> the next (m, d)
+
+
+def swing(seen: np.ndarray, torque: np.ndarray) -> np.ndarray:
+    """One step of the pendulum; (cos, sin, speed) per row."""
+    angle, speed = np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]
+    speed = np.clip(speed + (15 * np.sin(angle) + 3 * torque) * 0.05, -8, 8)
+    angle = angle + speed * 0.05
+    return np.column_stack((np.cos(angle), np.sin(angle), speed))
+
+
+def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:
+    """One step of the mountain car; (place, speed) per row; 0, 1, 2 push left, not at all, right."""
+    place, speed = seen[:, 0], seen[:, 1]
+    speed = np.clip(speed + (push - 1) * 0.001 - np.cos(3 * place) * 0.0025, -0.07, 0.07)
+    place = np.clip(place + speed, -1.2, 0.6)
+    return np.column_stack((place, np.where((place == -1.2) & (speed < 0), 0, speed)))
+
+
+DYNAMICS = {"pendulum": World("Pendulum-v1", np.linspace(-2, 2, 9), swing),
+            "mountain-car": World("MountainCar-v0", np.arange(3.0), drive)}
+
+
+def roll_out(name: str, seed: int) -> Sequences:
+    """Random actions in the simulator itself; the full state is observed."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise ValueError("gymnasium is not installed; pip install 'plan2vec[envs]'") from None
+    environment: Any = gymnasium.make(DYNAMICS[name].environment, max_episode_steps=10 * LENGTH)
+    environment.action_space.seed(seed)
+    seen = []
+    for number in range(NUM_ROLLOUTS):
+        seen.append(environment.reset(seed=1000 * seed + number)[0])
+        seen += [environment.step(environment.action_space.sample())[0] for _ in range(LENGTH - 1)]
+    return make_sequences(np.stack(seen), np.repeat(np.arange(NUM_ROLLOUTS), LENGTH), source=f"simulated {name}")
+
+
+def impossible_hops(name: str, model: Model) -> dict[str, float]:
+    """Share of the hops of A* plans that no actions of up to three steps achieve; and that of recorded steps."""
+    seen, start = model.sequences.frames.astype(np.float64), transitions(model.sequences.sequence)
+    starts, goals = np.random.default_rng(model.config.seed).integers(len(seen), size=(2, NUM_PLANS))
+    plans = make_plans(model.graph, model.distance_between, starts, goals, "astar")
+    nodes = [np.array(plan.nodes) for plan in plans if plan.nodes is not None]
+    first, second = (np.concatenate([path[part] for path in nodes] or [start[:0]])
+                     for part in (slice(None, -1), slice(1, None)))
+    scale = 1 / seen.std(axis=0)
+    tolerance = TOLERANCE * np.median(np.linalg.norm((seen[start + 1] - seen[start]) * scale, axis=1))
+    hops, recorded = (1 - achieved(DYNAMICS[name], seen[here], seen[there], scale, tolerance)
+                      for here, there in ((first, second), (start, start + 1)))
+    return {"impossible_hops": float(hops.mean()) if len(hops) else 0.0, "plans_found": len(nodes) / NUM_PLANS,
+            "impossible_recorded_steps": float(recorded.mean())}
+
+
+def achieved(world: World, first: np.ndarray, second: np.ndarray, scale: np.ndarray, tolerance: float) -> np.ndarray:
+    """(m,) bool: some actions of the grid lead from `first` (m, d) to within the tolerance of `second`.
+
+    None at all is allowed too: two frames that show almost one state need no action.
+    """
+    done = np.zeros(len(first), bool)
+    for part in np.array_split(np.arange(len(first)), max(1, len(first) // 2000)):
+        here, which = first[part], part
+        for steps in range(MOST_STEPS + 1):
+            if steps:
+                tried = np.tile(world.actions, len(here))
+                here, which = (np.repeat(rows, len(world.actions), axis=0) for rows in (here, which))
+                here = world.move(here, tried)
+            done[which[np.linalg.norm((here - second[which]) * scale, axis=1) <= tolerance]] = True
+    return done

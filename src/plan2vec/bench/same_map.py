@@ -18,7 +18,6 @@ from PIL import Image
 
 from plan2vec.config import Config
 from plan2vec.evaluation import rank_agreement
-from plan2vec.model import Model
 from plan2vec.pictures.figures import displayable
 from plan2vec.pictures.films import encode_mp4
 from plan2vec.pipeline import fit
@@ -48,11 +47,10 @@ def store_twice(path: Path, folder: Path) -> tuple[Path, Path]:
     for number, label in enumerate(np.unique(recorded.sequence)):
         frames = recorded.frames[recorded.sequence == label][:, :height, :width]
         pictures = [Image.fromarray(displayable(frame)) for frame in frames]
-        one = folder / "jpg" / f"{number:04}"
-        one.mkdir(parents=True)
         (folder / "mp4").mkdir(exist_ok=True)
+        (folder / "jpg" / f"{number:04}").mkdir(parents=True)
         for index, picture in enumerate(pictures):
-            picture.save(one / f"{index:06}.jpg", quality=JPEG_QUALITY)
+            picture.save(folder / "jpg" / f"{number:04}" / f"{index:06}.jpg", quality=JPEG_QUALITY)
         encode_mp4(folder / "mp4" / f"{number:04}.mp4", [picture.convert("RGB") for picture in pictures])
     return folder / "jpg", folder / "mp4"
 
@@ -61,16 +59,12 @@ def rows_of(name: str, paths: tuple[Path, ...], config: Config, device: str) -> 
     models = [fit(read(path), config, device=device) for path in paths]
     num_frames = [len(model.vectors) for model in models]
     if len(set(num_frames)) > 1:
-        words = f"{paths[0]} has {num_frames[0]} frames and {paths[1]} {num_frames[1]}"
-        raise ValueError(f"bench same-map compares frame by frame, but {words}")
+        raise ValueError(f"bench same-map compares frame by frame, but {paths[0]} has {num_frames[0]} frames and "
+                         f"{paths[1]} {num_frames[1]}")
     first, second = np.random.default_rng(config.seed).integers(num_frames[0], size=(2, NUM_PAIRS))
-    numbers = {"map_agreement": rank_agreement(*(model.distance_between(first, second) for model in models)),
-               "graph_agreement": rank_agreement(*(graph_distances(model, first, second) for model in models))}
-    seconds = round(sum(sum(model.seconds.values()) for model in models), 1)
-    case = Case("same-map", name, {}, "plan2vec", config.seed)
-    return make_rows(case, numbers, seconds, stamp_of(models[0].device))
-
-
-def graph_distances(model: Model, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     sources, which = np.unique(first, return_inverse=True)
-    return distances_from(model.graph, sources)[which, second]
+    numbers = {"map_agreement": rank_agreement(*(model.distance_between(first, second) for model in models)),
+               "graph_agreement": rank_agreement(*(distances_from(model.graph, sources)[which, second]
+                                                   for model in models))}
+    seconds = round(sum(sum(model.seconds.values()) for model in models), 1)
+    return make_rows(Case("same-map", name, {}, "plan2vec", config.seed), numbers, seconds, stamp_of(models[0].device))

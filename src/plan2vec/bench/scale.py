@@ -21,13 +21,12 @@ from pathlib import Path
 from matplotlib.ticker import LogLocator
 
 from plan2vec.bench.fit_speed import COLUMNS, fit_rows
-from plan2vec.bench.measuring import choose_sizes, fitted_exponent, number_table, speed_rows, stopwatch
+from plan2vec.bench.measuring import choose_sizes, number_table, speed_rows, stopwatch
 from plan2vec.config import DEFAULTS, ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains import rooms
 from plan2vec.results.comparisons import Figures, curve, legend_below, panels
-from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
-from plan2vec.results.settings import Settings
+from plan2vec.results.experiment import Experiment, Settings
+from plan2vec.results.rows import Arrays, Groups, Row, fitted_exponent, in_order, markdown, select
 
 # of the map, whose head is squared: path lengths through many rooms, as through streets, fit into no l2 space; the
 # default (l1, 32-d) was tried up to 20,000 vectors only (`reproduce contenders`)
@@ -59,31 +58,23 @@ def settings_for(size: int, seed: int) -> Config:
     """The defaults, with more updates where there are more frames; few the local metric would learn by heart."""
     local = round(DEFAULTS["local_metric.num_updates"] * max(1.0, size / SIZES[0]) ** LOCAL_POWER)
     updates = round(UPDATES * max(1.0, size / MANY_FRAMES) ** POWER)
-    return Config(
-        dim=DIM, head="squared", encoder=ENCODER, radius=RADIUS, seed=seed,
-        local_metric=LocalMetricConfig(num_updates=local),
-        closures=ClosureConfig(support="close-common", max_neighbors=MOST_NEIGHBORS, neighbors="hubs"),
-        embedding=EmbeddingConfig(loss="slope", num_updates=updates, num_rounds=ROUNDS)
-    )
+    closures = ClosureConfig(support="close-common", max_neighbors=MOST_NEIGHBORS, neighbors="hubs")
+    return Config(dim=DIM, head="squared", encoder=ENCODER, radius=RADIUS, seed=seed, closures=closures,
+                  local_metric=LocalMetricConfig(num_updates=local),
+                  embedding=EmbeddingConfig(loss="slope", num_updates=updates, num_rounds=ROUNDS))
 
 
 def table(rows: list[Row]) -> list[str]:
     rows = sorted(rows, key=lambda row: row["setting"]["frames"])
-    lines = number_table(rows, ("simulate", *COLUMNS, "updates_local", "updates_embedding"), ("frames",))
-    exponents = [line for stage in ("total", "graph") for line in stage_exponents(rows, stage)]
-    return [*lines, *markdown(["machine", "time of", "from frames", "to frames", "exponent"], exponents)]
-
-
-def stage_exponents(rows: list[Row], stage: str) -> list[list[str]]:
-    """Exponent of stage time against frame count, on every machine that timed two sizes or more."""
-    lines = []
-    for machine in in_order(rows, "machine"):
+    lines = number_table(rows, ("simulate", *COLUMNS, "updates_local", "updates_embedding"))
+    exponents = []  # of stage time against frame count, on every machine that timed two sizes or more
+    for stage, machine in product(("total", "graph"), in_order(rows, "machine")):
         part = select(rows, metric=stage, machine=machine)
         sizes = [row["setting"]["frames"] for row in part]
-        exponent = fitted_exponent(sizes, [float(row["value"]) for row in part])
+        exponent = fitted_exponent(sizes, [row["value"] for row in part])
         if exponent is not None:
-            lines.append([machine, stage, f"{min(sizes):,}", f"{max(sizes):,}", f"{exponent:.2f}"])
-    return lines
+            exponents.append([machine, stage, f"{min(sizes):,}", f"{max(sizes):,}", f"{exponent:.2f}"])
+    return [*lines, *markdown(["machine", "time of", "from frames", "to frames", "exponent"], exponents)]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -16,27 +16,23 @@ by both side by side (`--camera all`). The rules were chosen on seeds below 40; 
 planted with seeds from 40 on.
 """
 
-import sys
-from collections.abc import Iterator
-
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import binomtest
 
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.datasets.audit import Audit, audit
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
 from plan2vec.experiments.planted_damage import COPIES, Damaged, goal_episodes, plant
-from plan2vec.experiments.robot_frames import REMEDY
+from plan2vec.experiments.robot_frames import ROBOT, robot_domain
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, by_method, by_metric, compare, panels
-from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Case, Groups, Row, make_rows, markdown, select, values
-from plan2vec.results.settings import Settings, timed
+from plan2vec.results.experiment import Experiment, Settings, timed
+from plan2vec.results.rows import Arrays, Case, Groups, Row, in_order, make_rows, markdown, select, values
 
-ROBOT, SIMULATED = DOMAINS = ("g1-bottle", "c-maze")
+_, SIMULATED = DOMAINS = (ROBOT, "c-maze")
 BLOCKS = ("planted", "map", "cameras")
 METHODS = ("plan2vec", "left camera", "right camera", "both cameras")
 ROBOT_RATE, SIMULATED_RATE = 5.0, 10.0  # frames per second
@@ -51,16 +47,11 @@ SHOWN = (("success", "success %", 100, 1), ("spearman_true", "rank correlation w
 
 def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
-    for domain, seed in settings.scenes(DOMAINS):
-        if domain == ROBOT:
-            if settings.recordings is None:
-                print(f"{ROBOT} is left out: its frames are not part of the program; {REMEDY}", file=sys.stderr)
-                continue
-            domain = settings.recordings.stem.replace("_", "-")
-        chosen = FRAMES_ONLY if "planted" in blocks else ()
-        if domain == SIMULATED and "map" in blocks:
-            chosen += ("there and back",)
-        yield from _planted(settings, domain, seed, chosen)
+    for known, seed in settings.scenes(DOMAINS):
+        domain = known if known == SIMULATED else robot_domain(settings)
+        if domain is not None:
+            detours = ("there and back",) if domain == SIMULATED and "map" in blocks else ()
+            yield from _planted(settings, domain, seed, (FRAMES_ONLY if "planted" in blocks else ()) + detours)
         if domain == SIMULATED and "cameras" in blocks:
             yield from _cameras(settings, seed)
 
@@ -98,99 +89,78 @@ def fitted(settings: Settings, sequences: Sequences) -> Model:
 
 def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict[str, int]:
     """How many were planted, found, and found elsewhere. Of a copy either episode may be named."""
-    expected = EXPECTED[kind]
-    named = [one for one in answer.all_findings if one.kind == expected]
-    flagged = {one.episode for one in named}
+    named, before = ([one for one in audit.all_findings if one.kind == EXPECTED[kind]] for audit in (answer, unspoiled))
     if kind in COPIES:
         pairs = {frozenset((one.episode, one.other[0])) for one in named if one.other}
         right = {copy for copy, original in damaged.planted.items() if frozenset((copy, original)) in pairs}
         wrong = pairs - {frozenset(pair) for pair in damaged.planted.items()}
         return {"planted": len(damaged.planted), "found": len(right), "false": len(wrong), "known": 0}
-    known = {one.episode for one in unspoiled.all_findings if one.kind == expected}
+    flagged, known = ({one.episode for one in some} for some in (named, before))
     elsewhere = flagged - damaged.planted.keys()
     seen = damaged.planted.keys() - damaged.hidden
     return {"planted": len(damaged.planted), "found": len(flagged & damaged.planted.keys()), "seen": len(seen),
             "found_seen": len(flagged & seen), "false": len(elsewhere - known), "known": len(elsewhere & known)}
 
 
-# ---------------------------------------------------------------------------------------------------- two cameras
-
-
 def _cameras(settings: Settings, seed: int) -> Groups:
     room = maze.simulate(SIMULATED, settings.size.num_rollouts if settings.size.is_smoke else NUM_ROLLOUTS, seed=seed)
-    for method, frames in camera_views(room.frames):
-        case = Case(settings.experiment, SIMULATED, {"block": "cameras"}, method, seed)
-        is_asked = method in settings.chosen("methods", METHODS)
-        if is_asked and settings.lacks(domain=SIMULATED, block="cameras", method=method, seed=seed):
-            seen = make_sequences(frames, room.sequence, position=room.position, domain=room.domain)
+    left, right = room.frames[:, :, :CROP], room.frames[:, :, -CROP:]
+    views = dict(zip(METHODS[1:], (left, right, np.concatenate((left, right), axis=2)), strict=True))
+    for method in settings.chosen("methods", views):
+        if settings.lacks(domain=SIMULATED, block="cameras", method=method, seed=seed):
+            seen = make_sequences(views[method], room.sequence, position=room.position, domain=room.domain)
             model, seconds = timed(fitted, settings, seen)
-            card = evaluate(model)
+            card, case = evaluate(model), Case(settings.experiment, SIMULATED, {"block": "cameras"}, method, seed)
             yield make_rows(case, {metric: card[metric] for metric, *_ in SHOWN}, seconds, settings.stamp)
-
-
-def camera_views(frames: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    left, right = frames[:, :, :CROP], frames[:, :, -CROP:]
-    yield from zip(METHODS[1:], (left, right, np.concatenate((left, right), axis=2)), strict=True)
-
-
-# ---------------------------------------------------------------------------------------------------- table
 
 
 def wilson(num: float, of: float) -> str:
     """ "0.97 (0.83-0.99)": a share and its 95 % interval by Wilson's score."""
     if not of:
         return "-"
-    z, share = float(norm.ppf(0.975)), num / of
-    middle = (share + z**2 / (2 * of)) / (1 + z**2 / of)
-    half = z / (1 + z**2 / of) * np.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
-    return f"{share:.2f} ({max(0, middle - half):.2f}-{min(1, middle + half):.2f})"
+    low, high = binomtest(round(num), round(of)).proportion_ci(method="wilson")
+    return f"{num / of:.2f} ({low:.2f}-{high:.2f})"
 
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for domain in _domains(rows):
+    for domain in in_order(select(rows, block="planted"), "domain"):
         body = []
         for kind, expected in EXPECTED.items():
-            total = {metric: values(rows, domain=domain, damage=kind, metric=metric).sum()
-                     for metric in ("planted", "found", "seen", "found_seen", "false", "known")}
-            if total["planted"]:
-                body.append([kind, expected, f"{total['planted']:.0f}", wilson(total["found"], total["planted"]),
-                             wilson(total["found"], total["found"] + total["false"]), f"{total['false']:.0f}",
-                             f"{total['known']:.0f}"])
-            if 0 < total["seen"] < total["planted"]:
-                num, found = total["planted"] - total["seen"], total["found"] - total["found_seen"]
-                apart = [f"{total['seen']:.0f}", wilson(total["found_seen"], total["seen"])]
-                body += [[f"- {kind}, ends apart", "", *apart, "", "", ""],
-                         [f"- {kind}, ends within two steps", "", f"{num:.0f}", wilson(found, num), "", "", ""]]
+            planted, found, seen, found_seen, false, known = (
+                values(rows, domain=domain, damage=kind, metric=metric).sum()
+                for metric in ("planted", "found", "seen", "found_seen", "false", "known"))
+            if planted:
+                body.append([kind, expected, f"{planted:.0f}", wilson(found, planted), wilson(found, found + false),
+                             f"{false:.0f}", f"{known:.0f}"])
+            if 0 < seen < planted:
+                for words, num, right in (("apart", seen, found_seen),
+                                          ("within two steps", planted - seen, found - found_seen)):
+                    body.append([f"- {kind}, ends {words}", "", f"{num:.0f}", wilson(right, num), "", "", ""])
         clean = select(rows, domain=domain, block="unspoiled")
         head = f"{domain}, {values(clean, metric='episodes').mean():.0f} episodes: damage"
         lines += markdown([head, "finding", "planted", "recall", "precision", "false", "known"], body)
         seeds = len({row["seed"] for row in clean})
-        found = {metric: values(clean, metric=metric).mean() for metric in sorted({row["metric"] for row in clean})
-                 if metric.startswith("findings") and values(clean, metric=metric).any()}
-        words = ", ".join(f"{metric.removeprefix('findings ')} {mean:.1f}" for metric, mean in found.items()) or "none"
-        lines += [f"Findings in the unspoiled recording, per repetition ({seeds}): {words}.", ""]
+        words = ", ".join(f"{metric.removeprefix('findings ')} {values(clean, metric=metric).mean():.1f}"
+                          for metric in in_order(clean, "metric")
+                          if metric.startswith("findings") and values(clean, metric=metric).any())
+        lines += [f"Findings in the unspoiled recording, per repetition ({seeds}): {words or 'none'}.", ""]
     part = select(rows, block="cameras")
     return lines + (compare(part, "map of", by_method(part, METHODS), by_metric(SHOWN)) if part else [])
 
 
-def _domains(rows: list[Row]) -> list[str]:
-    return list(dict.fromkeys(row["domain"] for row in select(rows, block="planted")))
-
-
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    part, domains = select(rows, block="planted"), _domains(rows)
+    part = select(rows, block="planted")
     if not part:
         return {}
+    domains = in_order(part, "domain")
     figure, axes = panels(len(domains), 9, 3.4)
     for ax, domain in zip(axes, domains, strict=True):
         kinds = [kind for kind in EXPECTED if select(part, domain=domain, damage=kind)]
         for offset, (name, over) in zip((-0.18, 0.18), (("recall", "planted"), ("precision", "false")), strict=True):
-            shares = []
-            for kind in kinds:
-                found, other = (values(part, domain=domain, damage=kind, metric=metric).sum()
-                                for metric in ("found", over))
-                shares.append(100 * found / max(1, other if name == "recall" else found + other))
+            found, other = (np.array([values(part, domain=domain, damage=kind, metric=metric).sum() for kind in kinds])
+                            for metric in ("found", over))
+            shares = 100 * found / np.maximum(1, other if name == "recall" else found + other)
             ax.barh(np.arange(len(kinds))[::-1] - offset, shares, 0.34, label=name)
         ax.set_yticks(np.arange(len(kinds))[::-1], kinds, fontsize=8)
         ax.set(xlim=(0, 103), xlabel="%", title=domain)

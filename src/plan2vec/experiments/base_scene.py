@@ -31,8 +31,8 @@ from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
+from plan2vec.results.experiment import Settings, Size, timed
 from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
-from plan2vec.results.settings import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
 
@@ -106,10 +106,10 @@ class Scene:
         return self.baselines[method]
 
     def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
-                   truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> dict[str, float | None]:
+                   truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> Found:
         """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps, by part of the frames.
         Cleaned: without random pairs that are not truly far."""
-        found: dict[str, float | None] = {}
+        found: Found = {}
         for name, usable in parts.items():
             pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)
             first, second, is_near = draw_judged(pairs, 10 * self.size.episodes, rng)
@@ -149,16 +149,19 @@ class Scene:
         return rows
 
 
-def in_scenes(settings: Settings, scenes: Iterable[Scene], methods: Iterable[str], measure: Callable[..., Found],
-              **choices: Iterable[Any]) -> Groups:
-    """What `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of blocks for
-    those that are selected."""
-    if "block" in choices:
-        choices["block"] = settings.chosen("blocks", choices["block"])
-    cases = [dict(zip(choices, chosen, strict=True)) for chosen in product(*choices.values())]
-    for scene in scenes:
-        for case in cases:
-            yield from scene.measured(settings, methods, measure, **case)
+def in_scenes(scenes: Callable[[Settings], Iterable[Scene]], methods: Iterable[str], measure: Callable[..., Found],
+              **choices: Iterable[Any]) -> Callable[[Settings], Groups]:
+    """Of settings: what `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of
+    blocks for those that are selected."""
+
+    def groups(settings: Settings) -> Groups:
+        known = choices | {"block": settings.chosen("blocks", choices["block"])} if "block" in choices else choices
+        cases = [dict(zip(known, chosen, strict=True)) for chosen in product(*known.values())]
+        for scene in scenes(settings):
+            for case in cases:
+                yield from scene.measured(settings, methods, measure, **case)
+
+    return groups
 
 
 def settled(config: Config) -> Config:
@@ -218,13 +221,16 @@ class Site:
         table = table_of(distinct)
         return lambda nodes, asked: table[number[asked], nodes]
 
+    def straight_distance(self) -> Distance:
+        """Between the true places."""
+        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
+
     @cached_property
-    def shape_numbers(self) -> dict[str, Any]:
-        """Radius, degree and parts of the graph."""
+    def shape_numbers(self) -> Found:
         return {"radius": self.radius} | degree_and_parts(self.graph)
 
 
-def degree_and_parts(graph: csr_array) -> dict[str, Any]:
+def degree_and_parts(graph: csr_array) -> Found:
     parts = graph_numbers(graph)
     return {"degree": graph.nnz / graph.shape[0], "num_components": parts["num_components"],
             "largest_component_share": parts["largest_component_share"]}

@@ -19,7 +19,6 @@ while it ran, after their first results.
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -28,28 +27,25 @@ from plan2vec.data import Sequences
 from plan2vec.domains import rooms, rope
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import draw_episodes, map_numbers, plan_numbers
-from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, Scene, Site
 from plan2vec.experiments.maze_scene import FRESH, ROOM_TITLES, MazeScene, MazeSite
-from plan2vec.experiments.rope_scene import RopeScene
+from plan2vec.experiments.rope_scene import RopeScene, greedy_plans, plan_scores
 from plan2vec.experiments.street_generalization import opposite_quarters
 from plan2vec.experiments.street_scene import RULES, StreetScene
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance
-from plan2vec.results.comparisons import Column, by_method, compare
-from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Groups, Row, in_order
-from plan2vec.results.settings import Settings, Size
+from plan2vec.results.comparisons import by_method, by_metric, compare
+from plan2vec.results.experiment import Experiment, Settings, Size
+from plan2vec.results.rows import Groups, Row, in_order, select
 from plan2vec.search.shortest_paths import distances_from
 
 TITLES = ROOM_TITLES | {"rooms-2x2": "vectors", "street-tiny": "streets, Tiny", "street-small": "streets, Small",
                         "rope": "rope"}
 DOMAINS = tuple(TITLES)
-HEADS: dict[str, dict[str, Any]] = {
+HEADS: dict[str, Found] = {
     "l2, 8-d": {"head": "lp", "norm_order": 2.0, "dim": 8}, "l1, 32-d": {"head": "lp", "norm_order": 1.0, "dim": 32},
     "l1, 64-d": {"head": "lp", "norm_order": 1.0, "dim": 64}, "squared, 64-d": {"head": "squared", "dim": 64},
-    "mrn, 32-d": {"head": "mrn", "dim": 32}
-}
+    "mrn, 32-d": {"head": "mrn", "dim": 32}}
 LOSSES: tuple[Loss, ...] = ("relative", "huber")
 METHODS = {f"{head}, {loss}": (head, loss) for head in HEADS for loss in LOSSES}
 NUM_VECTORS, WORLD = 20_000, (2, 2)
@@ -80,7 +76,7 @@ def run(settings: Settings) -> Groups:
 def make_scene(domain: str, seed: int, settings: Settings) -> Scene:
     size, device = settings.size, settings.device
     if domain.startswith("street"):
-        scene: Scene = StreetScene(domain, seed, size, device, settings.street_graph)
+        scene = StreetScene(domain, seed, size, device, settings.street_graph)
         scene.config = scene.config if size.is_smoke else MazeScene("open", seed, size, device).config
         return scene
     if domain == rope.NAME:
@@ -102,12 +98,12 @@ def measure(scene: Scene, method: str, updates: int) -> Found:
     return fitted | {f"{name}_unseen": value for name, value in unseen.items()}
 
 
-def error(site: Site, distance: Distance) -> dict[str, Any]:
+def error(site: Site, distance: Distance) -> Found:
     numbers = map_numbers(site.graph, distance, rng_at(site.seed, Stream.MAP_ERROR), len(site.frames))
     return {"error": numbers["embedding_error"]}
 
 
-def scores(site: MazeSite, distance: Distance) -> dict[str, Any]:
+def scores(site: MazeSite, distance: Distance) -> Found:
     if site.scene.domain in ROOM_TITLES:
         return {"success": site.success(distance)} | error(site, distance)
     rng = rng_at(site.seed, Stream.ROOM_TASKS)
@@ -116,7 +112,7 @@ def scores(site: MazeSite, distance: Distance) -> dict[str, Any]:
     return {"success": walked["success_graph"]} | error(site, distance)
 
 
-def street_scores(scene: StreetScene, config: Config) -> dict[str, Any]:
+def street_scores(scene: StreetScene, config: Config) -> Found:
     site, opposite = scene.site, opposite_quarters(scene.site.position)
     distance = scene.train_map(site, config).on(site.frames)
     untaught = scene.train_map(replace(site, name=""), config, Teaching(allowed=~opposite)).on(site.frames)
@@ -126,18 +122,17 @@ def street_scores(scene: StreetScene, config: Config) -> dict[str, Any]:
     return {"success": site.success(distance, RULES["success"]), "error_untaught": off.mean()} | error(site, distance)
 
 
-def rope_scores(scene: RopeScene, config: Config) -> dict[str, Any]:
+def rope_scores(scene: RopeScene, config: Config) -> Found:
     distance = scene.train_map(scene.site, config).on(scene.frames)
-    nodes = rope_scene.greedy_plans(scene.site.graph, distance, scene.tasks)
-    found = rope_scene.plan_scores(scene.moves, scene.tasks, nodes)
+    found = plan_scores(scene.moves, scene.tasks, greedy_plans(scene.site.graph, distance, scene.tasks))
     return {"success": found["goal_reached"], "valid": found["valid_plans"]} | error(scene.site, distance)
 
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
     for domain in in_order(rows, "domain", DOMAINS):
-        part = [row for row in rows if row["domain"] == domain]
-        columns = [Column(WORDS[metric], {"metric": metric}) for metric in in_order(part, "metric", WORDS)]
+        part = select(rows, domain=domain)
+        columns = by_metric((metric, WORDS[metric], 100, 1) for metric in in_order(part, "metric", WORDS))
         lines += compare(part, TITLES[domain], by_method(part, METHODS), columns)
     return lines
 

@@ -21,10 +21,10 @@ clock that knows how long a fitted episode takes. Not blind: how frames enter th
 smoothing were chosen on seeds 0 to 2 of g1-bottle; its rows are of seeds from 10 on.
 """
 
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,19 +37,17 @@ from plan2vec.datasets.progress_files import LAST, choose_goals
 from plan2vec.domains import maze, rope
 from plan2vec.evaluation import truth_of
 from plan2vec.experiments.base_scene import mean_or_none
-from plan2vec.experiments.robot_frames import STAND_IN, stand_in
+from plan2vec.experiments.robot_frames import ROBOT, STAND_IN, robot_domain, stand_in
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Case, Groups, Row, make_rows, select, values
-from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
-ROBOT, SIMULATED = "g1-bottle", {"rope": "rope", "open": "Open", "table": "Table", "c-maze": "C-Maze"}
+SIMULATED = {"rope": "rope", "open": "Open", "table": "Table", "c-maze": "C-Maze"}
 DOMAINS = (ROBOT, *SIMULATED, STAND_IN)
 METHODS = ("plan2vec", "map distance", "elapsed time", "pixels", "contrastive", "VAE")
 OURS = ("plan2vec", "map distance")
@@ -61,12 +59,11 @@ SHOWN = (("voc", "VOC", 1, 2), ("tau", "tau", 1, 2), ("gap", "gap, failed", 1, 2
          ("unknown", "unknown frames, %", 100, 1))
 
 
-@dataclass(frozen=True)
-class Trial:
-    """An episode to be judged: frames (m,) in order, and what became of it."""
+class Trial(NamedTuple):
+    """An episode to be judged."""
 
-    frames: np.ndarray
-    outcome: int
+    frames: np.ndarray  # (m,) in order
+    outcome: int  # what became of it
 
 
 class Fitted:
@@ -77,20 +74,14 @@ class Fitted:
         held_out = HELD_OUT / 2 if domain in SIMULATED else HELD_OUT
         config = replace(settings.size.config, seed=seed, holdout=held_out)
         self.sequences, self.settings = sequences, settings
-        self.model: Model = fit(sequences, config, settings.arrays.parent / "runs" / f"{domain}-{seed}",
-                                settings.device.type)
+        self.model = fit(sequences, config, settings.arrays.parent / "runs" / f"{domain}-{seed}", settings.device.type)
         self.kept = training_frames(sequences.sequence, held_out, rng_at(seed, Stream.HOLDOUT))
-
-    @cached_property
-    def goals(self) -> np.ndarray:
-        return choose_goals(self.model, LAST).numbers
 
     def left_by(self, method: str, goals: np.ndarray, frames: np.ndarray) -> np.ndarray:
         """(m,) what a method says is left from frames (m,) to the nearest goal, in its own recorded steps."""
         if method == "plan2vec":
             return steps_left(self.model, self.sequences.frames[frames], goals)
-        distance = self.scorer(method).on(self.sequences.frames)
-        first = transitions(self.sequences.sequence)
+        distance, first = self.scorer(method).on(self.sequences.frames), transitions(self.sequences.sequence)
         first = first[self.kept[first]]
         step = 1.0 if method == "map distance" else float(np.median(distance(first, first + 1)))
         return np.min([distance(frames, np.full(len(frames), goal)) for goal in goals], axis=0) / step
@@ -108,37 +99,28 @@ class Fitted:
 def run(settings: Settings) -> Groups:
     for seed in settings.seeds:
         if settings.size.is_smoke:
-            yield from judged(settings, STAND_IN, stand_in(seed), seed)
+            yield from measured(settings, STAND_IN, stand_in(seed), seed, outcome_scores, METHODS)
             continue
-        if settings.recordings is not None:
-            domain = settings.recordings.stem.replace("_", "-")
-            if not settings.domains or domain in settings.domains:
-                yield from judged(settings, domain, read(settings.recordings), seed)
-        elif not settings.domains or ROBOT in settings.domains:
-            print(f"{ROBOT} is left out: give its frames by --recordings PATH (docs/domains.md)", file=sys.stderr)
+        if not settings.domains or settings.recordings is not None or ROBOT in settings.domains:
+            domain = robot_domain(settings)
+            if settings.recordings and domain and (not settings.domains or domain in settings.domains):
+                yield from measured(settings, domain, read(settings.recordings), seed, outcome_scores, METHODS)
         for domain in settings.chosen("domains", tuple(SIMULATED)):
             simulate = partial(rope.simulate, *ROPE_SIZE) if domain == "rope" else partial(
                 maze.simulate, domain, NUM_ROLLOUTS)
             yield from measured(settings, domain, simulate(seed=seed), seed, true_scores, IN_SIMULATORS)
 
 
-def judged(settings: Settings, domain: str, sequences: Sequences, seed: int) -> Groups:
-    return measured(settings, domain, sequences, seed, outcome_scores, METHODS)
-
-
 def measured(settings: Settings, domain: str, sequences: Sequences, seed: int,
              measure: Callable[[Fitted, str], dict], methods: tuple[str, ...]) -> Groups:
-    cases = [Case(settings.experiment, domain, {}, method, seed) for method in settings.chosen("methods", methods)
-             if settings.lacks(domain=domain, method=method, seed=seed)]
-    fitted = Fitted(sequences, seed, settings, domain) if cases else None
-    for case in cases:
-        assert fitted is not None
-        metrics, seconds = timed(measure, fitted, case.method)
-        seconds += sum(fitted.model.seconds.values()) if case.method == "plan2vec" else 0
-        yield make_rows(case, metrics, seconds, settings.stamp)
-
-
-# ---------------------------------------------------------------------------------------------------- episodes
+    lacking = [method for method in settings.chosen("methods", methods)
+               if settings.lacks(domain=domain, method=method, seed=seed)]
+    if lacking:
+        fitted = Fitted(sequences, seed, settings, domain)
+        for method in lacking:
+            metrics, seconds = timed(measure, fitted, method)
+            seconds += sum(fitted.model.seconds.values()) if method == "plan2vec" else 0
+            yield make_rows(Case(settings.experiment, domain, {}, method, seed), metrics, seconds, settings.stamp)
 
 
 def episode_frames(sequence: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
@@ -151,11 +133,11 @@ def failed_in_truth(sequences: Sequences) -> set[int]:
     position = sequences.position
     if position is None:
         return set()
-    ends = [frames[[0, -1]] for frames in episode_frames(sequences.sequence, np.ones(len(sequences), bool))]
-    first, last = position[np.array(ends)].transpose(1, 0, 2)
-    from_start = np.linalg.norm(last - np.median(first, axis=0), axis=1)
-    from_end = np.linalg.norm(last - np.median(last, axis=0), axis=1)
-    return set(sequences.sequence[np.array(ends)[:, 0]][from_start < from_end].tolist())
+    everything = np.ones(len(sequences), bool)
+    ends = np.array([frames[[0, -1]] for frames in episode_frames(sequences.sequence, everything)])
+    first, last = position[ends].transpose(1, 0, 2)
+    from_start, from_end = (np.linalg.norm(last - np.median(place, axis=0), axis=1) for place in (first, last))
+    return set(sequences.sequence[ends[:, 0]][from_start < from_end].tolist())
 
 
 def make_trials(sequences: Sequences, held_out: np.ndarray) -> list[Trial]:
@@ -178,7 +160,7 @@ def outcome_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
         curves = [np.clip(np.arange(len(trial.frames)) / usual, 0, 1) for trial in trials]
     else:
         left = np.full(len(sequences), np.nan)
-        left[unseen] = fitted.left_by(method, fitted.goals, unseen)
+        left[unseen] = fitted.left_by(method, choose_goals(fitted.model, LAST).numbers, unseen)
         least = LEAST_LEFT if method in OURS else 0.0
         curves = [progress_curve(left[trial.frames], least) for trial in trials]
     return scores([trial.outcome for trial in trials], curves)
@@ -186,20 +168,18 @@ def outcome_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
 
 def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | None]:
     """The measures, from the outcome and the curve of every episode."""
-    outcome, final = np.array(outcomes), np.array([final_progress(curve) for curve in curves])
+    outcome = np.array(outcomes)
+    final = np.array([next(iter(curve[np.isfinite(curve)][::-1]), 0.0) for curve in curves])  # 0 where nothing is known
     good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]
     order = np.array([value for curve in good if (value := order_agreement(curve)) is not None])
     success, half, failed = (float(final[outcome == kind].mean()) if (outcome == kind).any() else np.nan
                              for kind in (SUCCESS, HALF, FAILED))
-    return {"voc": mean_or_none(order), "tau": outcome_agreement(outcome, final), "gap": success - failed,
+    first, second = np.triu_indices(len(outcome), 1)
+    apart = np.sign(outcome[first] - outcome[second])
+    agrees = apart * np.sign(final[first] - final[second])
+    return {"voc": mean_or_none(order), "tau": mean_or_none(agrees[apart != 0]), "gap": success - failed,
             "gap_half": success - half, "final_success": success, "final_half": half, "final_failed": failed,
             "unknown": float(np.isnan(np.concatenate(good)).mean()) if good else None, "episodes": len(good)}
-
-
-def final_progress(curve: np.ndarray) -> float:
-    """The last number of a curve; 0 where there is none."""
-    known = curve[np.isfinite(curve)]
-    return float(known[-1]) if len(known) else 0.0
 
 
 def order_agreement(curve: np.ndarray) -> float | None:
@@ -210,16 +190,6 @@ def order_agreement(curve: np.ndarray) -> float | None:
     return float(spearmanr(curve[known], np.flatnonzero(known)).statistic) if np.ptp(curve[known]) > 0 else 0.0
 
 
-def outcome_agreement(outcome: np.ndarray, final: np.ndarray) -> float | None:
-    first, second = np.triu_indices(len(outcome), 1)
-    order = np.sign(outcome[first] - outcome[second])
-    agrees = order * np.sign(final[first] - final[second])
-    return mean_or_none(agrees[order != 0])
-
-
-# ---------------------------------------------------------------------------------------------------- simulators
-
-
 def true_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
     """Progress of all held-out frames to one goal, each as if its episode had started at the farthest of them."""
     sequence, seed, unseen = fitted.sequences.sequence, fitted.model.config.seed, np.flatnonzero(~fitted.kept)
@@ -228,8 +198,7 @@ def true_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
     left = fitted.left_by(method, np.array([goal]), unseen)
     farthest = left[int(np.argmax(np.where(np.isfinite(truth) & np.isfinite(left), truth, -1)))]
     curve = np.empty(len(left))
-    for label in np.unique(sequence[unseen]):
-        mine = sequence[unseen] == label
+    for mine in (sequence[unseen] == label for label in np.unique(sequence[unseen])):
         curve[mine] = progress_curve(np.concatenate(([farthest, np.nan], left[mine])), 0.0)[2:]
     known = np.isfinite(curve) & np.isfinite(truth)
     return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
@@ -246,19 +215,14 @@ def true_distance(sequences: Sequences, frames: np.ndarray, goal: int) -> np.nda
     return truth.between(frames, np.full(len(frames), goal))
 
 
-# ---------------------------------------------------------------------------------------------------- tables
-
-
 def table(rows: list[Row]) -> list[str]:
-    recorded = [row for row in rows if row["domain"] not in SIMULATED]
+    recorded, simulated = ([row for row in rows if (row["domain"] in SIMULATED) == kind] for kind in (False, True))
     lines = []
     for domain in dict.fromkeys(row["domain"] for row in recorded):
         some = select(recorded, domain=domain)
         lines += compare(some, domain, by_method(some, METHODS), by_metric(SHOWN))
-    known = [row for row in rows if row["domain"] in SIMULATED]
-    shown = (("correlation", "correlation", 1, 3),)
-    return lines + (compare(known, "simulators", by_method(known, METHODS), by_domain(known, SIMULATED, shown))
-                    if known else [])
+    columns = by_domain(simulated, SIMULATED, (("correlation", "correlation", 1, 3),))
+    return lines + (compare(simulated, "simulators", by_method(simulated, METHODS), columns) if simulated else [])
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -11,21 +11,20 @@ that truly join places more than three of the longest steps apart.
 """
 
 from dataclasses import replace
-from functools import partial
+from itertools import product
 
 from plan2vec.data import split_sequences
 from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.evaluation import truth_of
-from plan2vec.experiments.base_scene import Found
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, in_rooms
+from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Row, in_order, select
 
-METHODS = [f"{architecture} {loss}" for architecture in ("siamese", "stacked")
-           for loss in ("hinge", "regression", "nce")]
+METHODS = list(map(" ".join, product(("siamese", "stacked"), ("hinge", "regression", "nce"))))
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
 PAPERS_METHOD = "stacked regression"
 STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
@@ -60,4 +59,4 @@ def table(rows: list[Row]) -> list[str]:
 
 
 EXPERIMENT = Experiment("local-metric", "Table 5: accuracy of the local metric", __doc__,
-                        partial(in_rooms, methods=METHODS, measure=measure), table, None, DOMAINS, METHODS)
+                        in_scenes(maze_scenes, METHODS, measure), table, None, DOMAINS, METHODS)

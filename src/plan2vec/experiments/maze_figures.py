@@ -12,7 +12,6 @@ pairs that the local metric puts within 1.5 steps, the share truly farther apart
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,14 +23,14 @@ from plan2vec.baselines import VectorScorer
 from plan2vec.baselines.registry import MetricScorer
 from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
-from plan2vec.experiments.base_scene import Found, mean_or_none
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite, in_rooms
+from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite, maze_scenes
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.pictures.figures import BLUE, GRAY, ORANGE, place_colors
 from plan2vec.pictures.scene import Scene, draw_axes
-from plan2vec.planner import Distance, make_plan, walk_many
+from plan2vec.planner import make_plan, walk_many
 from plan2vec.results.comparisons import Figures, facts, legend_below, panels
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
@@ -41,7 +40,6 @@ from plan2vec.validity import straight_line
 DIMENSIONS = (2, 8, 32)  # of the local metric, Figure 10a
 GRID, FINE = 21, 49  # positions per side: Figure 5, Figure 10e
 NUM_PAIRS, NUM_CLOSURES = 3000, 1500  # drawn
-START, GOAL = (-0.2, 0.2), (-0.2, -0.2)  # the two ends of the C
 NUM_MOMENTS = 6  # panels of the walk
 TICKS = (-0.2, 0, 0.2)  # metres
 
@@ -68,7 +66,7 @@ def embedding(scene: MazeScene) -> Found:
 
 
 def local_metric(scene: MazeScene) -> Found:
-    """Figure 10a: scores of random pairs against their true distance."""
+    """Figure 10a: scores of random pairs against their true distance; of those that look near the share that is far."""
     site = scene.small
     pairs = rng_at(scene.seed, Stream.SCORED_PAIRS).integers(len(site.frames), size=(2, NUM_PAIRS))
     edges = np.stack((edge_rows(site.graph), site.graph.indices))  # random pairs alone are rarely near
@@ -77,17 +75,12 @@ def local_metric(scene: MazeScene) -> Found:
     found: Found = {"true": site.truth.between(first, second), "radius": np.array(site.radius)}
     for dim in DIMENSIONS:
         config = replace(scene.config, local_metric=replace(scene.config.local_metric, dim=dim))
-        trained = scene.train_metric(scene.recordings, config)
-        distance = MetricScorer(trained.metric, scene.device).on(site.frames)
-        found |= {f"aliasing_{dim}": aliasing(site, distance), f"score_{dim}": distance(first, second)}
+        distance = MetricScorer(scene.train_metric(scene.recordings, config).metric, scene.device).on(site.frames)
+        one, other = rng_at(scene.seed, Stream.ALIASING).integers(len(site.frames), size=(2, 200_000))
+        near = (distance(one, other) < NEAR) & (one != other)
+        aliasing = mean_or_none(site.truth.between(one[near], other[near]) > 3 * maze.LONGEST_STEP)
+        found |= {f"aliasing_{dim}": aliasing, f"score_{dim}": distance(first, second)}
     return found
-
-
-def aliasing(site: MazeSite, distance: Distance) -> float | None:
-    """Share of far places among pairs that look near; None where none looks near."""
-    first, second = rng_at(site.seed, Stream.ALIASING).integers(len(site.frames), size=(2, 200_000))
-    near = (distance(first, second) < NEAR) & (first != second)
-    return mean_or_none(site.truth.between(first[near], second[near]) > 3 * maze.LONGEST_STEP)
 
 
 def connections(scene: MazeScene) -> Found:
@@ -105,7 +98,7 @@ def connections(scene: MazeScene) -> Found:
 def walk(scene: MazeScene) -> Found:
     """Figures 3, 10d and 10e, between the ends of the C: memoryless walk, search, greedy walk and value map."""
     site = scene.large
-    start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
+    start, goal = ends_of_c(site)
     learned = scene.train_map(site, scene.config)
     greedy = walk_between(site, learned.on(site.frames), start, goal)
     owner, neighbor = neighbor_lists(site.graph, greedy)
@@ -120,7 +113,7 @@ def walk(scene: MazeScene) -> Found:
 
 def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
     """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
-    start, goal = nearest_frame(site, START), nearest_frame(site, GOAL)
+    start, goal = ends_of_c(site)
     rng, position = rng_at(site.seed, Stream.SAMPLED_WALK), site.position
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
@@ -128,8 +121,9 @@ def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
             "touched": position[sorted(found.touched)], "small_goal": position[goal]}
 
 
-def nearest_frame(site: MazeSite, place: tuple[float, float]) -> int:
-    return int(np.argmin(np.linalg.norm(site.position - np.array(place), axis=1)))
+def ends_of_c(site: MazeSite) -> list[int]:
+    """The frames nearest to the two ends of the C."""
+    return [int(np.linalg.norm(site.position - place, axis=1).argmin()) for place in ((-0.2, 0.2), (-0.2, -0.2))]
 
 
 def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> np.ndarray:
@@ -153,14 +147,11 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Of a single room the C where it is at hand, as in the paper."""
     by_room = {room: pictured(select(rows, domain=room), arrays) for room in DOMAINS}
     figures = {"4-rooms": rooms_figure()}
-    for method, drawn in DRAWN.items():
+    for method, (_, drawn) in METHODS.items():
         parts = {room: known[method] for room, known in by_room.items() if method in known}
         for name, (figure_of, is_single) in drawn.items() if parts else ():
             figures[name] = figure_of(*list(parts.items())[-1]) if is_single else figure_of(parts)
     return figures
-
-
-# ---------------------------------------------------------------------------------------------------- pictures
 
 
 def prepare(ax: Axes, room: str, labels: bool = True) -> None:
@@ -193,11 +184,10 @@ def embedding_figure(parts: Arrays) -> Figure:
     axes = figure.subplots(len(parts), 3, squeeze=False)
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
         colors = place_colors(arrays["position"])
-        shown = ("position", ROOM_TITLES[room], "m"), ("plan2vec", "plan2vec", "steps"), ("VAE", "VAE", "")
+        shown = ("position", ROOM_TITLES[room], " (m)"), ("plan2vec", "plan2vec", " (steps)"), ("VAE", "VAE", "")
         for ax, (name, words, unit) in zip(row, shown, strict=True):
             ax.scatter(*arrays[name].T, c=colors, s=9, linewidths=0)
-            in_unit = f" ({unit})" if unit else ""
-            ax.set(title=words, aspect="equal", xlabel=f"first latent{in_unit}", ylabel=f"second latent{in_unit}")
+            ax.set(title=words, aspect="equal", xlabel=f"first latent{unit}", ylabel=f"second latent{unit}")
             ax.locator_params(nbins=4)
             ax.set_adjustable("box" if name == "position" else "datalim")
         prepare(row[0], room)
@@ -244,10 +234,10 @@ def connection_figure(parts: Arrays) -> Figure:
 def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
     """Figure 3: a memoryless walk beside search."""
     figure, axes = panels(2, 7, 3.9)
-    hops = {name: len(arrays[name]) - 1 for name in ("sampled", "path")}
-    revisits = hops["sampled"] + 1 - len(np.unique(arrays["sampled"], axis=0))
-    sampling = f"memoryless sampling: {hops['sampled']} hops,\n{revisits} of them to frames seen before"
-    search = f"search: {hops['path']} hops,\n{len(arrays['touched'])} frames touched"
+    num = len(arrays["sampled"])
+    revisits = num - len(np.unique(arrays["sampled"], axis=0))
+    sampling = f"memoryless sampling: {num - 1} hops,\n{revisits} of them to frames seen before"
+    search = f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched"
     for ax, (name, words, color) in zip(axes, (("sampled", sampling, ORANGE), ("path", search, BLUE)), strict=True):
         ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
         if name == "path":
@@ -274,9 +264,8 @@ def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
         ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal")
         prepare(ax, room, labels=False)
         ax.set_title(f"hop {now}", fontsize=9)
-        ax.tick_params(labelsize=7)
+        ax.tick_params(labelsize=7, labelleft=ax is axes[0])
         ax.set_xlabel("x (m)", fontsize=8)
-        ax.tick_params(labelleft=ax is axes[0])
     axes[0].set_ylabel("y (m)", fontsize=8)
     legend_below(figure, axes[-1], 4)
     return figure
@@ -287,8 +276,7 @@ def value_figure(parts: Arrays) -> Figure:
     figure, axes = panels(len(parts), 3.1 * len(parts) + 0.8, 3.2)
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]
-        size = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1)
-        x, y = grid.T
+        size, (x, y) = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1), grid.T
         points = ax.scatter(x, y, c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis")
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
         prepare(ax, room)
@@ -297,15 +285,13 @@ def value_figure(parts: Arrays) -> Figure:
     return figure
 
 
-METHODS = {"embedding": embedding, "local metric": local_metric, "connections": connections, "walk": walk}
-# by method: figures by name, and whether they are of one room
-DRAWN: dict[str, dict[str, tuple[Callable[..., Figure], bool]]] = {
-    "embedding": {"5-embedding": (embedding_figure, False)},
-    "connections": {"10bc-connections": (connection_figure, False)},
-    "local metric": {"10a-local-metric": (score_figure, True)},
-    "walk": {"10e-value": (value_figure, False), "3-sampling": (sampling_figure, True),
-             "10d-walk": (walk_figure, True)}}
-EXPERIMENT = Experiment(
-    "maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
-    partial(in_rooms, methods=METHODS, measure=lambda scene, method: METHODS[method](scene)), table, draw, DOMAINS,
-    METHODS)
+# by method: what is found, and figures by name; whether these are of one room
+METHODS: dict[str, tuple[Callable[[MazeScene], Found], dict[str, tuple[Callable[..., Figure], bool]]]] = {
+    "embedding": (embedding, {"5-embedding": (embedding_figure, False)}),
+    "local metric": (local_metric, {"10a-local-metric": (score_figure, True)}),
+    "connections": (connections, {"10bc-connections": (connection_figure, False)}),
+    "walk": (walk, {"10e-value": (value_figure, False), "3-sampling": (sampling_figure, True),
+                    "10d-walk": (walk_figure, True)})}
+EXPERIMENT = Experiment("maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
+                        in_scenes(maze_scenes, METHODS, lambda scene, method: METHODS[method][0](scene)), table, draw,
+                        DOMAINS, METHODS)

@@ -4,10 +4,9 @@ Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric
 is what the paper's Table 1 plans on. The oracle's graph is of true neighbours.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,14 +16,13 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import SUCCESS, simulate
 from plan2vec.evaluation import rank_agreement, truth_of
-from plan2vec.experiments.base_scene import Found, Scene, Site, in_scenes, some_frames
+from plan2vec.experiments.base_scene import Found, Scene, Site, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
-from plan2vec.results.rows import Groups
-from plan2vec.results.settings import Settings, Size
+from plan2vec.results.experiment import Settings, Size
 from plan2vec.validity import Truth, closure_numbers
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
@@ -65,7 +63,7 @@ class MazeSite(Site):
         first, second = rng.integers(len(self.frames), size=20_000), rng.choice(self.tasks[1], 20_000)
         return rank_agreement(distance(first, second), self.truth.between(first, second))
 
-    def scores(self, distance: Distance) -> dict[str, Any]:
+    def scores(self, distance: Distance) -> Found:
         return {"success": self.success(distance), "spearman_true": self.agreement(distance)}
 
     def exact_distance(self) -> Distance:
@@ -77,7 +75,7 @@ class MazeSite(Site):
         return self.looked_up(self.tasks[1], lambda goals: rng.random((len(goals), len(self.frames)), np.float32))
 
     @cached_property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Found:
         closures = closure_numbers(self.graph, self.sequences.sequence, self.truth, None, 0)
         return self.shape_numbers | {"false_edge_share": closures["false_edge_share"]}
 
@@ -126,12 +124,6 @@ def first_rollouts(sequences: Sequences, num: int) -> Sequences:
 
 def maze_scenes(settings: Settings, rooms: tuple[str, ...] = DOMAINS) -> Iterator[MazeScene]:
     return (maze_scene(room, seed, settings.size, settings.device) for room, seed in settings.scenes(rooms))
-
-
-def in_rooms(settings: Settings, methods: Iterable[str], measure: Callable[..., Found],
-             rooms: tuple[str, ...] = DOMAINS, **choices: Iterable[Any]) -> Groups:
-    """As `in_scenes`."""
-    return in_scenes(settings, maze_scenes(settings, rooms), methods, measure, **choices)
 
 
 maze_scene = lru_cache(maxsize=32)(MazeScene)  # shared by all experiments of a process

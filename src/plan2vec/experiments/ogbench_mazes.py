@@ -26,20 +26,17 @@ import torch
 
 from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
-from plan2vec.baselines.registry import Map
 from plan2vec.config import Config, EmbeddingConfig, Head, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environment
-from plan2vec.experiments.base_scene import Found, Scene, Site
+from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none
 from plan2vec.graph.sparsify import cover_frames, join_balls
 from plan2vec.local_metric import local_vectors
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
-from plan2vec.results import comparisons
-from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, legend_below, panel_figure
+from plan2vec.results.experiment import Experiment, Settings, Size
 from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings, Size
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
@@ -93,26 +90,20 @@ class PointMaze(Scene):
     def controller(self) -> Controller:
         return train_controller(self.recordings, self.size.shorten(CONTROLLER), self.seed, self.device)
 
-    def map(self, head: str) -> Map:
-        stage = EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000, loss="relative")
-        config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=self.size.shorten(stage))
-        return self.train_map(self.site, config)
-
     def agent(self, method: Guidance, head: str) -> Agent:
-        site = self.site
-        distance = _no_distance if method in ("direct", "graph") else self.map(head).on(site.frames)
-        places = AgentMap(site.frames, site.graph, distance, self.embed(site.frames), self.embed)
+        site, distance = self.site, None
+        if method not in ("direct", "graph"):
+            stage = self.size.shorten(EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000,
+                                                      loss="relative"))
+            config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=stage)
+            distance = self.train_map(site, config).on(site.frames)
+        places = AgentMap(site.frames, site.graph, distance or _no_distance, self.embed(site.frames), self.embed)
         return Agent(self.controller, places, replace(AGENT, method=method))
 
     @cached_property
     def environments(self) -> list[Any]:
         num = 1 if self.size.is_smoke else NUM_EPISODES
         return [make_environment(self.env, disable_env_checker=True) for _ in range(num)]
-
-    def act(self, agent: Agent) -> list[Acted]:
-        """The five tasks; OGBench's limit of 1,000 steps is the environment's own."""
-        limit = SMOKE_STEPS if self.size.is_smoke else 10**9
-        return [act_out(agent, self.environments, task, self.seed, limit) for task in range(1, NUM_TASKS + 1)]
 
 
 def _no_distance(nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -142,8 +133,7 @@ def run(settings: Settings) -> Groups:
     if find_spec("ogbench") is None:
         print("ogbench is left out: it needs OGBench's environments; pip install 'plan2vec[ogbench]'", file=sys.stderr)
         return
-    known = ("ogbench/pointmaze-medium-stitch-v0",) if settings.size.is_smoke and not settings.domains else DOMAINS
-    for domain, seed in settings.scenes(known):
+    for domain, seed in settings.scenes(DOMAINS, tiny=domain_of("medium", "stitch")):
         maze = PointMaze(domain, seed, settings.size, settings.device, settings.ogbench_data)
         yield from maze.measured(settings, ACTING, measure, block="act")
 
@@ -152,12 +142,12 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     """Success over all tasks and in each; of graph search what the graph is like."""
     planner, _, head = method.partition(", ")
     agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], head or "squared")
-    acted = maze.act(agent)
+    limit = SMOKE_STEPS if maze.size.is_smoke else 10**9  # OGBench's limit of 1,000 steps is the environment's own
+    acted = [act_out(agent, maze.environments, task, maze.seed, limit) for task in range(1, NUM_TASKS + 1)]
     success = np.array([episodes.success.mean() for episodes in acted])
     steps = np.concatenate([episodes.num_steps[episodes.success] for episodes in acted])
-    found: Found = {"success": success.mean()}
-    found |= {f"success_task{task}": share for task, share in enumerate(success, 1)}
-    found |= {"num_steps": steps.mean() if len(steps) else None, "num_plans": agent.num_plans}
+    found: Found = {"success": success.mean()} | {f"success_task{task}": one for task, one in enumerate(success, 1)}
+    found |= {"num_steps": mean_or_none(steps), "num_plans": agent.num_plans}
     if method == "graph search":
         num_nodes, graph = len(maze.site.frames), maze.site.graph
         found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
@@ -170,7 +160,11 @@ def table(rows: list[Row]) -> list[str]:
         mazes = [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]
         if mazes:
             lines += [f"**{kind}**, success %, regenerated data", "", *success_table(acted, kind, mazes)]
-    return lines + graph_table(acted)
+    graphs = select(acted, method="graph search")
+    shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
+             ("num_steps", "steps of an episode", 1, 0))
+    sets = {domain.removeprefix("ogbench/"): {"domain": domain} for domain in in_order(graphs, "domain", DOMAINS)}
+    return lines + (compare(graphs, "data set", sets, by_metric(shown)) if graphs else [])
 
 
 def domain_of(maze: str, kind: str) -> str:
@@ -181,18 +175,9 @@ def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
     """Published rows first."""
     published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
                  for name, shares in PUBLISHED.items()]
-    part = select(rows, metric="success")
-    ours = [[method, *(cell(values(part, domain=domain_of(maze, kind), method=method), 100) for maze in mazes)]
-            for method in in_order(rows, "method", ACTING)]
+    ours = [[method, *(cell(values(rows, metric="success", domain=domain_of(maze, kind), method=method), 100)
+                       for maze in mazes)] for method in in_order(rows, "method", ACTING)]
     return markdown(["method", *mazes], published + ours)
-
-
-def graph_table(rows: list[Row]) -> list[str]:
-    part = select(rows, method="graph search")
-    shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
-             ("num_steps", "steps of an episode", 1, 0))
-    lines = {domain.removeprefix("ogbench/"): {"domain": domain} for domain in in_order(part, "domain", DOMAINS)}
-    return compare(part, "data set", lines, by_metric(shown)) if part else []
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
@@ -205,12 +190,12 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     shown = [Panel(acted, ", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
     methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
                if method in PLAIN or method.endswith("squared")}
-    figure, axes = comparisons.panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
+    figure, axes = panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
     for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
         if maze != "teleport":
             best = max(shares[maze, kind] for shares in PUBLISHED.values())
             ax.axvline(best, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
-    comparisons.legend_below(figure, axes[0], 4)
+    legend_below(figure, axes[0], 4)
     return {"": figure}
 
 

@@ -8,19 +8,17 @@ end these are nearly all of the 10,000. The exponent is the slope of log(mean co
 greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
 """
 
-from functools import partial
-
 import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.base_scene import Found
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, in_rooms
+from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.planner import Distance, Method, Plan, make_plan
+from plan2vec.planner import Distance, Plan, make_plan
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, cell, in_order, select, values
+from plan2vec.results.rows import Arrays, Row, cell, fitted_exponent, in_order, select, values
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 METHODS = ("Dijkstra", "A*", "plan2vec")
@@ -61,17 +59,14 @@ def draw_tasks(site: MazeSite) -> np.ndarray:
 def make_plans(graph: csr_array, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
     if method == "Dijkstra":
         return [dijkstra_cost(graph, start, goal) for start, goal in tasks.tolist()]
-    way: Method = "astar" if method == "A*" else "greedy"
-    return [make_plan(graph, distance, start, goal, way) for start, goal in tasks.tolist()]
+    return [make_plan(graph, distance, start, goal, "astar" if method == "A*" else "greedy")
+            for start, goal in tasks.tolist()]
 
 
 def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
     """The exponent a in count ~ length^a, by least squares on the logarithms of the means."""
-    known = np.unique(lengths)
-    if len(known) < 2:
-        return None
-    means = [counts[lengths == length].mean() for length in known]
-    return float(np.polyfit(np.log(known), np.log(means), 1)[0])
+    known = np.unique(lengths).tolist()
+    return fitted_exponent(known, [counts[lengths == length].mean() for length in known])
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -103,5 +98,5 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,
-                        partial(in_rooms, methods=METHODS, measure=measure, rooms=("open",)), table, draw, ("open",),
-                        METHODS)
+                        in_scenes(lambda settings: maze_scenes(settings, ("open",)), METHODS, measure), table, draw,
+                        ("open",), METHODS)

@@ -1,9 +1,8 @@
 """Episodes with damage planted in some of them, for the experiment that counts what an audit finds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ SPEED, NOISE, WHITE = 0.018, 2.0, 0.9  # metres a frame; gray levels of the came
 Episode = np.ndarray  # (m, h, w, c) frames
 
 
-@dataclass(frozen=True)
-class Damaged:
+class Damaged(NamedTuple):
     sequences: Sequences
     planted: dict[int, int | None]  # episode that was damaged -> the original, of a copy
     hidden: frozenset[int] = frozenset()  # planted splices whose ends lie within two steps in truth
@@ -42,8 +40,7 @@ def joined(episodes: dict[int, Episode]) -> Sequences:
 def plant(sequences: Sequences, kind: str, rate: float, sound: list[int], rng: np.random.Generator) -> Damaged:
     """One kind of damage in a tenth of the episodes, drawn from the sound ones; copies come in addition."""
     episodes = split(sequences)
-    num = max(2, round(SHARE * len(episodes))) // 2 * 2
-    chosen = rng.choice(sound, num, replace=False).tolist()
+    chosen = rng.choice(sound, max(2, round(SHARE * len(episodes))) // 2 * 2, replace=False).tolist()
     if kind == "spliced":
         return splice(sequences, chosen, rng)
     if kind in COPIES:
@@ -59,10 +56,8 @@ def splice(sequences: Sequences, chosen: list[int], rng: np.random.Generator) ->
     numbers = {int(label): np.flatnonzero(sequences.sequence == label) for label in np.unique(sequences.sequence)}
     hidden = []
     for pair in zip(chosen[::2], chosen[1::2], strict=True):
-        cuts = [int(rng.uniform(*MIDDLE) * len(numbers[label])) for label in pair]
-        heads, tails = zip(*((numbers[label][:cut], numbers[label][cut:])
-                             for label, cut in zip(pair, cuts, strict=True)), strict=True)
-        for label, head, tail in zip(pair, heads, tails[::-1], strict=True):
+        parts = [np.split(numbers[label], [int(rng.uniform(*MIDDLE) * len(numbers[label]))]) for label in pair]
+        for label, (head, _), (_, tail) in zip(pair, parts, parts[::-1], strict=True):
             numbers[label] = np.concatenate((head, tail))
             hidden += [label] * within_two_steps(sequences, head[-1], tail[0])
     episodes = {label: sequences.frames[some] for label, some in numbers.items()}
@@ -124,20 +119,17 @@ def there_and_back(frames: Episode, rate: float, rng: np.random.Generator) -> Ep
     return np.concatenate((frames[:turn], frames[turn::-1], frames))
 
 
-COPIES: dict[str, Callable[[Episode, np.random.Generator], Episode]] = {
-    "copied": lambda frames, rng: frames, "trimmed copy": trimmed, "re-encoded copy": reencoded
-}
-CHANGES: dict[str, Callable[..., Any]] = {
+COPIES: dict[str, Callable[..., Episode]] = {"copied": lambda frames, rng: frames, "trimmed copy": trimmed,
+                                             "re-encoded copy": reencoded}
+CHANGES: dict[str, Callable[..., Episode]] = {
     "reversed": lambda frames, rate, rng: frames[::-1], "cut": lambda frames, rate, rng: frames[: len(frames) // 2],
     "frozen": frozen, "shifted": shifted, "darkened": lambda frames, rate, rng: (DARKENED * frames).astype(np.uint8),
-    "there and back": there_and_back
-}
+    "there and back": there_and_back}
 
 
 def goal_episodes(room_name: str, num: int, seed: int) -> Sequences:
     """Demonstrations in a room: from anywhere far away to one goal, with swerves, seen by a noisy camera."""
-    room, rng = maze.find_room(room_name), np.random.default_rng(seed)
-    walks: list[np.ndarray] = []
+    room, rng, walks = maze.find_room(room_name), np.random.default_rng(seed), list[np.ndarray]()
     while len(walks) < num:
         start = maze.sample_positions(room, 1, rng)
         if maze.geodesic(room_name, start, GOAL[None])[0] >= FAR_START:

@@ -1,20 +1,25 @@
 """`plan2vec reproduce`: run experiments, keep their rows, draw them, and write docs/results.md and its tables from the
-rows that are committed.
+rows that are committed. Per domain, docs/results.md has a claim, a figure and a small table.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from plan2vec.domains.ogbench import find_recipe
-from plan2vec.experiments.results_page import results_page
+from plan2vec.experiments import reward_learning, rope_table, table1, table2
+from plan2vec.experiments.maze_scene import ROOM_TITLES
+from plan2vec.experiments.ogbench_mazes import MAZES, PUBLISHED, domain_of
+from plan2vec.experiments.street_scene import TITLES
 from plan2vec.files import write_text
-from plan2vec.results.experiment import Experiment
-from plan2vec.results.pages import RESULTS, keep_rows, tables_page
+from plan2vec.results.comparisons import Column, Wanted, by_domain, by_metric, compare
+from plan2vec.results.experiment import DOCS, Experiment, choose_folder, run_all
+from plan2vec.results.pages import PICTURES, RESULTS, anchor, claim_of, keep_rows, tables_page
 from plan2vec.results.requests import ReproduceRequest
-from plan2vec.results.rows import read_rows
-from plan2vec.results.running import DOCS, choose_folder, run_all
+from plan2vec.results.rows import Row, cell, markdown, read_rows, select, values
 
 FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cost", "maze_figures",
          "local_metric_accuracy", "value_iteration_table", "rope_table", "rope_figures", "episode_progress",
@@ -22,6 +27,18 @@ FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cos
          "ogbench_mazes")
 LISTED: list[Experiment] = [import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES]
 EXPERIMENTS = {experiment.name: experiment for experiment in LISTED}
+HEAD = """# Results
+
+Per domain one claim, one figure and one small table. Numbers are means over seeds ± half of the 95 % interval; one seed
+has no interval. Of the learned baselines the best is shown. *Paper* is what the paper reports. *Exact graph distance*
+follows the shortest paths of the graph: what a perfect map would give. `plan2vec reproduce all --draw-only
+--write-docs` makes this page and [all tables](results/tables.md), with settings, commands and machines, from the rows
+in [results/](results).
+"""
+SUCCESS, EXACT = (("success", "success %", 100.0, 1),), "exact graph distance"
+WORDS = {"isomap": "Isomap on our graph", "Dijkstra": EXACT, "graph search": EXACT, "A*, squared": "plan2vec, A*",
+         "greedy, squared": "plan2vec, greedy",
+         "unseen": "plan2vec on an unseen pass, no two views alike"}  # for names of methods
 
 
 def reproduce(request: ReproduceRequest) -> dict[str, Any]:
@@ -47,8 +64,7 @@ def choose_experiments(request: ReproduceRequest) -> list[str]:
     chosen = list(EXPERIMENTS) if request.name == "all" else [request.name]
     for kind in ("domains", "methods", "blocks"):
         known = {str(name) for experiment in chosen for name in getattr(EXPERIMENTS[experiment], kind)}
-        unknown = set(getattr(request, kind)) - known
-        if unknown:
+        if unknown := set(getattr(request, kind)) - known:
             names = ", ".join(sorted(known)) or "nothing here"
             raise ValueError(f"--{kind} knows {names}, but got {', '.join(sorted(unknown))}")
     return chosen
@@ -60,3 +76,91 @@ def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
         keep_rows(docs, out, EXPERIMENTS[name])
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))
     write_text(docs / RESULTS / "tables.md", tables_page(docs, EXPERIMENTS))
+
+
+def results_page(docs: Path, experiments: dict[str, Experiment]) -> str:
+    sections = [HEAD]
+    for name, (picture, table, note) in PARTS.items():
+        experiment = experiments[name]
+        if rows := read_rows(docs / RESULTS / f"{name}.jsonl"):
+            text = f"{claim_of(experiment.text)} {note} [All methods](results/tables.md#{anchor(experiment.title)})."
+            sections += section(experiment.title, text, picture, table(rows))
+    titles = "; ".join(one.title for name, one in experiments.items() if name not in PARTS)
+    more = in_lines(f"[All tables](results/tables.md) also has: {titles}.")
+    return "\n".join([*sections, *speed(docs), "## More", "", more, ""])
+
+
+def section(title: str, text: str, picture: str, table: list[str]) -> list[str]:
+    return [f"## {title}", "", in_lines(text), "", f"![{title}]({PICTURES.as_posix()}/{picture}.png)", "", *table]
+
+
+def in_lines(text: str) -> str:
+    return fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
+
+
+def best(rows: list[Row], methods: Iterable[str], metric: str = "success") -> str:
+    """The method of the highest mean over domains and seeds."""
+    known = [method for method in methods if len(values(rows, method=method, metric=metric))]
+    return max(known, key=lambda method: values(rows, method=method, metric=metric).mean(), default="-")
+
+
+def lines_of(*methods: str, **wanted: str) -> dict[str, Wanted]:
+    return {WORDS.get(method, method): {"method": method, **wanted} for method in methods}
+
+
+def rooms(rows: list[Row]) -> list[str]:
+    lines = lines_of("plan2vec", best(select(rows, block="fitted"), table1.BASELINES), "isomap", EXACT, block="fitted")
+    lines["plan2vec on unseen frames"] = {"method": "plan2vec", "block": "unseen"}
+    return compare(rows, "method", lines, by_domain(rows, ROOM_TITLES, SUCCESS, lambda room: {
+        **table1.papers_success(room), "plan2vec": table1.papers_success(room)["plan2vec 2-d"]}))
+
+
+def rope(rows: list[Row]) -> list[str]:
+    plans = select(rows, block="plans")
+    lines = lines_of(*rope_table.MAPS, best(plans, rope_table.BASELINES, "valid_plans"), "Dijkstra")
+    shown = [(metric, words, factor, 1) for metric, words, factor, _ in rope_table.SHOWN[:3]]
+    return compare(plans, "method", lines, by_metric(shown))
+
+
+def streets(rows: list[Row]) -> list[str]:
+    rows = select(rows, network="manhattan")
+    learned = best(select(rows, block="views"), table2.BASELINES)
+    lines = lines_of("plan2vec", learned, "isomap", EXACT, block="views") | lines_of("unseen", block="unseen")
+    return compare(rows, "method", lines, by_domain(rows, TITLES, SUCCESS, table2.papers_success))
+
+
+def mazes(rows: list[Row]) -> list[str]:
+    """Ours, then the best published method."""
+    kinds, part = [*((maze, "stitch") for maze in MAZES), ("giant", "navigate")], select(rows, block="act")
+    columns = [Column(", ".join(kind), {"domain": domain_of(*kind), "metric": "success"}) for kind in kinds]
+    methods = lines_of("A*, squared", "greedy, squared", "controller", "graph search")
+    lines = compare(part, "method, success %", methods, columns)
+    name = max(PUBLISHED, key=lambda name: sum(PUBLISHED[name].values()))
+    known = [str(PUBLISHED[name].get(kind, "")) for kind in kinds]
+    return [*lines[:-1], *markdown([f"{name}, published", *known], [])[::2]]
+
+
+def speed(docs: Path) -> list[str]:
+    """Fits by plan2vec and by Isomap, from the rows of the benchmarks."""
+    cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("plan2vec, 16 rooms", "scale", {"frames": 1_000_000}),
+             ("Isomap, after our local metric", "peers", {"method": "Isomap"}))
+    body = [[words, row["device"], f"{row['setting']['frames']:,}", f"{row['seconds']:.0f}", cell(values([row]), 100)]
+            for words, file, wanted in cases
+            for row in select(read_rows(docs / RESULTS / f"bench-{file}.jsonl"), metric="success", **wanted)]
+    text = """A fit takes about a minute on two CPU cores and seconds on a GPU; its time grows more slowly than its
+    frames. [Speed and scale](performance.md) has the rest."""
+    table = markdown(["fit", "machine", "frames", "seconds", "success %"], body)
+    return section("Speed", text, "bench-scale", table) if body else []
+
+
+PARTS: dict[str, tuple[str, Callable[[list[Row]], list[str]], str]] = {  # figure, table, a word of caution
+    "table1": ("table1-fitted", rooms, "The paper's map is 2-d."),
+    "rope-table": ("rope-table", rope, """A step is *local* where a hand could make it; a plan is *valid* where it
+                   reaches its goal by local steps alone. The paper has no such numbers."""),
+    "table2": ("table2-manhattan-views", streets, """The streets are Manhattan's, the views are rendered (the paper's
+               are photographs). In all but the last line every visit shows the same view, so the graph is the street
+               network itself."""),
+    "ogbench": ("ogbench", mazes, """These act by a policy alone; our agent keeps recorded places and plans on them, and
+                the graph alone suffices. Where teleports lead is chance: plans fail there."""),
+    "reward": ("reward", reward_learning.table, "*Shaped*: with the potential. The map's recordings are not counted.")
+}

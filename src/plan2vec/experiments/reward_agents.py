@@ -23,6 +23,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 
 SIDE = 16  # pixels of a frame: an agent on two cores learns from few of them
+NUM_BLOCKS = 16  # that act side by side
 DISCOUNT = 0.98  # per step
 NEAR = 3  # steps
 Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d) what an agent sees of them
@@ -32,14 +33,9 @@ Look = Callable[[np.ndarray], np.ndarray]  # (n, SIDE, SIDE, 1) frames -> (n, d)
 class AgentSettings:
     num_steps: int = 20_000  # of all blocks together
     steps_between: int = 1000  # two evaluations
-    num_blocks: int = 16  # that act side by side
     updates_per_move: int = 16  # gradient updates after each step of all blocks
-    batch_size: int = 128
-    learning_rate: float = 1e-3  # at first; falls to 0
-    steps_between_targets: int = 200  # two updates of the target network
     steps_before: int = 500  # that are taken at random before anything is learned
     episodes: int = 100  # of an evaluation
-    width: int = 256  # of the two hidden layers
 
 
 def shrunk(frames: np.ndarray) -> np.ndarray:
@@ -69,15 +65,14 @@ class Sight:
 
 
 def make_sight(sees: str, model: Model) -> Sight:
+    def pixels(frames: np.ndarray) -> np.ndarray:
+        return frames.reshape(len(frames), -1).astype(np.float32)
+
     look = model.embed if sees == "vectors" else pixels
     recorded, start = look(model.sequences.frames), frames_ahead(model.sequences.sequence, NEAR)
     mean, deviation = standardization(recorded)
     _, reach = standardization(recorded[start + NEAR] - recorded[start])
     return Sight(look, mean.numpy(), deviation.numpy(), reach.numpy())
-
-
-def pixels(frames: np.ndarray) -> np.ndarray:
-    return frames.reshape(len(frames), -1).astype(np.float32)
 
 
 class Blocks(VecEnv):
@@ -171,31 +166,20 @@ class Examiner(BaseCallback):
         return True
 
     def examine(self) -> float:
-        """Share of episodes that arrive; starts and goals are always the same ones."""
+        """Share of episodes of 50 actions at most that arrive; starts and goals are always the same ones."""
         num, rng = self.settings.episodes, rng_at(self.seed, Stream.EXAMINATION)
-        start, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
-        wanted = self.sight.look(shrunk(maze.render(self.room, goal)))
-
-        def decide(frames: np.ndarray, going: np.ndarray) -> np.ndarray:
-            seen = self.sight.observe(self.sight.look(shrunk(frames)), wanted[going])
+        here, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
+        wanted, arrived = self.sight.look(shrunk(maze.render(self.room, goal))), has_arrived(here, goal)
+        for _ in range(maze.SUCCESS.max_hops or 0):
+            going = np.flatnonzero(~arrived)
+            if not len(going):
+                break
+            seen = self.sight.observe(self.sight.look(shrunk(maze.render(self.room, here[going]))), wanted[going])
             best, chance = self.model.predict(seen, deterministic=True)[0], rng.random(len(going))
-            return np.where(chance < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
-
-        return share_arrived(self.room, start, goal, decide)
-
-
-def share_arrived(room: maze.Room, start: np.ndarray, goal: np.ndarray,
-                  decide: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
-    """Of episodes side by side from `start` (m, 2) to `goal` (m, 2), of 50 actions at most. `decide`: frames (r, ...)
-    and numbers (r,) of the episodes that go on -> (r,) actions."""
-    here, arrived = start.copy(), has_arrived(start, goal)
-    for _ in range(maze.SUCCESS.max_hops or 0):
-        going = np.flatnonzero(~arrived)
-        if not len(going):
-            break
-        here[going] = maze.step(room, here[going], maze.ACTIONS[decide(maze.render(room, here[going]), going)])
-        arrived[going] = has_arrived(here[going], goal[going])
-    return float(arrived.mean())
+            chosen = np.where(chance < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
+            here[going] = maze.step(self.room, here[going], maze.ACTIONS[chosen])
+            arrived[going] = has_arrived(here[going], goal[going])
+        return float(arrived.mean())
 
 
 def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
@@ -205,14 +189,13 @@ def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
 def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings,
                 seed: int) -> dict[int, float]:
     """Success by the number of environment steps taken; `sees`: images or vectors."""
-    sight = make_sight(sees, model)
-    shaping = Shaping("potential", DISCOUNT) if is_shaped else None
-    blocks = Blocks(room, settings.num_blocks, sight, model if is_shaped else None, shaping,
-                    rng_at(seed, Stream.LEARNING_TASKS))
-    agent = DQN("MlpPolicy", blocks, lambda left: settings.learning_rate * left, buffer_size=settings.num_steps,
-                learning_starts=settings.steps_before, batch_size=settings.batch_size, gamma=DISCOUNT, train_freq=1,
-                gradient_steps=settings.updates_per_move, target_update_interval=settings.steps_between_targets,
-                exploration_fraction=0.2, policy_kwargs={"net_arch": [settings.width] * 2}, seed=seed, device="cpu")
+    sight, shaping = make_sight(sees, model), Shaping("potential", DISCOUNT) if is_shaped else None
+    rng = rng_at(seed, Stream.LEARNING_TASKS)
+    blocks = Blocks(room, NUM_BLOCKS, sight, model if is_shaped else None, shaping, rng)
+    agent = DQN("MlpPolicy", blocks, lambda left: 1e-3 * left, buffer_size=settings.num_steps, batch_size=128,
+                learning_starts=settings.steps_before, gamma=DISCOUNT, train_freq=1,
+                gradient_steps=settings.updates_per_move, target_update_interval=200, exploration_fraction=0.2,
+                policy_kwargs={"net_arch": [256, 256]}, seed=seed, device="cpu")
     examiner = Examiner(room, sight, settings, seed)
     agent.learn(settings.num_steps, examiner)
     return examiner.success

@@ -12,17 +12,16 @@ Success: 100 episodes after every 1,000 steps, the best action, with probability
 """
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import ModuleType
 
-from plan2vec.experiments.base_scene import Found
-from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, in_rooms
+from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import Figures, curve_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Size
 from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Size
 
 ROOM = "c-maze"
 METHODS = {f"{sees}, {'shaped' if shaped else 'sparse'}": (sees, shaped)  # what the agent sees; is its reward shaped?
@@ -34,9 +33,8 @@ WANTED = 0.9  # success
 def measure(scene: MazeScene, method: str) -> Found:
     """Success by the number of steps taken, the steps after which it first was as wanted, and how it all ended."""
     agents = import_agents()
-    settings = agents.AgentSettings()
-    if scene.size.is_smoke:
-        settings = agents.AgentSettings(160, 80, updates_per_move=2, steps_before=32, episodes=20)
+    tiny = {"num_steps": 160, "steps_between": 80, "updates_per_move": 2, "steps_before": 32, "episodes": 20}
+    settings = agents.AgentSettings(**(tiny if scene.size.is_smoke else {}))
     model = fit_map(scene.domain, scene.seed, scene.size)
     success = agents.train_agent(scene.domain, model, *METHODS[method], settings, scene.seed)
     reached, last = next((steps for steps, share in success.items() if share >= WANTED), None), max(success)
@@ -55,8 +53,8 @@ def import_agents() -> ModuleType:
     try:
         from plan2vec.experiments import reward_agents
     except ModuleNotFoundError as error:
-        missing = f"need the extra [rl] ({error.name} is missing)"
-        raise ValueError(f"agents that learn by acting {missing}: pip install 'plan2vec[rl]'") from None
+        raise ValueError(f"agents that learn by acting need the extra [rl] ({error.name} is missing): pip install "
+                         "'plan2vec[rl]'") from None
     return reward_agents
 
 
@@ -79,5 +77,5 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,
-                        partial(in_rooms, methods=METHODS, measure=measure, rooms=(ROOM,)), table, draw, (ROOM,),
-                        METHODS)
+                        in_scenes(lambda settings: maze_scenes(settings, (ROOM,)), METHODS, measure), table, draw,
+                        (ROOM,), METHODS)

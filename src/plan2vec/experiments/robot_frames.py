@@ -1,11 +1,22 @@
 """A robot's frames, which are not part of the program, and made-up ones that stand in for them in smoke runs."""
 
+import sys
+
 import numpy as np
 
 from plan2vec.data import Sequences, make_sequences
+from plan2vec.results.experiment import Settings
 
-STAND_IN = "made-up"  # the domain of a smoke run
-REMEDY = "give them by --recordings PATH (docs/domains.md says where they come from)"
+ROBOT, STAND_IN = "g1-bottle", "made-up"  # the latter is the domain of a smoke run
+
+
+def robot_domain(settings: Settings) -> str | None:
+    """Named after the file; None, and said so, where no file was given."""
+    if settings.recordings is None:
+        print(f"{ROBOT} is left out: its frames are not part of the program; give them by --recordings PATH "
+              "(docs/domains.md says where they come from)", file=sys.stderr)
+        return None
+    return settings.recordings.stem.replace("_", "-")
 
 
 def stand_in(seed: int, num_episodes: int = 8, num_frames: int = 20) -> Sequences:

@@ -23,21 +23,16 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
 from plan2vec.local_metric import local_vectors, pair_distances
 from plan2vec.pictures.figures import BLACK
-from plan2vec.planner import Method, make_plan
+from plan2vec.planner import make_plan
 from plan2vec.results.comparisons import Figures, facts
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Groups, Row, pictured
-from plan2vec.results.settings import Settings
+from plan2vec.results.rows import Arrays, Row, pictured
 
 FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
 COLUMNS = 13  # frames per row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
 EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame
-
-
-def run(settings: Settings) -> Groups:
-    return in_scenes(settings, rope_scenes(settings), PARTS, lambda scene, method: PARTS[method][0](scene))
 
 
 def sheet(scene: RopeScene, numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]) -> Found:
@@ -61,11 +56,10 @@ def pairs(scene: RopeScene) -> Found:
     rng = rng_at(scene.seed, Stream.ROPE_PAIRS)
     near, gap = draw_neighbors(recorded, COLUMNS, rng)
     far = draw_far(recorded, rng.choice(len(scene.frames), COLUMNS), rng)
-    rows, scores = [], []
-    for first, second in ((near, near + gap), far):
-        rows += [first.tolist(), second.tolist()]
-        scores += [[np.nan] * COLUMNS, pair_scores(scene, first, second).tolist()]
-    return {"near_score": np.mean(scores[1]), "far_score": np.mean(scores[3])} | sheet(scene, rows, scores)
+    none, rows = [np.nan] * COLUMNS, [near.tolist(), (near + gap).tolist(), *(numbers.tolist() for numbers in far)]
+    near_score, far_score = (pair_scores(scene, *some).tolist() for some in ((near, near + gap), far))
+    return {"near_score": np.mean(near_score), "far_score": np.mean(far_score)} | sheet(
+        scene, rows, [none, near_score, none, far_score])
 
 
 def neighbours(scene: RopeScene) -> Found:
@@ -77,9 +71,8 @@ def neighbours(scene: RopeScene) -> Found:
     number, distance = number[:, ranks], distance[:, ranks]
     near = distance[:, 1:] <= FAR
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
-    rows = [[int(query), *row[1:].tolist()] for query, row in zip(queries, number, strict=True)]
-    scores = [[np.nan, *row[1:].tolist()] for row in distance]
-    return {"local_share": mean_or_none(local)} | sheet(scene, rows, scores)
+    number[:, 0], distance[:, 0] = queries, np.nan
+    return {"local_share": mean_or_none(local)} | sheet(scene, number.tolist(), distance.tolist())
 
 
 def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
@@ -113,7 +106,7 @@ def within(scene: RopeScene) -> Found:
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
     distance = scene.timed_map[0].on(scene.frames)
-    ways: tuple[Method, ...] = ("dijkstra", "greedy")  # of a plan that was not found the start alone
+    ways = ("dijkstra", "greedy")  # of a plan that was not found the start alone
     plans = {way: make_plan(scene.site.graph, distance, start, goal, way).nodes or [start] for way in ways}
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans.values())), strict=True)
     known = {f"{way}_{fact}": value for way in ways for fact, value in plan_facts(scene, plans[way]).items()}
@@ -159,7 +152,7 @@ PARTS = {  # what makes it, the paper's figure, its title
     "pairs": (pairs, "11", "recorded neighbours (two rows) and random pairs (two rows); each frame below its partner"),
     "neighbours": (neighbours, "12", "a query a row, and other frames by rank 1, 2, 4, 8, ... in the local metric"),
     "across": (across, "7", "a greedy plan from one sequence to another"),
-    "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")
-}
+    "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
 EXPERIMENT = Experiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
-                        run, table, draw, ("rope",), PARTS)
+                        in_scenes(rope_scenes, PARTS, lambda scene, method: PARTS[method][0](scene)), table, draw,
+                        ("rope",), PARTS)

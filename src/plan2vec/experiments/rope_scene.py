@@ -4,9 +4,8 @@ The simulator's state is read by the scores alone (`rope.TrueMoves`), never by w
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,13 +16,13 @@ from plan2vec.baselines.registry import Map
 from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains import rope
-from plan2vec.experiments.base_scene import Scene, degree_and_parts, mean_or_none
+from plan2vec.experiments.base_scene import Found, Scene, degree_and_parts, mean_or_none
 from plan2vec.graph.build import build_graph, closure_entries, edge_rows
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.settings import Settings, Size, timed
+from plan2vec.results.experiment import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts, hop_counts
 
@@ -105,8 +104,7 @@ def closest_pairs(vectors: np.ndarray, num: int, sequence: np.ndarray, device: t
     return found.select(np.sort(np.argsort(found.distance, kind="stable")[:num]))
 
 
-@dataclass(frozen=True)
-class Tasks:
+class Tasks(NamedTuple):
     """Starts and goals that are no local move apart, the same for every method."""
 
     starts: np.ndarray  # (m,)
@@ -117,7 +115,7 @@ class Tasks:
 def draw_tasks(moves: rope.TrueMoves, num: int, device: torch.device, rng: np.random.Generator) -> Tasks:
     """`num` random pairs, less those that are a local move apart from the beginning."""
     n = len(moves.position)
-    goals = rng.choice(n, min(NUM_GOALS, n), replace=False)[np.arange(num) % min(NUM_GOALS, n)]
+    goals = np.resize(rng.choice(n, min(NUM_GOALS, n), replace=False), num)
     starts = rng.integers(n, size=num)
     apart = ~moves.are_local(starts, goals)
     starts, goals = starts[apart], goals[apart]
@@ -171,7 +169,7 @@ def shortest_hops(graph: csr_array, tasks: Tasks) -> np.ndarray:
     return hop_counts(graph, ends)[place, tasks.starts]
 
 
-def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) -> dict[str, Any]:
+def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) -> Found:
     """What a graph is like: `false_edge_share` is the share of its closures that are no local moves."""
     closure = closure_entries(graph, sequence) & (edge_rows(graph) < graph.indices)
     local = moves.are_local(edge_rows(graph)[closure], graph.indices[closure])

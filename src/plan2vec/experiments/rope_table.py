@@ -35,17 +35,16 @@ from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, Tasks, rope_scenes, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings
 
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 MAPS = ("plan2vec", "plan2vec, default settings")
-# how it is trained
 FOLDS = {"local metric": LocalMetricConfig(num_updates=1500), "local metric, as for the plans": ROPE.local_metric}
 PLANNERS = (*MAPS, *BASELINES, "Dijkstra")
 METHODS = (*PLANNERS, *FOLDS)
 BLOCKS = ("plans", "accuracy")
+NUM_FOLDS = {False: 10, True: 2}  # by whether it is a smoke run
 MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
 SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "local steps, %", 100, 2),
@@ -56,13 +55,13 @@ SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "loca
 
 
 def run(settings: Settings) -> Groups:
+    blocks = settings.chosen("blocks", BLOCKS)
     for scene in rope_scenes(settings):
-        for block in settings.chosen("blocks", BLOCKS):
-            if block == "plans":
-                yield from scene.measured(settings, PLANNERS, measure, block=block)
-            elif scene.seed == settings.seeds[0]:
-                for fold in range(num_folds(scene)):
-                    yield from scene.measured(settings, FOLDS, accuracies, block=block, fold=fold)
+        if "plans" in blocks:
+            yield from scene.measured(settings, PLANNERS, measure, block="plans")
+        for fold in range(NUM_FOLDS[scene.size.is_smoke]):
+            if "accuracy" in blocks and scene.seed == settings.seeds[0]:
+                yield from scene.measured(settings, FOLDS, accuracies, block="accuracy", fold=fold)
 
 
 def measure(scene: RopeScene, method: str, block: str) -> Found:
@@ -88,22 +87,17 @@ def measure(scene: RopeScene, method: str, block: str) -> Found:
 
 def search_cost(scene: RopeScene, tasks: Tasks) -> float:
     """Frames that Dijkstra's search expands over the steps of the path, for the first tasks that have one."""
-    graph = scene.site.graph
-    hops = shortest_hops(graph, tasks)
+    graph, hops = scene.site.graph, shortest_hops(scene.site.graph, tasks)
     costed = np.flatnonzero(np.isfinite(hops) & (hops > 0))[:NUM_COSTED]
     counts = [dijkstra_cost(graph, int(tasks.starts[k]), int(tasks.goals[k])).num_expanded for k in costed]
     return float(np.sum(counts) / hops[costed].sum())
-
-
-def num_folds(scene: RopeScene) -> int:
-    return 2 if scene.size.is_smoke else 10
 
 
 def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
     """Plain and cleaned, on the sequences trained on and on those held out."""
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
-    held_out = np.isin(sequence, np.array_split(labels, num_folds(scene))[fold])
+    held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])
     config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLDS[method]))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric

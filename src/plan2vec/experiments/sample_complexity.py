@@ -12,23 +12,19 @@ rule of Table 1 (the paper used different rules for the two). Observations are p
 holes, so that more rollouts do not help.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import takewhile
 
 import numpy as np
 
 from plan2vec.baselines import Scorer
-from plan2vec.baselines.dqn import DQNConfig, DQNScorer, train_dqn
-from plan2vec.baselines.registry import Map
-from plan2vec.experiments.base_scene import Found
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, in_rooms
-from plan2vec.planner import Distance
-from plan2vec.results.comparisons import Column, Figures, compare, curve_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.baselines.dqn import DQNConfig, train_dqn
+from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
+from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, select, values
-from plan2vec.results.settings import Settings
 
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
@@ -42,44 +38,32 @@ REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or 
 def run(settings: Settings) -> Groups:
     most = settings.size.num_rollouts
     rollouts = (most // 2, most) if settings.size.is_smoke else ROLLOUTS
-    return in_rooms(settings, METHODS, measure, ("open",), space=settings.chosen("blocks", BLOCKS), rollouts=rollouts)
+    spaces = settings.chosen("blocks", BLOCKS)
+    return in_scenes(lambda settings: maze_scenes(settings, ("open",)), METHODS, measure, space=spaces,
+                     rollouts=rollouts)(settings)
 
 
 def measure(scene: MazeScene, method: str, space: str, rollouts: int) -> Found:
     """Success of walks on both sites."""
-    trial = trial_of(scene, space, rollouts)
-    distance_on: Callable[[MazeSite], Distance] = MazeSite.exact_distance
+    sites = sites_of(scene, space, rollouts)
+    distances = {place: site.exact_distance() for place, site in sites.items()}
     if method != "exact graph distance":
-        judge: Scorer = trial.train_dqn() if method == "DQN" else trial.learned
-        distance_on = lambda site: judge.on(site.frames)  # noqa: E731
-    return {"planned_on": {place: {"success": site.success(distance_on(site))} for place, site in trial.sites.items()}}
-
-
-class Trial:
-    """A number of rollouts: what was learned of them, and where it is put to use; the same for every method."""
-
-    def __init__(self, scene: MazeScene, space: str, rollouts: int):
-        recorded, fresh = first_rollouts(scene.recordings, rollouts), scene.fresh
-        if space == "state":
-            recorded, fresh = (replace(walks, frames=np.asarray(walks.position, np.float32))
-                               for walks in (recorded, fresh))
-        self.scene, self.recorded = scene, recorded
-        metric = scene.train_metric(recorded, scene.config).metric
-        self.sites = {"recorded": scene.join(recorded, metric, scene.config),
-                      "fresh": scene.join(fresh, metric, scene.config)}
-
-    @cached_property
-    def learned(self) -> Map:
-        return self.scene.train_map(self.sites["recorded"], self.scene.config)
-
-    def train_dqn(self) -> DQNScorer:
-        scene, recorded = self.scene, self.recorded
+        recorded, config = sites["recorded"].sequences, scene.size.shorten(DQNConfig())
         assert recorded.action is not None
-        return train_dqn(recorded.frames, recorded.sequence, recorded.action, scene.size.shorten(DQNConfig()),
-                         scene.seed, scene.device)
+        judge: Scorer = scene.train_map(sites["recorded"], scene.config) if method == "plan2vec" else train_dqn(
+            recorded.frames, recorded.sequence, recorded.action, config, scene.seed, scene.device)
+        distances = {place: judge.on(site.frames) for place, site in sites.items()}
+    return {"planned_on": {place: {"success": site.success(distances[place])} for place, site in sites.items()}}
 
 
-trial_of = lru_cache(maxsize=1)(Trial)
+@lru_cache(maxsize=1)
+def sites_of(scene: MazeScene, space: str, rollouts: int) -> dict[str, MazeSite]:
+    """Where is planned, by a local metric of so many rollouts; the same for every method."""
+    walks = {"recorded": first_rollouts(scene.recordings, rollouts), "fresh": scene.fresh}
+    if space == "state":
+        walks = {place: replace(one, frames=np.asarray(one.position, np.float32)) for place, one in walks.items()}
+    metric = scene.train_metric(walks["recorded"], scene.config).metric
+    return {place: scene.join(one, metric, scene.config) for place, one in walks.items()}
 
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
@@ -94,13 +78,11 @@ def table(rows: list[Row]) -> list[str]:
     lines, sentences = [], []
     columns = [Column(f"{num}", {"rollouts": num}) for num in in_order(rows, "rollouts")]
     for space in in_order(rows, "space", BLOCKS):
-        methods = in_order(select(rows, space=space), "method", METHODS)
+        methods = by_method(select(rows, space=space), METHODS)
         for place in in_order(select(rows, space=space), "planned_on", PLACES):
             part = select(rows, space=space, planned_on=place)
-            shown = {method: {"method": method} for method in methods}
-            lines += compare(part, f"{space}, {PLACES[place]}, success %", shown, columns)
-            reached = {method: enough_at(part, method=method) for method in methods}
-            words = ", ".join(f"{method} {num or 'never here'}" for method, num in reached.items())
+            lines += compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
+            words = ", ".join(f"{method} {enough_at(part, method=method) or 'never here'}" for method in methods)
             sentences.append(f"- {space}, {place}: {words}")
     return [*lines, REACHED_WORDS, "", *sentences, ""]
 

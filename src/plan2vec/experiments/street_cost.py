@@ -10,19 +10,17 @@ l1 sums the absolute differences of true coordinates; the map's methods see no p
 seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle.
 """
 
-from functools import partial
-
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.experiments import planning_cost, street_scene
-from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
-from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below
+from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, select, values
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
@@ -65,7 +63,7 @@ def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
 def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]:
     site = scene.site
     if method == "Dijkstra":
-        return planning_cost.make_plans(site.graph, site.gps_distance(), method, tasks)
+        return planning_cost.make_plans(site.graph, site.straight_distance(), method, tasks)
     learned = scene.train_map(site, scene.config) if method != "A* with l1" else None
     distance = block_distance(site) if learned is None else learned.on(site.frames)
     if method == "plan2vec":
@@ -90,8 +88,7 @@ def block_distance(site: StreetSite) -> Distance:
 
 
 def picture(scene: StreetScene, method: str, plan: Plan) -> dict[str, np.ndarray]:
-    site = scene.site
-    touched = sorted(plan.touched)
+    site, touched = scene.site, sorted(plan.touched)
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
     path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []
@@ -118,15 +115,15 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
     methods = [method for method in DRAWN if select(rows, method=method)]
-    figure = Figure((1.8 * (len(methods) + 1) + 1, 2.8), layout="constrained")
-    axes = list(figure.subplots(1, len(methods) + 1))
+    figure, axes = panels(len(methods) + 1, 1.8 * (len(methods) + 1) + 1, 2.8)
     for ax, method in zip(axes, methods, strict=False):
         ax.set_title(method, fontsize=9)
         ax.set(xticks=[], yticks=[], aspect="equal")
         if method in pictures:
             position, path, touched = (pictures[method][name] for name in ("position", "path", "touched"))
-            ax.scatter(*position.T, s=1.5, c="0.85", linewidths=0)
-            ax.scatter(*position[touched].T, s=4, c="0.35", linewidths=0, label="touched")
+            (x, y), (near_x, near_y) = position.T, position[touched].T
+            ax.scatter(x, y, s=1.5, c="0.85", linewidths=0)
+            ax.scatter(near_x, near_y, s=4, c="0.35", linewidths=0, label="touched")
             ax.plot(*position[path].T, color=BLUE, linewidth=0.8, label="plan")
     corners = [values(rows, block="corners", method=method, metric="touched_per_step") for method in methods]
     bars(axes[-1], methods, corners, PAPER)
@@ -136,5 +133,5 @@ def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
 
 
 EXPERIMENT = Experiment("street-cost", "Planning cost across the city", __doc__,
-                        partial(street_scene.on_streets, methods=METHODS, measure=measure, domains=DOMAINS,
-                                block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)
+                        in_scenes(lambda settings: street_scene.street_scenes(settings, DOMAINS), METHODS, measure,
+                                  block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)

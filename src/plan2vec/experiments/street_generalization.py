@@ -13,8 +13,6 @@ underestimated). Blocks:
 """
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +21,13 @@ from matplotlib.figure import Figure
 from plan2vec.baselines.registry import Map
 from plan2vec.embedding.train import Teaching
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.street_maps import align, draw_map
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene
 from plan2vec.experiments.table2 import PAPER_SETTINGS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
-from plan2vec.results.comparisons import Figures
+from plan2vec.results.comparisons import Figures, panels
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
 from plan2vec.search.shortest_paths import distances_from
@@ -42,26 +40,22 @@ NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
 
 def measure(scene: StreetScene, method: str, block: str) -> Found:
-    site = scene.site
-    opposite = opposite_quarters(site.position)
+    site, opposite = scene.site, opposite_quarters(scene.site.position)
     path = distances_from(site.graph, np.arange(len(site.view)))
     learned, distance = taught(scene, block, ~opposite | (method == "control"), path)
     known = np.isfinite(path) & (path >= 1)
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
     arrays = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
-              "links": np.empty((0, 2), np.int32)} | some_pairs(kinds, path, distance, scene.seed)
+              "links": np.empty((0, 2), np.int32)}
+    rng = rng_at(scene.seed, Stream.STREET_PAIRS)
+    for kind, chosen in kinds.items():  # a few pairs of each kind, for the scatter plots
+        pairs = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
+        arrays |= {f"{kind}_path": path.ravel()[pairs].astype(np.float32),
+                   f"{kind}_distance": distance.ravel()[pairs].astype(np.float32)}
     signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
     errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
     return arrays | errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
-
-
-def some_pairs(kinds: dict[str, np.ndarray], path: np.ndarray, distance: np.ndarray, seed: int) -> dict[str, Any]:
-    """Path lengths and distances of a few pairs of each kind, for the scatter plots."""
-    rng = rng_at(seed, Stream.STREET_PAIRS)
-    drawn = {kind: rng.choice(np.flatnonzero(chosen), NUM_DOTS) for kind, chosen in kinds.items()}
-    return {f"{kind}_{name}": numbers.ravel()[pairs].astype(np.float32) for kind, pairs in drawn.items()
-            for name, numbers in (("path", path), ("distance", distance))}
 
 
 def opposite_quarters(position: np.ndarray) -> np.ndarray:
@@ -124,9 +118,8 @@ def table(rows: list[Row]) -> list[str]:
                 some = select(part, block=block, method=method)
                 cells = (cell(values(some, domain=domain, metric=metric), 100) for domain, metric, _ in shown)
                 body.append([block, method, *cells])
-            ratios = (ratio_words(part, block, domain) if metric == "error_opposite" else ""
-                      for domain, metric, _ in shown)
-            body.append([block, "ratio", *ratios])
+            body.append([block, "ratio", *(ratio_words(part, block, domain) if metric == "error_opposite" else ""
+                                           for domain, metric, _ in shown)])
         lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
     return lines
 
@@ -140,19 +133,17 @@ def ratio_words(rows: list[Row], block: str, domain: str) -> str:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
-    figures: Figures = {}
-    for block in in_order(rows, "block", BLOCKS):
-        figures |= street_scene.part_figures(rows, arrays, generalization_figure, block)
-    return figures
+    return {name: figure for block in in_order(rows, "block", BLOCKS)
+            for name, figure in street_scene.part_figures(rows, arrays, generalization_figure, block).items()}
 
 
 def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
     has_map = all(len(part["place"]) for part in parts.values())
-    figure = Figure((2.8 * (1 + len(parts) * (1 + has_map)), 3.1), layout="constrained")
-    axes = list(figure.subplots(1, 1 + len(parts) * (1 + has_map)))
+    num = 1 + len(parts) * (1 + has_map)
+    figure, axes = panels(num, 2.8 * num, 3.1)
     position = next(iter(parts.values()))["position"]
-    east, north = (position > position.mean(axis=0)).T
-    axes[0].scatter(*position.T, c=np.where(east == north, "#CC79A7", BLACK), s=3, linewidths=0)
+    (x, y), (east, north) = position.T, (position > position.mean(axis=0)).T
+    axes[0].scatter(x, y, c=np.where(east == north, "#CC79A7", BLACK), s=3, linewidths=0)
     axes[0].set(xticks=[], yticks=[], aspect="equal", title="quarters")
     for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
         for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
@@ -169,5 +160,5 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
 
 
 EXPERIMENT = Experiment("street-generalization", "Generalization to tasks between quarters never taught", __doc__,
-                        partial(street_scene.on_streets, methods=METHODS, measure=measure, domains=DOMAINS,
-                                block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)
+                        in_scenes(lambda settings: street_scene.street_scenes(settings, DOMAINS), METHODS, measure,
+                                  block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)

@@ -9,8 +9,6 @@ Maps are turned, mirrored, moved and scaled onto the true positions (Procrustes)
 positions' variance that this leaves. A view has the same colour in every panel. Large in 2-d: see Table 2.
 """
 
-from functools import partial
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -18,7 +16,7 @@ from matplotlib.figure import Figure
 from scipy.linalg import orthogonal_procrustes
 
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene
 from plan2vec.pictures.figures import place_colors
 from plan2vec.results.comparisons import Figures, by_domain, by_method, compare
@@ -32,7 +30,7 @@ METHODS = (*LATENTS, "true GPS")
 def measure(scene: StreetScene, method: str) -> Found:
     site = scene.site
     if method == "true GPS":
-        return {"spearman_true": site.agreement(site.gps_distance())}
+        return {"spearman_true": site.agreement(site.straight_distance())}
     learned = scene.train_map(site, street_scene.as_flat(scene.config, *LATENTS[method]), street_scene.FLAT_TEACHING)
     aligned, residual = align(learned.vectors(site.frames), site.position)
     number = np.empty(scene.streets.num_views, np.int64)
@@ -66,8 +64,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 def maps_figure(rows: list[Row], shown: Arrays) -> Figure:
-    figure = Figure((9, 3), layout="constrained")
-    first = next(iter(shown.values()))
+    figure, first = Figure((9, 3), layout="constrained"), next(iter(shown.values()))
     places = {"true": first["position"] - first["position"].mean(axis=0)}
     places |= {f"learned, {method}": part["place"] for method, part in shown.items()}
     for number, (words, place) in enumerate(places.items()):
@@ -95,5 +92,4 @@ def draw_map(ax: Axes, place: np.ndarray, part: dict[str, np.ndarray]) -> None:
 
 
 EXPERIMENT = Experiment("street-maps", "Street maps in two and three dimensions", __doc__,
-                        partial(street_scene.on_streets, methods=METHODS, measure=measure), table, draw, DOMAINS,
-                        METHODS)
+                        in_scenes(street_scene.street_scenes, METHODS, measure), table, draw, DOMAINS, METHODS)

@@ -6,11 +6,11 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,17 +24,16 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP, street_network
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Found, Scene, Site, in_scenes, settled
+from plan2vec.experiments.base_scene import Found, Scene, Site, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, pictured, select
-from plan2vec.results.settings import Settings, Size
+from plan2vec.results.experiment import Settings, Size
+from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
 from plan2vec.search.shortest_paths import hop_counts
-from plan2vec.validity import straight_line
 
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 DOMAINS = tuple(TITLES)
@@ -42,12 +41,10 @@ NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated":
 PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
 # updates of the map, updates of the local metric, and goals (and nodes) of an update of the map
-TRAINING = {"street-tiny": (1500, 300, 128), "street-small": (3000, 500, 256), "street-medium": (4000, 700, 512),
-            "street-large": (5500, 1000, 768)}
+TRAINING = dict(zip(DOMAINS, ((1500, 300, 128), (3000, 500, 256), (4000, 700, 512), (5500, 1000, 768)), strict=True))
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Which goals are drawn, and when a walk arrives: within two steps of the goal."""
 
     reach: int  # hops of the street network within which goals lie
@@ -64,7 +61,7 @@ NOISY_TEACHING = Teaching(augmentation=replace(NOISY_CHANGE, jitter=0.03))
 FLAT_TEACHING = Teaching(guided=0.4)  # no folds
 
 
-def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
+def street_config(domain: str, seed: int) -> Config:
     """Found on the real network (docs/domains.md): roots of path lengths fit into l2, path lengths do not. What traps a
     walk is a large error: relative errors forgive a few of them, Huber's loss does not (Table 2, `free`). The default
     head walks worse on Small (`reproduce contenders`); on Medium and Large it was not tried."""
@@ -72,7 +69,7 @@ def street_config(domain: str, seed: int, encoder: str = "medium") -> Config:
     metric = LocalMetricConfig(num_updates=metric_updates, batch_size=128)
     stage = EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
                             goals_per_update=block, nodes_per_update=block)
-    return settled(Config(dim=64, head="squared", encoder=encoder, view="fixed", max_gap=1, seed=seed,
+    return settled(Config(dim=64, head="squared", encoder="medium", view="fixed", max_gap=1, seed=seed,
                           local_metric=metric, embedding=stage))
 
 
@@ -80,11 +77,6 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
     """For maps to look at: an l^p distance."""
     embedding = replace(config.embedding, num_updates=min(2000, config.embedding.num_updates), loss="sammon")
     return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=embedding)
-
-
-def as_noisy(config: Config) -> Config:
-    metric = replace(config.local_metric, num_updates=2 * config.local_metric.num_updates)
-    return replace(config, local_metric=metric)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +113,8 @@ class StreetSite(Site):
         tasks, rng = self.tasks(rule), rng_at(self.seed, Stream.STREET_TASKS, rule.reach, 1)
         return self.share_arrived(distance, tasks, rule.walk, self.allowed_hops(rule, *tasks), rng)
 
-    def scores(self, distance: Distance) -> dict[str, Any]:
-        found: dict[str, Any] = {metric: self.success(distance, rule) for metric, rule in RULES.items()}
+    def scores(self, distance: Distance) -> Found:
+        found: Found = {metric: self.success(distance, rule) for metric, rule in RULES.items()}
         return found | {"spearman_true": self.agreement(distance)}
 
     def agreement(self, distance: Distance) -> float | None:
@@ -133,28 +125,24 @@ class StreetSite(Site):
     def exact_distance(self) -> Distance:
         return self.exact_distance_to(np.arange(len(self.view)))
 
-    def gps_distance(self) -> Distance:
-        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
-
     @cached_property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Found:
         """What the graph is like: closures, false ones among them, and links of the network that it misses."""
-        first, second = self.view[edge_rows(self.graph)], self.view[self.graph.indices]
+        edges = self.view[edge_rows(self.graph)], self.view[self.graph.indices]
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
-        joined[first, second] = True
-        false = self.scene.metres[first, second][self.closure] > FALSE_BEYOND
-        return self.shape_numbers | {"num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
-                                     "num_false": np.count_nonzero(false) // 2,
-                                     "false_edge_share": false.mean() if len(false) else 0.0,
-                                     "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
+        joined[edges] = True
+        false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
+        return self.shape_numbers | {
+            "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
+            "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
+            "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
 
 
 class StreetScene(Scene):
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None,
-                 encoder: str = "medium"):
-        config = size.config if size.is_smoke else street_config(domain, seed, encoder)
-        super().__init__(domain, seed, size, device, config)
-        self.noisy_config = self.config if size.is_smoke else as_noisy(self.config)
+    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None):
+        super().__init__(domain, seed, size, device, size.config if size.is_smoke else street_config(domain, seed))
+        twice = replace(self.config.local_metric, num_updates=2 * self.config.local_metric.num_updates)
+        self.noisy_config = self.config if size.is_smoke else replace(self.config, local_metric=twice)
         self.noisy_teaching = Teaching() if size.is_smoke else NOISY_TEACHING
         self.network_path = network_path
         self.labels = {"network": "generated" if network_path is None else "manhattan"}
@@ -194,10 +182,10 @@ class StreetScene(Scene):
     def site(self) -> StreetSite:
         return self.join(self.recordings, self.visited, self.metric, self.config, "views")
 
-    def visits_site(self, recordings: Sequences, visited: np.ndarray, name: str = "") -> StreetSite:
+    def visits_site(self, recordings: Sequences, visited: np.ndarray) -> StreetSite:
         change = None if self.size.is_smoke else NOISY_CHANGE
         metric = self.train_metric(recordings, self.noisy_config, change=change).metric
-        return self.join(recordings, visited, metric, self.noisy_config, name)
+        return self.join(recordings, visited, metric, self.noisy_config)
 
     @cached_property
     def true_site(self) -> StreetSite:
@@ -220,7 +208,7 @@ class StreetScene(Scene):
         return StreetSite(scene=self, frames=sequences.frames[kept], graph=graph, radius=built.radius, seconds=seconds,
                           name=name, view=visited[kept], closure=closure)
 
-    def metric_accuracies(self) -> dict[str, float | None]:
+    def metric_accuracies(self) -> Found:
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""
         view = self.visited
         found = self.accuracies(self.metric, {"train": np.ones(len(view), bool)}, NEAR, 1,
@@ -230,15 +218,8 @@ class StreetScene(Scene):
 
 def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Iterator[StreetScene]:
     """The chosen parts and seeds; a smoke run takes the smallest unless it is told which."""
-    known = domains[:1] if settings.size.is_smoke and not settings.domains else domains
-    for domain, seed in settings.scenes(known):
-        yield street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
-
-
-def on_streets(settings: Settings, methods: Iterable[str], measure: Callable[..., Found],
-               domains: tuple[str, ...] = DOMAINS, **choices: Iterable[Any]) -> Groups:
-    """As `in_scenes`."""
-    return in_scenes(settings, street_scenes(settings, domains), methods, measure, **choices)
+    return (street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
+            for domain, seed in settings.scenes(domains, tiny=domains[0]))
 
 
 street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process
@@ -256,8 +237,7 @@ def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row]
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
     figures = {}
     for network, domain, part in parts_of(rows, DOMAINS):
-        known = pictured(select(part, block=block) if block else part, arrays)
-        if known:
+        if known := pictured(select(part, block=block) if block else part, arrays):
             figure = figure_of(part, known)
             latents = f"; latents: {block}, seed {min(in_order(part, 'seed'))}" if block else ""
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}{latents}", fontsize=11)

@@ -28,10 +28,8 @@ from plan2vec.config import Config, preset
 from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
-from plan2vec.results.settings import Settings
-from plan2vec.validity import straight_line
 
 BASELINE_DIM = 8
 PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
@@ -41,26 +39,25 @@ PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-
 class Block(NamedTuple):
     """Which frames a map is fitted to, which it plans on, and what is compared there."""
 
-    words: str
     fitted_to: str
     plans_on: str
     methods: tuple[str, ...]
+    words: str
 
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network", "pixels")
 SANITY = ("random scores", "exact graph distance", "true Euclidean", "true geodesic")
 OURS = ("plan2vec", "plan2vec 2-d")
 BLOCKS = {
-    "fitted": Block("1,000 fresh frames, the map fitted to them", "small", "small",
-                    (*OURS, "plan2vec FVI", *BASELINES, "isomap", *SANITY)),
-    "unseen": Block("the same 1,000 frames, unseen: the map fitted to 10,000 others", "large", "small",
-                    (*OURS, *BASELINES, *SANITY)),
-    "large": Block("10,000 frames planned on themselves", "large", "large", (*OURS, *BASELINES, *SANITY)),
-    "paper": Block("10,000 frames planned on themselves, the paper's networks", "large", "large",
-                   ("paper's networks",)),
-    "oracle": Block("the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them", "oracle",
-                    "oracle", ("plan2vec", "isomap", *SANITY))
-}
+    "fitted": Block("small", "small", (*OURS, "plan2vec FVI", *BASELINES, "isomap", *SANITY),
+                    "1,000 fresh frames, the map fitted to them"),
+    "unseen": Block("large", "small", (*OURS, *BASELINES, *SANITY),
+                    "the same 1,000 frames, unseen: the map fitted to 10,000 others"),
+    "large": Block("large", "large", (*OURS, *BASELINES, *SANITY), "10,000 frames planned on themselves"),
+    "paper": Block("large", "large", ("paper's networks",),
+                   "10,000 frames planned on themselves, the paper's networks"),
+    "oracle": Block("oracle", "oracle", ("plan2vec", "isomap", *SANITY),
+                    "the 1,000 fresh frames joined where truly within 0.03 m, the map fitted to them")}
 METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in block.methods))
 
 
@@ -71,8 +68,8 @@ def run(settings: Settings) -> Groups:
             setting = {"block": name} | ({"encoder": paper_config(scene).encoder} if name == "paper" else {})
             if name not in ("paper", "oracle") and scene.lacking(settings, block.methods, **setting):
                 site = getattr(scene, block.plans_on)  # what all methods share: the graph, and its time
-                seconds = scene.timed_metric[1] + site.seconds
-                yield scene.rows(settings, "graph", site.numbers, seconds, frames=block.plans_on)
+                yield scene.rows(settings, "graph", site.numbers, scene.timed_metric[1] + site.seconds,
+                                 frames=block.plans_on)
             yield from scene.measured(settings, block.methods, measure, **setting)
 
 
@@ -80,14 +77,10 @@ def measure(scene: MazeScene, method: str, block: str, **_: str) -> Found:
     if method == "paper's networks":
         return measure_paper(scene)
     site, fitted_to = (getattr(scene, name) for name in (BLOCKS[block].plans_on, BLOCKS[block].fitted_to))
-    if method == "random scores":
-        return site.scores(site.random_distance())
-    if method == "exact graph distance":
-        return site.scores(site.exact_distance())
-    if method == "true Euclidean":
-        return site.scores(lambda nodes, goals: straight_line(site.position[nodes], site.position[goals]))
-    if method == "true geodesic":
-        return site.scores(site.truth.between)
+    if method in SANITY:
+        distances = {"random scores": site.random_distance, "exact graph distance": site.exact_distance,
+                     "true Euclidean": site.straight_distance, "true geodesic": lambda: site.truth.between}
+        return site.scores(distances[method]())
     if method == "isomap":
         judge = fit_isomap(fitted_to.graph, BASELINE_DIM)
     elif method in BASELINES:

@@ -39,27 +39,24 @@ from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
-from plan2vec.results.settings import Settings, timed
 from plan2vec.search.shortest_paths import distances_from
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
+FREE = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
 BLOCKS = {"views": ("plan2vec", "plan2vec 2-d", *BASELINES, "isomap", *SANITY), "visits": ("plan2vec", *SANITY),
-          "unseen": ("seen", "unseen"), "paper": ("paper's settings",),
-          "free": ("relative errors", "Sammon's stress", "Huber's loss")}
-FREE: dict[str, str] = {"relative errors": "relative", "Sammon's stress": "sammon", "Huber's loss": "huber"}
+          "unseen": ("seen", "unseen"), "paper": ("paper's settings",), "free": tuple(FREE)}
 FREE_UPDATES, FREE_LEARNING_RATE = 500, 0.02  # Adam, at first; falls to 0
 METHODS = tuple(dict.fromkeys(method for methods in BLOCKS.values() for method in methods))
 BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a node",
                "unseen": "start and goal of a pass never seen",
                "paper": "a node is a view, the map by the paper's network and settings",
                "free": "free vectors of the views on the true network, by loss"}
-PAPER = {"plan2vec": (92.2, 57.2, 51.4, None), "plan2vec 2-d": (92.2, 57.2, 51.4, None),
-         "paper's settings": (92.2, 57.2, 51.4, None), "SPTM": (31.5, 19.3, 20.2, None),
-         "VAE 2-d": (25.5, 14.4, 16.9, None), "random network": (19.9, 12.0, 12.7, None),
-         "random scores": (19.9, 12.0, 12.7, None), "true GPS": (None, 73.0, 73.0, None)}
+PAPER = {**dict.fromkeys(("plan2vec", "plan2vec 2-d", "paper's settings"), (92.2, 57.2, 51.4, None)),
+         "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None), "true GPS": (None, 73.0, 73.0, None),
+         **dict.fromkeys(("random network", "random scores"), (19.9, 12.0, 12.7, None))}
 
 
 class PaperSettings(NamedTuple):
@@ -71,10 +68,9 @@ class PaperSettings(NamedTuple):
     norm_order: float
 
 
-PAPER_SETTINGS = {"street-tiny": PaperSettings(200, 500, 20, 1.2),
-                  "street-small": PaperSettings(700, 2000, 100, 1.2),
-                  "street-medium": PaperSettings(2000, 5000, 100, 1.5),
-                  "street-large": PaperSettings(4000, 10_000, 100, 2.0)}
+PAPER_SETTINGS = dict(zip(DOMAINS, (PaperSettings(200, 500, 20, 1.2), PaperSettings(700, 2000, 100, 1.2),
+                                    PaperSettings(2000, 5000, 100, 1.5), PaperSettings(4000, 10_000, 100, 2.0)),
+                          strict=True))
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
@@ -82,32 +78,28 @@ PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that it
 def run(settings: Settings) -> Groups:
     for scene in street_scene.street_scenes(settings):
         for block in settings.chosen("blocks", BLOCKS):
-            if scene.lacking(settings, BLOCKS[block], block=block):
-                yield from run_block(settings, scene, block)
-
-
-def run_block(settings: Settings, scene: StreetScene, block: str) -> Groups:
-    methods = BLOCKS[block]
-    if block == "unseen":
-        metrics, seconds = timed(measure_unseen, scene)
-        for method in scene.lacking(settings, methods, block=block):
-            yield scene.rows(settings, method, metrics[method], seconds, block=block)
-    elif block == "free":
-        yield from scene.measured(settings, methods, measure_free, block=block)
-    else:
-        visits = block == "visits"
-        site, seconds = timed(lambda: scene.visits_site(scene.noisy, scene.visited) if visits else scene.site)
-        if block != "paper":
-            numbers = site.numbers | ({} if visits else scene.metric_accuracies())
-            yield scene.rows(settings, "graph", numbers, seconds, block=block)
-        yield from scene.measured(settings, methods, partial(measure, site=site), block=block)
+            lacking = scene.lacking(settings, BLOCKS[block], block=block)
+            if block == "unseen" and lacking:
+                metrics, seconds = timed(measure_unseen, scene)
+                for method in lacking:
+                    yield scene.rows(settings, method, metrics[method], seconds, block=block)
+            elif block == "free":
+                yield from scene.measured(settings, lacking, measure_free, block=block)
+            elif lacking:
+                visits = block == "visits"
+                made = timed(scene.visits_site, scene.noisy, scene.visited) if visits else timed(getattr, scene, "site")
+                site, seconds = made
+                if block != "paper":
+                    numbers = site.numbers | ({} if visits else scene.metric_accuracies())
+                    yield scene.rows(settings, "graph", numbers, seconds, block=block)
+                yield from scene.measured(settings, lacking, partial(measure, site=site), block=block)
 
 
 def measure(scene: StreetScene, method: str, block: str, site: StreetSite) -> Found:
     if method in SANITY:
         rng = rng_at(scene.seed, Stream.STREET_CHANCE)
         distances = {"random scores": lambda: lambda nodes, goals: rng.random(len(nodes)),
-                     "true GPS": site.gps_distance, "exact graph distance": site.exact_distance}
+                     "true GPS": site.straight_distance, "exact graph distance": site.exact_distance}
         return site.scores(distances[method]())
     if method == "isomap":
         dim = min(scene.config.dim, len(site.view) // 2)  # of few nodes the other half of the eigenvalues is negative

@@ -9,6 +9,7 @@ walk with one hop at the end. Targets: hops that are added up before the target 
 worst seed shows how stable it is. Seconds: training and walks, on a machine that other runs shared.
 """
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,8 @@ from plan2vec.embedding.train import Teaching
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, maze_scenes
-from plan2vec.results.experiment import Experiment
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups, Row, cell, in_order, markdown, select, values
-from plan2vec.results.settings import Settings
 
 METHODS = {"amortized": 0, "value iteration, 4-hop targets": 4, "value iteration, 1-hop targets": 1}  # hops of a target
 AMORTIZED = 0  # its place among the lookaheads
@@ -27,10 +27,9 @@ AMORTIZED = 0  # its place among the lookaheads
 
 def run(settings: Settings) -> Groups:
     depths = [int(block) for block in settings.chosen("blocks", EXPERIMENT.blocks)]
-    for scene in maze_scenes(settings):
-        for method in METHODS:
-            for depth in (AMORTIZED,) if method == "amortized" else depths:
-                yield from scene.measured(settings, (method,), measure, lookahead=depth)
+    cases = [(method, depth) for method in METHODS for depth in ((AMORTIZED,) if method == "amortized" else depths)]
+    for scene, (method, depth) in product(maze_scenes(settings), cases):
+        yield from scene.measured(settings, (method,), measure, lookahead=depth)
 
 
 def measure(scene: MazeScene, method: str, lookahead: int) -> Found:
@@ -65,10 +64,9 @@ def advice(rows: list[Row]) -> str:
     """Which variant to use, from the numbers: of those within one per cent of the best mean success the fastest."""
     known = variants(rows)
     means = {name: values(rows, metric="success", **variant).mean() for name, variant in known.items()}
-    good = [name for name in means if means[name] >= max(means.values()) - 0.01]
-    chosen = min(good, key=lambda name: mean_seconds(rows, known[name]))
-    others = ", ".join(name for name in good if name != chosen)
-    also = f"; within one per cent of it: {others}" if others else ""
+    chosen, *others = sorted((name for name in means if means[name] >= max(means.values()) - 0.01),
+                             key=lambda name: mean_seconds(rows, known[name]))
+    also = f"; within one per cent of it: {', '.join(name for name in known if name in others)}" if others else ""
     return f"Use: {chosen}, the fastest of the best ({100 * means[chosen]:.1f} %{also})."
 
 

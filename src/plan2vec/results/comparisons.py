@@ -31,9 +31,6 @@ Papers = Callable[[str], Mapping[str, float | None]]  # the paper's numbers of a
 Shown = Iterable[tuple[str, str, float, int]]  # of metrics: name, words, factor, digits
 
 
-# ---------------------------------------------------------------------------------------------------- tables
-
-
 @dataclass(frozen=True)
 class Column:
     """Mean and interval of some rows of each line of a table; or texts by line."""
@@ -46,8 +43,7 @@ class Column:
 
     def text(self, rows: list[Row], name: str, line: Wanted) -> str:
         if self.texts is not None:
-            found = self.texts.get(name)
-            return "" if found is None else str(found)
+            return "" if (found := self.texts.get(name)) is None else str(found)
         return cell(values(rows, **line, **self.wanted), self.factor, self.digits)
 
 
@@ -66,7 +62,7 @@ def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Shown,
     columns: list[Column] = []
     for domain in in_order(rows, "domain", titles):
         columns += by_metric(metrics, f"{titles[domain]}, ", domain=domain)
-        columns += [] if paper is None else [Column("paper", texts=paper(domain))]
+        columns += [Column("paper", texts=paper(domain))] if paper else []
     return columns
 
 
@@ -81,9 +77,6 @@ def facts(rows: list[Row], shown: Iterable[tuple[str, str, int]], columns: Mappi
     return markdown(["", *columns], [
         [words, *(cell(values(rows, metric=metric, **wanted), 1, digits) for wanted in columns.values())]
         for metric, words, digits in shown if len(values(rows, metric=metric))])
-
-
-# ---------------------------------------------------------------------------------------------------- figures
 
 
 def panels(num: int, width: float = 9.0, height: float = 3.2, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
@@ -172,8 +165,7 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: M
     places, (middle, half) = np.arange(len(samples))[::-1], np.array([interval(sample) for sample in samples]).T
     spans = np.minimum(half, np.maximum(0, (middle, 100 - middle)))
     for kind, color in KINDS.items():
-        k = [number for number, name in enumerate(names) if _kind_of(name) == kind]
-        if k:
+        if k := [number for number, name in enumerate(names) if _kind_of(name) == kind]:
             ax.barh(places[k], np.nan_to_num(middle[k]), 0.7, xerr=spans[:, k], color=color, label=kind,
                     error_kw={"elinewidth": 1, "capsize": 2})
     for place in places[np.isnan(middle)]:

@@ -1,17 +1,95 @@
-"""An experiment of the paper or a benchmark: what it is called, what it gives, what of it can be selected."""
+"""An experiment of the paper or a benchmark: what it is called and gives; which of it is run, how large, and where.
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+Rows are kept as they come, then become tables, figures and pages.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
+
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.files import write_text
+from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.pictures.figures import save_figure
 from plan2vec.results.comparisons import Figures
-from plan2vec.results.rows import Arrays, Groups, Row, read_arrays, read_rows
-from plan2vec.results.settings import Settings
+from plan2vec.results.requests import ReproduceRequest, Request
+from plan2vec.results.rows import Arrays, Groups, Row, Stamp, append_rows, read_arrays, read_rows, select, stamp_of
 
 ARRAYS = "arrays"  # folder inside an output folder
+DOCS = Path(__file__).parents[3] / "docs"
+Stage = TypeVar("Stage")
+Product = TypeVar("Product")
+
+
+@dataclass(frozen=True)
+class Size:
+    num_rollouts: int = 1000  # of 10 frames, in the large set
+    graph_rollouts: int = 100  # in the small set
+    stacked_rollouts: int = 1000  # of the large set, joined where a stacked local metric scores every pair anew
+    rope_sequences: int = 18  # of the rope
+    rope_drags: int = 785  # each, one frame more
+    episodes: int = 2000  # walks a seed
+    max_updates: int | None = None  # no training takes more; None: as configured
+    max_batch: int | None = None
+    config: Config = field(default_factory=Config)
+
+    @property
+    def is_smoke(self) -> bool:
+        return self.max_updates is not None
+
+    def shorten(self, stage: Stage) -> Stage:
+        """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
+        limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
+        known = {name: limit for name, limit in limits.items() if limit is not None and hasattr(stage, name)}
+        changed = {name: min(getattr(stage, name), limit) for name, limit in known.items()}
+        return replace(stage, **changed)  # type: ignore[type-var]
+
+
+SMOKE = Size(num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50,
+             max_updates=6, max_batch=8, config=Config(
+                 local_metric=LocalMetricConfig(num_updates=30, batch_size=24), embedding=EmbeddingConfig(
+                     num_updates=12, goals_per_update=16, nodes_per_update=48, goals_per_round=32)))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run; empty selections mean all that the experiment has."""
+
+    experiment: str = ""  # whose rows are made
+    seeds: tuple[int, ...] = (0,)
+    domains: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    size: Size = Size()
+    device: torch.device = field(default_factory=partial(torch.device, "cpu"))
+    arrays: Path = Path("arrays")  # folder of the small arrays that figures need
+    stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
+    street_graph: Path | None = None  # file of the real street network; None: a generated city
+    finished: tuple[Row, ...] = ()  # what has rows is not run again
+    recordings: Path | None = None  # a robot's frames, for the experiment that needs them
+    sizes: tuple[int, ...] = ()  # frames, of a benchmark; empty: its own
+    ogbench_data: Path = Path("ogbench")  # folder of OGBench's data sets; those that are missing are made there
+
+    def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
+        """The selected domains, methods or blocks among those that the experiment has."""
+        asked = getattr(self, kind)
+        return tuple(name for name in known if not asked or name in asked)
+
+    def lacks(self, **case: Any) -> bool:
+        return not select(self.finished, experiment=self.experiment, **case)
+
+    def scenes(self, known: tuple[str, ...], tiny: str | None = None) -> Iterator[tuple[str, int]]:
+        """All chosen domains, seed by seed; a smoke run takes `tiny`, or the last one, unless it is told which."""
+        if self.size.is_smoke and not self.domains:
+            known = (tiny or known[-1],)
+        return ((domain, seed) for seed in self.seeds for domain in self.chosen("domains", known))
 
 
 @dataclass(frozen=True)
@@ -46,3 +124,65 @@ class Experiment:
                 figure.text(0.005, 0.99, "smoke run: no results", fontsize=7, color="0.5", va="top")
             save_figure(figure, out / f"{name}.png")
         return lines
+
+
+def timed(make: Callable[..., Product], *args: Any, **kwargs: Any) -> tuple[Product, float]:
+    began = time.perf_counter()
+    product = make(*args, **kwargs)
+    return product, time.perf_counter() - began
+
+
+def choose_folder(request: Request, usual: str) -> Path:
+    """Where rows and figures go; smoke runs stay apart and never reach the documentation."""
+    if request.smoke and request.write_docs:
+        raise ValueError("--smoke results are no results and never go into the documentation; leave out --write-docs")
+    if request.write_docs and not DOCS.is_dir():
+        raise ValueError(f"--write-docs needs the project's checkout, but there is no folder {DOCS}")
+    if request.out is not None:
+        return request.out
+    return Path(tempfile.mkdtemp(prefix="plan2vec-smoke-")) if request.smoke else Path("runs") / usual
+
+
+def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...] = ()) -> list[Row]:
+    """Rows are appended as they come; at the time limit the run stops between two groups."""
+    settings, made, began = make_settings(chosen, request, out, sizes), list[Row](), time.monotonic()
+    for experiment in [experiment for experiment in chosen if has_work(experiment, settings)]:
+        for rows in experiment.run(settings):
+            append_rows(out / f"{experiment.name}.jsonl", rows)
+            made += rows
+            print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
+            if request.time_limit is not None and time.monotonic() - began > request.time_limit:
+                words = f"time limit of {request.time_limit:g} s reached in {experiment.name}; rows so far are in {out}"
+                print(words, file=sys.stderr)
+                return made
+    return made
+
+
+def has_work(experiment: Experiment, settings: Settings) -> bool:
+    kinds = {kind: tuple(getattr(experiment, kind)) for kind in ("domains", "methods", "blocks")}
+    return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
+
+
+def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
+    device, files = choose_device(request.device), [out / f"{one.name}.jsonl" for one in chosen]
+    seeds = tuple(range(request.seed_start, request.seed_start + request.seeds))
+    finished = tuple(row for path in files for row in read_rows(path)) if request.missing_only else ()
+    return Settings("", seeds, request.domains, request.methods, request.blocks, SMOKE if request.smoke else Size(),
+                    device, out / ARRAYS, stamp_of(device, request.commit), request.street_graph,
+                    finished, request.recordings, sizes, request.ogbench_data or out / "ogbench")
+
+
+def progress(rows: list[Row], elapsed: float) -> str:
+    """One line per group: what it was, what came out, how long it took."""
+    if not rows:
+        return f"{elapsed:7.1f} s"
+    first, shown = rows[0], []
+    shared = {name: value for name, value in first["setting"].items()
+              if all(row["setting"].get(name) == value for row in rows)}
+    setting = " ".join(map(str, shared.values()))
+    for row in rows[:3]:  # before the metric, what tells the row from the others
+        own = [value for name, value in row["setting"].items() if name not in shared]
+        value = row["value"] if row["value"] is None else round(row["value"], 4)
+        shown.append(" ".join(map(str, [*own, row["metric"], value])))
+    words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
+    return f"{elapsed:7.1f} s  {words}: {', '.join(shown)} ({first['seconds']:.1f} s)"

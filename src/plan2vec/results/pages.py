@@ -29,8 +29,7 @@ def tables_page(docs: Path, experiments: dict[str, Experiment]) -> str:
     """docs/results/tables.md: every experiment in full."""
     sections = [HEAD]
     for name, one in experiments.items():
-        rows = read_rows(docs / RESULTS / f"{name}.jsonl")
-        if rows:
+        if rows := read_rows(docs / RESULTS / f"{name}.jsonl"):
             sections.append(section(docs, one, command(name, rows), rows, docs / RESULTS))
     missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
     return "\n".join([*sections, *missing, *gaps(docs, experiments), ""])
@@ -39,8 +38,7 @@ def tables_page(docs: Path, experiments: dict[str, Experiment]) -> str:
 def keep_rows(docs: Path, out: Path, experiment: Experiment) -> None:
     """Rows of a run join the committed ones; the figures are made from all of them."""
     path = docs / RESULTS / f"{experiment.name}.jsonl"
-    rows = read_rows(path) + read_rows(out / path.name)
-    if rows:
+    if rows := read_rows(path) + read_rows(out / path.name):
         write_rows(path, rows)
         for picture, figure in experiment.figures(read_rows(path), out).items():
             save_small(figure, docs / PICTURES / f"{picture}.png")
@@ -65,8 +63,7 @@ def gaps(docs: Path, experiments: dict[str, Experiment]) -> list[str]:
         named = {str(value) for row in rows for value in (row["domain"], row["method"], *row["setting"].values())}
         named.add("made-up")  # a stand-in, which has no full size
         parts = (*experiment.domains, *experiment.blocks, *experiment.methods)
-        lacking = [f"`{part}`" for part in parts if part not in named]
-        if lacking:
+        if lacking := [f"`{part}`" for part in parts if part not in named]:
             lines.append(f"- `plan2vec reproduce {name}`: {', '.join(lacking) if rows else 'nothing yet'}")
     return lines
 

@@ -7,7 +7,7 @@ about the same thing (`KEY`) the later one counts.
 import json
 import math
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,16 +37,16 @@ class Stamp:
 
 def commit() -> str:
     """The commit the program stands at; "unknown" outside a checkout."""
-    command, here = ["git", "rev-parse", "--short", "HEAD"], Path(__file__).parent
-    return subprocess.run(command, capture_output=True, text=True, cwd=here).stdout.strip() or "unknown"
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def machine_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def stamp_of(device: torch.device) -> Stamp:
-    return Stamp(commit(), machine_name(device))
+def stamp_of(device: torch.device, known: str | None = None) -> Stamp:
+    return Stamp(known or commit(), machine_name(device))
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,13 @@ def interval(sample: np.ndarray) -> tuple[float, float]:
     return float(sample.mean()), half
 
 
+def fitted_exponent(sizes: Sequence[float], amounts: Sequence[float]) -> float | None:
+    """The power of size that an amount grows with: the slope of a line through the logarithms."""
+    if len(set(sizes)) < 2:
+        return None
+    return float(np.polyfit(np.log(np.asarray(sizes, float)), np.log(np.asarray(amounts, float)), 1)[0])
+
+
 def cell(sample: np.ndarray, factor: float = 1.0, digits: int = 1) -> str:
     """ "98.4 ± 0.6": mean and 95 % interval, or the number alone, or "-"."""
     mean, half = interval(factor * sample)
@@ -138,7 +145,7 @@ def markdown(header: list[str], body: Iterable[list[str]]) -> list[str]:
 
 def part_of(row: Row) -> str:
     """Of the arrays that were kept beside a group of rows."""
-    setting = [row["setting"][name] for name in sorted(row["setting"])]
+    setting = dict(sorted(row["setting"].items())).values()
     return " ".join(map(str, (row["domain"], *setting, row["method"], row["seed"])))
 
 
