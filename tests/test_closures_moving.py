@@ -26,6 +26,7 @@ from plan2vec.graph.closures_moving import (
     believe,
     confidences,
     in_steps,
+    lasts,
     recorded_hops,
     run_means,
     score_runs,
@@ -198,13 +199,29 @@ def test_no_run_counts_beyond_the_limit():
     assert not len(believe(scored, STEPS, GAP, 1.0, n, 0.0).pairs)
 
 
-@pytest.mark.parametrize(("decoys", "threshold"), [([], 4 / 3 * GAP), ([3.31, 3.32], 3.3), ([2.9, 2.9], GAP)])
+def beside_each_other(plain, both):
+    """The same as one stretch of candidates, then one of decoys."""
+    scored, n = judged(plain, both)
+    number = np.arange(len(plain) + len(both)) + 1000 * (np.arange(len(plain) + len(both)) >= len(plain))
+    return replace(scored, first=number, second=number + 10**5), 10**6
+
+
+@pytest.mark.parametrize(("decoys", "threshold"), [([], 4 / 3 * GAP), ([2, 3.31, 3.32], 3.3), ([2.9, 2.9, 2.9], 2.9)])
 def test_runs_count_beyond_max_gap_only_as_far_as_decoys_show_that_they_are_good(decoys, threshold):
     mean = np.append(np.linspace(0.1, GAP, 200), np.linspace(GAP, 1.6 * GAP, 61)[1:])
-    scored, n = judged(mean, decoys)
+    scored, n = beside_each_other(mean, decoys)
     assert believe(scored, STEPS, GAP, 0.01, n).threshold == pytest.approx(threshold, abs=0.03)
-    few, n = judged(mean[100::2], [])
+    few, n = beside_each_other(mean[100::2], [])
     assert believe(few, STEPS, GAP, 0.01, n).threshold == pytest.approx(GAP, abs=0.03)  # too few to show anything
+
+
+def test_beyond_max_gap_a_stretch_must_have_a_sure_closure_or_be_long():
+    starts, lengths = np.array([0, 100, 200, 300]), [5, 6, 7, 5]  # of 5, 6 and 7 pairs without a sure one, of 5 with one
+    first = np.concatenate([start + np.arange(length) for start, length in zip(starts, lengths, strict=True)])
+    is_sure = first == 304
+    assert set(first[lasts(first, first + 500, is_sure, 1000)] // 100) == {2, 3}
+    assert set(first[lasts(first, np.full(len(first), 600), is_sure, 1000)] // 100) == {3}  # the other side stands still
+    assert lasts(first[:0], first[:0], is_sure[:0], 1000).shape == (0,)
 
 
 def test_only_neighbours_are_joined_whatever_their_runs():
