@@ -17,6 +17,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
+from plan2vec.search.gpu_search import DeviceGraph
 from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
 from plan2vec.version import __version__
 
@@ -77,10 +78,7 @@ def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, 
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
     if device is not None and device.type == "cuda":  # not `distances_from_on`, which all processes must call
-        from plan2vec.search.gpu_graph import DeviceGraph
-        from plan2vec.search.gpu_search import DeviceSearch
-
-        lengths = DeviceSearch(DeviceGraph.of(graph, device)).distances_from(sources).cpu().numpy()
+        lengths = DeviceGraph.of(graph, device).distances_from(sources).cpu().numpy()
     else:
         lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
     ends = rng.integers(num_frames, size=(len(sources), 400))

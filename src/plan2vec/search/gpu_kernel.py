@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from plan2vec.search.gpu_graph import DeviceGraph
+from plan2vec.search.gpu_search import DeviceGraph
 
 INFINITE = tl.constexpr(0x7F800000)  # the bits of inf
 NODES_AT_ONCE = 1024  # that a program of `_select` looks at
