@@ -259,10 +259,8 @@ class _Residual(nn.Module):
 
     def __init__(self, channels: int, out: int, stride: int, norm: Callable[[int], nn.Module] = nn.BatchNorm2d):
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, out, 3, stride, 1, bias=False), norm(out), nn.ReLU(),
-            nn.Conv2d(out, out, 3, 1, 1, bias=False), norm(out),
-        )
+        self.body = nn.Sequential(nn.Conv2d(channels, out, 3, stride, 1, bias=False), norm(out), nn.ReLU(),
+                                  nn.Conv2d(out, out, 3, 1, 1, bias=False), norm(out))
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != out:
             self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), norm(out))

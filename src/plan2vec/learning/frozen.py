@@ -52,9 +52,8 @@ class _Block(nn.Module):
         super().__init__()
         name, stride = f"_blocks.{number}.", 2 if number in HALVING else 1
         widen = [_Convolution(weights, f"{name}_expand_conv", f"{name}_bn0")] if number else []
-        self.layers = nn.Sequential(
-            *widen, _Convolution(weights, f"{name}_depthwise_conv", f"{name}_bn1", stride),
-            _Convolution(weights, f"{name}_project_conv", f"{name}_bn2", ends=True))
+        self.layers = nn.Sequential(*widen, _Convolution(weights, f"{name}_depthwise_conv", f"{name}_bn1", stride),
+                                    _Convolution(weights, f"{name}_project_conv", f"{name}_bn2", ends=True))
 
     def forward(self, images: Tensor) -> Tensor:
         out = self.layers(images)
