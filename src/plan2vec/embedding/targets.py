@@ -1,8 +1,7 @@
 """Shortest distances to learn from, searched round by round: what a metric map is taught.
 
 A round has new random goals, and for each the shortest distance from every frame. It is a function of its number alone,
-so a killed run continues in it. On a CPU the next round is searched by child processes while the map learns from this
-one.
+so a killed run continues in it. On a CPU child processes search the next round while the map learns from this one.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor

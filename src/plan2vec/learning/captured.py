@@ -96,7 +96,7 @@ class CapturedUpdate:
 
 def parcel_size(tensors: Sequence[Tensor]) -> int:
     """Bytes that hold all of these side by side, each where memory may be read as any kind of number."""
-    return sum(_room(tensor) for tensor in tensors)
+    return sum(map(_room, tensors))
 
 
 def unpacked(parcel: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:
