@@ -200,8 +200,6 @@ def _require(holds: bool, name: str, expected: str, came: object) -> None:
         raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
 
 
-# ------------------------------------------------------------------------------------------------ what was not given
-
 DEFAULTS = {"dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.num_updates": 400,
             "local_metric.batch_size": 128, "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0,
             "local_metric.jitter": 0.0, "embedding.num_updates": 600, "embedding.num_rounds": 2,
@@ -287,9 +285,6 @@ def preset(name: str) -> Config:
     light = EmbeddingConfig(600, goals_per_update=64, nodes_per_update=128, learning_rate=3e-4, loss="sammon")
     threshold = 1.5  # right between a step (1) and a far pair (2)
     return Config(dim=2, encoder="maze-global", view="fixed", radius=threshold, local_metric=stacked, embedding=light)
-
-
-# ---------------------------------------------------------------------------------------------------- config.json
 
 
 def to_json(config: Config) -> dict:

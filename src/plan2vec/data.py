@@ -244,9 +244,8 @@ def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
 def _changes(frames: np.ndarray, first: np.ndarray, ahead: int) -> tuple[np.ndarray, np.ndarray]:
     """`_block_changes` from frames `first` (m,), or about a thousand of them, to those so many frames ahead."""
     first = first[:: max(1, len(first) // 1000)]
-    measured = [_block_changes(frames[first[part]], frames[first[part] + ahead])
-                for part in chunks(frames, len(first), copies=10)]
-    change, noise = zip(*measured, strict=True)
+    change, noise = zip(*(_block_changes(frames[first[part]], frames[first[part] + ahead])
+                          for part in chunks(frames, len(first), copies=10)), strict=True)
     return np.concatenate(change), np.concatenate(noise)
 
 
@@ -341,8 +340,7 @@ def _check(sequences: Sequences) -> None:
         expected, words = (2, f"({n}, k)") if name in ("position", "action") else (1, f"({n},)")
         if np.ndim(value) != expected:
             raise ValueError(f"{source}: {name} must have shape {words}, but has shape {np.shape(value)}")
-    labels = sequences.sequence[np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))]
-    if len(np.unique(labels)) != len(labels):
+    if 1 + np.count_nonzero(np.diff(sequences.sequence)) != len(np.unique(sequences.sequence)):
         raise ValueError(f"{source}: frames of one sequence must be contiguous, but a label of `sequence` comes back "
                          "after another one; sort by sequence")
     if not len(transitions(sequences.sequence)):

@@ -47,9 +47,7 @@ class Episodes:
 def scorecard(graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int,
               truth: validity.Truth | None = None, rule: SuccessRule = SuccessRule(), false_beyond: float | None = None,
               min_gap: int = 0, device: torch.device | None = None, costs: bool = True) -> dict[str, object]:
-    """The numbers that follow from graph, map and truth. Without `costs` no plan is made one by one to count what it
-    touches, which takes long in a large graph.
-    """
+    """The numbers that follow from graph, map and truth. `costs`: plans are made one by one, which takes long."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
     card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0], device)
@@ -99,10 +97,8 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     frames = np.unique(places(graph, sequence))  # standing still is no task of its own
     num_goals = min(NUM_GOALS, num, len(frames))
     drawn = rng.choice(frames, num_goals, replace=False)
-    backward = graph.T.tocsr()
-    length, onward = distances_from(backward, drawn, choose_workers(graph, num_goals), predecessors=True)
-    goal = np.arange(num) % num_goals
-    starts = rng.choice(frames, num)
+    length, onward = distances_from(graph.T.tocsr(), drawn, choose_workers(graph, num_goals), predecessors=True)
+    goal, starts = np.arange(num) % num_goals, rng.choice(frames, num)
     hops, walking, node = np.zeros(num, np.int64), np.arange(num), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
         node = onward[goal[walking], node]
@@ -234,9 +230,7 @@ def truth_of(sequences: Sequences) -> validity.Truth | None:
 
 
 def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
-    """How well the evidence tells true from false among the pairs that a closure could join: the mean of a run of
-    views, else the local distance.
-    """
+    """How well the mean of a run of views, else the local distance, tells true from false candidates for closures."""
     metric, config, sequences, truth = model.local_metric, model.config, model.sequences, truth_of(model.sequences)
     if truth is None:
         return {}

@@ -175,8 +175,7 @@ def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
     has_arrived(nodes, goals) is asked before the first hop and after each.
     """
     trace = np.full((int(max_hops.max(initial=0)) + 1, len(starts)), -1, np.int64)
-    trace[0] = starts
-    arrived = has_arrived(starts, goals)
+    trace[0], arrived = starts, has_arrived(starts, goals)
     walking = np.flatnonzero(~arrived & (max_hops > 0))
     for hop in range(1, len(trace)):
         if not len(walking):
@@ -202,5 +201,4 @@ def _next_nodes(graph: csr_array, distance: Distance, trace: np.ndarray, goals: 
         n = graph.shape[0]
         score[np.isin(owner * n + neighbor, trace + np.arange(len(here)) * n)] = np.inf
     best = _least_of_each(owner, score, len(here))
-    best[best >= 0] = np.where(score[best[best >= 0]] < np.inf, best[best >= 0], -1)
-    return np.where(best >= 0, neighbor[best], -1) if len(neighbor) else best
+    return np.where((best >= 0) & (score[best] < np.inf), neighbor[best], -1) if len(neighbor) else best

@@ -29,9 +29,7 @@ DISTANCES_AT_ONCE = 2**24  # of unseen frames from all fitted ones
 
 
 def steps_to_goals(graph: csr_array, goals: np.ndarray, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,), (n,) steps from every recorded frame to the nearest goal, and to the nearest of *another* sequence; inf
-    where no path leads.
-    """
+    """(n,), (n,) steps from every recorded frame to the nearest goal, and to that of *another* sequence; or inf."""
     backward, (any_goal, others) = graph.T.tocsr(), np.full((2, graph.shape[0]), np.inf, np.float32)
     for some in (goals[part] for part in slices(len(goals), GOALS_AT_ONCE)):
         left = distances_from(backward, some, choose_workers(graph, len(some)))  # (goals, n)
@@ -98,8 +96,8 @@ def is_numbers(frames: Any) -> bool:
 
 
 def progress_curve(left: np.ndarray, least: float = LEAST_LEFT) -> np.ndarray:
-    """(m,) float32 progress of one episode from the steps left (m,) at its frames, in order: the share of the way that
-    is done, 0 to 1. NaN where nothing is known, and all along an episode that starts within `least` steps of a goal.
+    """(m,) float32 share of the way, 0 to 1, that is done by the steps left (m,) at an episode's frames, in order. NaN
+    where nothing is known, and all along an episode that starts within `least` steps of a goal.
     """
     smooth = smoothed(left)
     known = smooth[np.isfinite(smooth)]
@@ -109,9 +107,7 @@ def progress_curve(left: np.ndarray, least: float = LEAST_LEFT) -> np.ndarray:
 
 
 def smoothed(left: np.ndarray) -> np.ndarray:
-    """The mean of a frame and both beside it, where all three are known, but never farther than one step from what it
-    was: noise goes, jumps stay.
-    """
+    """The mean of a frame and both beside it, where known, but at most one step from what it was: jumps stay."""
     smooth = np.array(left, np.float64)
     middle = (smooth[:-2] + smooth[1:-1] + smooth[2:]) / 3
     smooth[1:-1] += np.where(np.isfinite(middle), np.clip(middle - smooth[1:-1], -1, 1), 0)

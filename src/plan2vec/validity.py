@@ -56,14 +56,11 @@ class Truth:
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) true distance; infinite between two labels."""
-        return self._by(self.distance, first, second)
+        apart = self.distance(self.position[first], self.position[second])
+        return apart if self.label is None else np.where(self.label[first] == self.label[second], apart, np.inf)
 
     def straight_between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return self._by(self.straight, first, second)
-
-    def _by(self, distance: Callable, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        apart = distance(self.position[first], self.position[second])
-        return apart if self.label is None else np.where(self.label[first] == self.label[second], apart, np.inf)
+        return replace(self, distance=self.straight).between(first, second)
 
     def turned(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) degrees between headings, 0 where they are not known."""
@@ -121,9 +118,8 @@ def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tupl
     starts = rng.integers(graph.shape[0], size=NUM_PLANS)
     if truth.label is not None:
         for label in np.unique(truth.label[goals]):
-            own = np.flatnonzero(truth.label == label)
             asked = truth.label[goals] == label
-            starts[asked] = rng.choice(own, np.count_nonzero(asked))
+            starts[asked] = rng.choice(np.flatnonzero(truth.label == label), np.count_nonzero(asked))
     return starts, goals
 
 
@@ -193,8 +189,8 @@ def walking_graph(sequence: np.ndarray, truth: Truth) -> tuple[csr_array, np.nda
     points, place = np.unique(points, axis=0, return_inverse=True)
     place = place.reshape(-1)  # numpy 2.0 gives a column
     num_near = min(len(points), WALK_NEIGHBORS)
-    length, near = cKDTree(points).query(points, num_near, distance_upper_bound=WALK_STEPS)
-    length, near = length.reshape(-1), near.reshape(-1)
+    found = cKDTree(points).query(points, num_near, distance_upper_bound=WALK_STEPS)
+    length, near = (numbers.reshape(-1) for numbers in found)
     joined = np.isfinite(length)
     row = np.concatenate((np.repeat(np.arange(len(points)), num_near)[joined], place[begin]))
     column = np.concatenate((near[joined], place[begin + 1]))

@@ -45,9 +45,7 @@ class Teaching:
 
 def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
               teaching: Teaching = Teaching(), journal: Journal = Journal()) -> Embedding:
-    """Learn D(v, g) = the shortest path from v to g, by the configured variant. With an encoder for views only a small
-    network on top of the local metric's vectors is trained.
-    """
+    """Learn D(v, g) = the shortest path from v to g, by the configured variant; see `taught_part` for what learns."""
     torch.manual_seed(config.seed)
     below = None if metric is None else deepcopy(siamese_part(metric).encoder)
     embedding = build_embedding(images.frames, config, below).to(images.device)

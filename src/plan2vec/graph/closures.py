@@ -40,9 +40,7 @@ PERCENTILE = "95th percentile of recorded steps"
 
 @dataclass(frozen=True)
 class Closures:
-    """The believed closures, and why."""
-
-    pairs: NearPairs
+    pairs: NearPairs  # the believed ones
     radius: float
     reason: str  # one line for the user
 

@@ -74,9 +74,8 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
     found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device, search)
     is_real, is_mixed = found.second < n, (found.first < n) & (found.second >= n)
     earlier, later = found.second[is_mixed] - n, found.first[is_mixed]  # the mirrored frame is the earlier one
-    key = np.concatenate((found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]))
-    key = np.unique(key)
-    first, second = key // n, key % n
+    keys = found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]
+    first, second = np.divmod(np.unique(np.concatenate(keys)), n)
     apart = (run[first] != run[second]) | (second - first >= MIN_TIME)
     first, second = first[apart], second[apart]
     ways = ((vectors, 1), (vectors, -1), (mirrored, 1), (mirrored, -1))
@@ -85,9 +84,8 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
     distance, every = np.linalg.norm(vectors[first] - vectors[second], axis=1), np.arange(n)
-    is_telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
-    telling = is_telling[first] & is_telling[second]
-    return Scored(first, second, distance.astype(np.float32), means, telling, found.recall)
+    telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
+    return Scored(first, second, distance.astype(np.float32), means, telling[first] & telling[second], found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -124,8 +122,7 @@ def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, n
 
     `steps` (k,): median local distance of frames 0, 1, ..., k - 1 recorded steps apart: it turns distances into steps.
     """
-    slack = SLACK * float(steps[1])
-    real, decoy = (scored.best(which, num_frames, slack) for which in (PLAIN, BOTH))
+    real, decoy = (scored.best(which, num_frames, SLACK * float(steps[1])) for which in (PLAIN, BOTH))
     order = np.flatnonzero(real & (scored.means[PLAIN] <= limit))
     order = order[np.argsort(scored.means[PLAIN][order], kind="stable")]
     telling = scored.telling | (np.mean(scored.telling[order]) < MIN_TELLING if len(order) else True)

@@ -65,9 +65,8 @@ def steps_that_moved(recorded: Sequences, moved: np.ndarray, usable: np.ndarray)
 
 def look_alikes(pairs: NearPairs, n: int, reach: float = ALIKE) -> csr_array:
     """[n, n] int32, 1 where two frames look alike; a frame looks like itself."""
-    near = pairs.distance <= reach
-    i, j = pairs.first[near], pairs.second[near]
-    ends = np.concatenate((i, j)), np.concatenate((j, i))
+    near = pairs.select(pairs.distance <= reach)
+    ends = np.append(near.first, near.second), np.append(near.second, near.first)
     joined = csr_array((np.ones(len(ends[0]), np.int32), ends), shape=(n, n))
     return csr_array(joined + eye_array(n, format="csr", dtype=np.int32))
 

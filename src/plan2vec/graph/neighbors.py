@@ -137,8 +137,7 @@ def pair_keys(first: Tensor, second: Tensor, num_frames: int) -> Tensor:
 
 
 def _least_within(values: Tensor, limit: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """Row and column of the values [r, n] within the limit [r] of their row; of a row with more than `num` the least.
-    """
+    """Row and column of the values [r, n] within the limit [r] of their row; of more than `num` in a row the least."""
     within = values <= limit[:, None]
     packed = within.sum(1) > PACKED * num
     if packed.any():  # to list all of them would take much memory; ties are left for below

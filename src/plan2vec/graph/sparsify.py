@@ -65,8 +65,7 @@ def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int, directed: boo
 
 
 def _passages(cover: Cover, start: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(node, node, steps from the one to the other): the shortest of the recorded passages between two different balls.
-    """
+    """(node, node, steps from the one to the other): the shortest of the recorded passages between different balls."""
     row, column = cover.node_of[start], cover.node_of[start + steps]
     length = cover.offset[start] + cover.offset[start + steps] + np.float32(steps)
     key = row * len(cover.nodes) + column

@@ -28,8 +28,7 @@ def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, devic
 
 def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU,
                            reach: float = SAME) -> np.ndarray:
-    """(m,) bool: a recorded step joins look-alikes of both ends, (N (T + 1) N)_ij > 0; N joins frames within `reach`.
-    """
+    """(m,) bool: a recorded step joins look-alikes of both ends, (N (T + 1) N)_ij > 0; N: frames within `reach`."""
     n = len(sequence)
     alike = _pattern(pairs, reach, n) + eye_array(n, format="csr", dtype=np.int8)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)
@@ -41,8 +40,7 @@ def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, 
 
     A closure among the shortest SURE of the recorded `steps` needs no support. One among the shortest LIKELY needs only
     a stretch beside it. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is
-    believed and helps the next ones, so whole stretches that were seen twice close, while a lone look-alike far away,
-    which nothing beside it supports, never does.
+    believed and helps the next ones, so whole stretches that were seen twice close, but no lone look-alike far away.
     """
     sure, likely = np.quantile(steps, (SURE, LIKELY))
     believed = (pairs.distance <= sure) | ((pairs.distance <= likely) & runs_alongside(pairs, sequence))
@@ -85,14 +83,13 @@ def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:
 
 def _pattern(pairs: NearPairs, radius: float, n: int) -> csr_array:
     """Symmetric pattern of the pairs within the radius; what is stored counts, not its value."""
-    keep = pairs.distance <= radius
-    i, j = pairs.first[keep].astype(np.int32), pairs.second[keep].astype(np.int32)
-    begins = np.searchsorted(i, np.arange(n + 1)).astype(np.int32)
-    upper = csr_array((np.ones(len(i), np.int8), j, begins), shape=(n, n))
+    near = pairs.select(pairs.distance <= radius)
+    begins = np.searchsorted(near.first, np.arange(n + 1)).astype(np.int32)
+    upper = csr_array((np.ones(len(near), np.int8), near.second.astype(np.int32), begins), shape=(n, n))
     return upper + upper.T.tocsr()
 
 
 def _transition_pattern(sequence: np.ndarray) -> csr_array:
     start = transitions(sequence)
-    ends = np.concatenate((start, start + 1)), np.concatenate((start + 1, start))
+    ends = np.append(start, start + 1), np.append(start + 1, start)
     return csr_array((np.ones(2 * len(start), np.int8), ends), shape=(len(sequence),) * 2)

@@ -1,7 +1,7 @@
 """Updates of the gradient loop on a GPU, recorded once and replayed: Python is slower than a small network.
 
-The loss has two halves: what the host draws (`Step.draw`) and what the device makes of it (`Step.loss`). The second
-half, its gradient and Adam's step become one CUDA graph. What was drawn is copied to where the graph reads it.
+The host draws (`Step.draw`). What the device makes of it (`Step.loss`), its gradient and Adam's step become one CUDA
+graph. What was drawn is copied to where the graph reads it.
 """
 
 from collections.abc import Callable, Iterator, Sequence

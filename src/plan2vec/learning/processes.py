@@ -95,10 +95,7 @@ def _leave(store: dist.Store) -> bool:
 
 
 def _join(device: str) -> dist.Store:
-    """Into the world of torchrun's environment variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
-
-    The store holds a few words that all processes share, even with one that ended.
-    """
+    """Into the world of torchrun's environment variables. The store is shared even with processes that ended."""
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise ValueError(f"WORLD_SIZE is {asked_size()} but {', '.join(missing)} not set; "
@@ -111,9 +108,9 @@ def _join(device: str) -> dist.Store:
         if num_here > num_gpus:
             refuse(f"{num_here} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
         torch.cuda.set_device(_environment("LOCAL_RANK", 0))
+    backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
     try:
         store, rank, number = next(iter(dist.rendezvous("env://", timeout=START)))
-        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
         dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=number)
     except RuntimeError as error:
         raise ValueError(f"the {asked_size()} processes of this run do not find each other "
