@@ -2,9 +2,8 @@
 
 Rounds of walks: from random frames towards random goals, each hop to the frame of the `lookahead`-hop ball that D puts
 nearest to the goal, now and then to a random one. Every later node of a walk is then a goal too (hindsight). The
-distance from x to a goal is regressed towards the length of the next `target_hops` hops + D_target(where they lead,
-goal), and no more hops than reach the goal. D_target follows D slowly. The paper calls it unstable; amortized search
-(`train.py`) is the method.
+distance from x to a goal is regressed towards the length of the next `target_hops` hops (no more than reach the goal) +
+D_target(where they lead, goal). D_target follows D slowly. The paper calls it unstable.
 
     a walk      x_0 -> x_1 -> ... -> x_T with a goal g         one update sees all pairs (x_t, x_j), t < j, and (x_t, g)
     target      len(x_t ... x_t+h) + D_target(x_t+h, x_j)                  h = target_hops; D_target(x_j, x_j) = 0

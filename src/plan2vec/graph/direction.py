@@ -46,10 +46,8 @@ class Steps:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the recordings show about direction; shares of the recorded steps that moved."""
-
-    undone: float
-    repeated: float
+    undone: float  # share of the recorded steps that moved
+    repeated: float  # likewise
 
     @property
     def is_one_way(self) -> bool:

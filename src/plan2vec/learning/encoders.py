@@ -286,8 +286,7 @@ def _residual_stages(wide: int, num_blocks: int, norm: Callable[[int], nn.Module
 def view_network(frame_shape: tuple[int, ...], dim: int, wide: int, num_blocks: int) -> nn.Module:
     """For a moving camera: a residual network that is pooled to 2 x 3 cells, not to one: where in the picture something
     stands tells where the camera is. Group normalization, because a batch holds few places. The slim one looks at
-    `SLIM_PIXELS` at most, and halves the picture once more before its first block: on a CPU that is a quarter of the
-    work, of large pictures a tenth.
+    `SLIM_PIXELS` at most, and halves the picture once more before its first block, for a CPU.
     """
     height, width, channels = frame_shape
     norm = lambda out: _GroupNorm(8, out)  # noqa: E731
