@@ -201,9 +201,8 @@ def test_no_run_counts_beyond_the_limit():
 
 def beside_each_other(plain, both):
     """The same as one stretch of candidates, then one of decoys."""
-    scored, n = judged(plain, both)
-    number = np.arange(len(plain) + len(both)) + 1000 * (np.arange(len(plain) + len(both)) >= len(plain))
-    return replace(scored, first=number, second=number + 10**5), 10**6
+    number = np.concatenate((np.arange(len(plain)), 1000 + np.arange(len(both))))
+    return replace(judged(plain, both)[0], first=number, second=number + 10**5), 10**6
 
 
 @pytest.mark.parametrize(("decoys", "threshold"), [([], 4 / 3 * GAP), ([2, 3.31, 3.32], 3.3), ([2.9, 2.9, 2.9], 2.9)])
@@ -216,11 +215,11 @@ def test_runs_count_beyond_max_gap_only_as_far_as_decoys_show_that_they_are_good
 
 
 def test_beyond_max_gap_a_stretch_must_have_a_sure_closure_or_be_long():
-    starts, lengths = np.array([0, 100, 200, 300]), [5, 6, 7, 5]  # of 5, 6 and 7 pairs without a sure one, of 5 with one
+    starts, lengths = np.array([0, 100, 200, 300]), [5, 6, 7, 5]  # the last has a sure one
     first = np.concatenate([start + np.arange(length) for start, length in zip(starts, lengths, strict=True)])
     is_sure = first == 304
     assert set(first[lasts(first, first + 500, is_sure, 1000)] // 100) == {2, 3}
-    assert set(first[lasts(first, np.full(len(first), 600), is_sure, 1000)] // 100) == {3}  # the other side stands still
+    assert set(first[lasts(first, np.full(len(first), 600), is_sure, 1000)] // 100) == {3}  # the other stands
     assert lasts(first[:0], first[:0], is_sure[:0], 1000).shape == (0,)
 
 

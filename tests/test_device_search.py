@@ -13,16 +13,15 @@ import torch
 from scipy.sparse import csr_array, random_array
 
 from plan2vec.search import gpu_search as device_search
-from plan2vec.search.gpu_graph import DeviceGraph
-from plan2vec.search.gpu_search import DeviceSearch, can_compile, distances_from_on, near_together
+from plan2vec.search.gpu_search import DeviceGraph, can_compile, distances_from_on, near_together
 from plan2vec.search.shortest_paths import distances_from
 
 CPU = torch.device("cpu")
 INTERPRETED = """
 import sys, numpy as np, torch
 from scipy.sparse import csr_array
-from plan2vec.search.gpu_graph import DeviceGraph
 from plan2vec.search.gpu_kernel import Tuning, tile_distances
+from plan2vec.search.gpu_search import DeviceGraph
 given = np.load(sys.argv[1])
 graph = DeviceGraph.of(csr_array((given["data"], given["indices"], given["indptr"])), torch.device("cpu"))
 few = Tuning(tile=2, edges_at_once=2, sweeps_at_once=3, reach=float("inf"))
@@ -49,7 +48,7 @@ def test_without_kernels_a_device_search_is_dijkstras(seed):
     graph, sources = one_way_graph(seed), np.random.default_rng(seed).choice(60, 7, replace=False)
     exact = distances_from(graph, sources)
     assert np.isinf(exact).any() and (exact[np.isfinite(exact)] > 0).any()
-    np.testing.assert_array_equal(DeviceSearch(DeviceGraph.of(graph, CPU)).distances_from(sources).numpy(), exact)
+    np.testing.assert_array_equal(DeviceGraph.of(graph, CPU).distances_from(sources).numpy(), exact)
 
 
 def test_a_graph_on_the_device_reversed_is_the_transposed_one():
@@ -105,5 +104,5 @@ def test_on_a_gpu_the_kernels_find_dijkstras_distances(monkeypatch):
     rng = np.random.default_rng(0)
     for graph in (one_way_graph(1, 2000, 0.02), one_way_graph(0)):
         sources = rng.choice(graph.shape[0], 51, replace=False)
-        found = DeviceSearch(DeviceGraph.of(graph, torch.device("cuda"))).distances_from(sources)
+        found = DeviceGraph.of(graph, torch.device("cuda")).distances_from(sources)
         np.testing.assert_allclose(found.cpu().numpy(), distances_from(graph, sources), rtol=1e-5)

@@ -1,8 +1,7 @@
 """Every setting of a fit, with its unit and meaning, and `settle`: the one place where what was not given is decided.
 
-A field that is None was not given. `settle` measures the recordings and fills it by one rule, which stands in the
-field's comment. The settled configuration is what a run stores, prints and uses, from the command line, Python and
-scikit-learn alike.
+A field that is None was not given. `settle` measures the recordings and fills it by the rule in the field's comment.
+The settled configuration is what a run stores, prints and uses.
 """
 
 import dataclasses
@@ -12,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
 
-HEADS = {  # the registry of heads: name -> class in embedding/heads.py, and whether D(a, b) may differ from D(b, a)
-    "lp": ("LpHead", False), "max-relu": ("MaxReluHead", True), "mrn": ("MRNHead", True),
-    "squared": ("SquaredHead", False),
-}
+# the registry of heads: name -> class in embedding/heads.py, and whether D(a, b) may differ from D(b, a)
+HEADS = {"lp": ("LpHead", False), "max-relu": ("MaxReluHead", True), "mrn": ("MRNHead", True),
+         "squared": ("SquaredHead", False)}
 
 if TYPE_CHECKING:
     from plan2vec.data import Sequences
@@ -76,9 +74,8 @@ def parse_crop(text: str | None) -> Box | None:
         return None
     numbers = [number.strip() for number in text.split(",")]
     if len(numbers) != 4 or not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
-        raise ValueError(
-            f"--crop must be LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460, but is {text}"
-        )
+        raise ValueError("--crop must be LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460, "
+                         f"but is {text}")
     left, top, right, bottom = map(int, numbers)
     if left >= right or top >= bottom:
         raise ValueError(f"--crop must have LEFT below RIGHT and TOP below BOTTOM, but is {text}")
@@ -165,12 +162,9 @@ class Config:
         return "\n  ".join(textwrap.wrap(f"Config({given})", 116, max_lines=2, placeholder=" ...)"))
 
     def __post_init__(self) -> None:
-        at_least_1 = (
-            "dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "closures.max_neighbors",
-            "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round", "embedding.goals_per_update",
-            "embedding.nodes_per_update"
-        )
-        for name in at_least_1:
+        for name in ("dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "closures.max_neighbors",
+                     "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round",
+                     "embedding.goals_per_update", "embedding.nodes_per_update"):
             value = setting(self, name)
             _require(value is None or value >= 1, name, "at least 1", value)
         for name in ("local_metric.learning_rate", "embedding.learning_rate"):
@@ -183,10 +177,9 @@ class Config:
         _require(0 <= self.seed < 2**63, "seed", "from 0 to 2^63 - 1", self.seed)
         one_way = not self.directed or self.head in (None, *DIRECTED_HEADS)
         _require(one_way, "head", f"{' or '.join(DIRECTED_HEADS)} for a directed graph", self.head)
-        once = self.encoder != "frozen" or not self.local_metric.jitter
-        _require(once, "local_metric.jitter", "0 for a frozen encoder, which sees every frame once",
-                 self.local_metric.jitter)
-        wrong = self.closures.max_false
+        jitter, wrong = self.local_metric.jitter, self.closures.max_false
+        once = self.encoder != "frozen" or not jitter
+        _require(once, "local_metric.jitter", "0 for a frozen encoder, which sees every frame once", jitter)
         _require(0 <= wrong <= 1, "closures.max_false", "a share from 0 to 1", wrong)
 
 
@@ -207,22 +200,17 @@ def _require(holds: bool, name: str, expected: str, came: object) -> None:
         raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
 
 
-# ------------------------------------------------------------------------------------------------ what was not given
-
-DEFAULTS = {
-    "dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.num_updates": 400,
-    "local_metric.batch_size": 128, "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0,
-    "local_metric.jitter": 0.0, "embedding.num_updates": 600, "embedding.num_rounds": 2,
-    "embedding.goals_per_round": 256
-}
+DEFAULTS = {"dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.num_updates": 400,
+            "local_metric.batch_size": 128, "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0,
+            "local_metric.jitter": 0.0, "embedding.num_updates": 600, "embedding.num_rounds": 2,
+            "embedding.goals_per_round": 256}
+SETTLED = (*DEFAULTS, "view", "closures.neighbors")  # what `settle` decides
 # Where a fixed camera was moved between takes, the metric must not know a take by its background.
 SHIFTING = {"local_metric.jitter": 0.08}
 # With a moving camera every view is new, so the metric must be kept from learning views by heart.
-MOVING = {
-    "encoder": "views", "max_gap": 3, "local_metric.learning_rate": 3e-3, "local_metric.far_weight": 10.0,
-    "local_metric.jitter": 0.08, "embedding.num_updates": 4000, "embedding.num_rounds": 8,
-    "embedding.goals_per_round": 512
-}
+MOVING = {"encoder": "views", "max_gap": 3, "local_metric.learning_rate": 3e-3, "local_metric.far_weight": 10.0,
+          "local_metric.jitter": 0.08, "embedding.num_updates": 4000, "embedding.num_rounds": 8,
+          "embedding.goals_per_round": 512}
 ON_GPU = {"encoder": "views-wide", "local_metric.learning_rate": 1e-3}  # a moving camera's where there is one
 # Updates of a moving camera's metric: more with more frames, the most for 2,500 of them; on a GPU, else 1,500.
 FEWEST_UPDATES, MOST_UPDATES, FRAMES_FOR_MOST = 400, {"cuda": 2000}, 2500
@@ -230,14 +218,21 @@ FEWEST_UPDATES, MOST_UPDATES, FRAMES_FOR_MOST = 400, {"cuda": 2000}, 2500
 
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
     """Decide everything that was not given. What was given stays, also where it equals a default."""
-    view = config.view or ("moving" if recordings.camera_moves else "fixed")
-    followed = _moving(recordings.num_frames, device) if view == "moving" else {}
-    if view == "fixed" and recordings.background_shifts and not recordings.camera_moves:
+    view, num_frames = config.view or ("moving" if recordings.camera_moves else "fixed"), recordings.num_frames
+    followed: dict[str, Any] = {}
+    if view == "moving":
+        most = MOST_UPDATES.get(device, 1500)
+        num_updates = min(most, max(FEWEST_UPDATES, most * num_frames // FRAMES_FOR_MOST))
+        followed = MOVING | (ON_GPU if device == "cuda" else {}) | {"local_metric.num_updates": num_updates}
+    elif recordings.background_shifts and not recordings.camera_moves:
         followed = SHIFTING
-    many = recordings.num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed
+    many = num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed
     found = {"view": view, "closures.neighbors": "approximate" if many else "exact"}
-    decided = DEFAULTS | followed | by_settings(config) | found
-    return with_settings(config, {name: value for name, value in decided.items() if setting(config, name) is None})
+    return _filled(config, DEFAULTS | followed | by_settings(config) | found)
+
+
+def _filled(config: Config, found: dict[str, Any]) -> Config:
+    return with_settings(config, {name: value for name, value in found.items() if setting(config, name) is None})
 
 
 def by_settings(config: Config) -> dict[str, Any]:
@@ -247,22 +242,13 @@ def by_settings(config: Config) -> dict[str, Any]:
     return flat | once | ({"embedding.num_updates": WALKED_UPDATES} if config.variant == "value-iteration" else {})
 
 
-def _moving(num_frames: int, device: str) -> dict[str, Any]:
-    """What differs for a moving camera: a larger network where there is a GPU, more updates the more frames there are.
-    """
-    most = MOST_UPDATES.get(device, 1500)
-    num_updates = min(most, max(FEWEST_UPDATES, most * num_frames // FRAMES_FOR_MOST))
-    return MOVING | (ON_GPU if device == "cuda" else {}) | {"local_metric.num_updates": num_updates}
-
-
 def is_settled(config: Config) -> bool:
-    return all(setting(config, name) is not None for name in (*DEFAULTS, "view", "closures.neighbors"))
+    return all(setting(config, name) is not None for name in SETTLED)
 
 
 def keep_decisions(config: Config, decided: Config) -> Config:
     """The configuration in which what was not given is as an earlier `settle` decided it."""
-    return with_settings(config, {name: setting(decided, name) for name in (*DEFAULTS, "view", "closures.neighbors")
-                                  if setting(config, name) is None})
+    return _filled(config, {name: setting(decided, name) for name in SETTLED})
 
 
 def head_of(config: Config) -> str:
@@ -284,31 +270,21 @@ def with_settings(config: Config, values: dict[str, Any]) -> Config:
         stage, _, inner = name.rpartition(".")
         stages.setdefault(stage, {})[inner] = value
     changed = stages.pop("", {})
-    return replace(
-        config, **changed, **{stage: replace(getattr(config, stage), **inner) for stage, inner in stages.items()}
-    )
+    return replace(config, **changed, **{stage: replace(getattr(config, stage), **stages[stage]) for stage in stages})
 
 
 def preset(name: str) -> Config:
-    """`default`; `paper`: networks, local metric and threshold of its mazes.
-
-    Closure tests and the training of the map are ours in `paper` too.
-    """
-    if name not in ("default", "paper"):
-        raise ValueError(f"preset must be default or paper, but is {name!r}")
+    """`default`; `paper`: networks, local metric and threshold of its mazes, with our closure tests and training."""
     if name == "default":
         return Config()
+    if name != "paper":
+        raise ValueError(f"preset must be default or paper, but is {name!r}")
     stacked = LocalMetricConfig(architecture="stacked", loss="regression", batch_size=32, learning_rate=1e-4,
                                 num_updates=12_500, jitter=0.0)  # 40 epochs of 10,000 frames
     # its network takes 13 GFLOP per frame: 600 updates of 192 frames where our small one takes as many of 384
-    light = EmbeddingConfig(
-        loss="sammon", learning_rate=3e-4, num_updates=600, goals_per_update=64, nodes_per_update=128
-    )
+    light = EmbeddingConfig(600, goals_per_update=64, nodes_per_update=128, learning_rate=3e-4, loss="sammon")
     threshold = 1.5  # right between a step (1) and a far pair (2)
     return Config(dim=2, encoder="maze-global", view="fixed", radius=threshold, local_metric=stacked, embedding=light)
-
-
-# ---------------------------------------------------------------------------------------------------- config.json
 
 
 def to_json(config: Config) -> dict:

@@ -98,7 +98,12 @@ class Sequences:
         """Whether frames far apart in time differ even in the quietest parts of the picture, and by more than the noise
         of a step: a camera that was moved between takes. Rendered frames, also after JPEG or H.264, differ by nothing.
         """
-        return background_shifts(self.frames, self.sequence)
+        if self.frames.dtype != np.uint8:
+            return False
+        half = len(self) // 2
+        noise, far = (_changes(self.frames, *pairs)[1]
+                      for pairs in ((transitions(self.sequence), 1), (np.arange(half), half)))
+        return bool(np.median(far) > SHIFTED * np.median(noise))
 
     def without_truth(self) -> "Sequences":
         """What training may see: everything but positions, headings and labels."""
@@ -113,9 +118,7 @@ def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **rec
     `Sequences`, such as position or action. Returns `Sequences`; a ValueError says what does not fit.
     """
     frames = _arrange(np.asanyarray(frames))
-    if sequence is None:
-        sequence = np.zeros(len(frames), np.int64)
-    sequence = np.asarray(sequence)
+    sequence = np.zeros(len(frames), np.int64) if sequence is None else np.asarray(sequence)
     if sequence.dtype.kind not in "iu":
         raise ValueError(f"sequence must hold integers, one label a frame, but its dtype is {sequence.dtype}")
     for name in ("position", "action"):
@@ -145,15 +148,19 @@ def frames_left(sequence: np.ndarray) -> np.ndarray:
     return index_within(sequence[::-1])[::-1]
 
 
+def slices(num: int, size: int) -> list[slice]:
+    """Slices of range(num), each of this size but the last."""
+    return [slice(first, min(first + size, num)) for first in range(0, num, size)]
+
+
 def chunks(frames: np.ndarray, num: int, copies: int = 1) -> Iterator[slice]:
     """Slices of range(num), each of as many frames as CHUNK_BYTES hold; a memory map's pages are freed after each.
 
     `copies`: how many times the memory of the frames is needed to work on them.
     """
-    size = max(1, CHUNK_BYTES // max(1, copies * frames[:1].nbytes))
     is_mapped = isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap)
-    for first in range(0, num, size):
-        yield slice(first, min(first + size, num))
+    for part in slices(num, max(1, CHUNK_BYTES // max(1, copies * frames[:1].nbytes))):
+        yield part
         if is_mapped and hasattr(mmap, "MADV_DONTNEED"):
             frames.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
 
@@ -162,8 +169,7 @@ def is_still(frames: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.nd
     """(m,) bool: the two frames are equal to the last pixel, so nothing moved between them."""
     still = np.empty(len(first), bool)
     for part in chunks(frames, len(first)):
-        a, b = frames[first[part]], frames[second[part]]
-        still[part] = (a == b).all(axis=tuple(range(1, a.ndim)))
+        still[part] = (frames[first[part]] == frames[second[part]]).all(axis=tuple(range(1, frames.ndim)))
     return still
 
 
@@ -235,20 +241,11 @@ def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
     return bool(share.any() and np.median(share[share > 0]) > MOVING_SHARE)
 
 
-def background_shifts(frames: np.ndarray, sequence: np.ndarray) -> bool:
-    if frames.dtype != np.uint8:
-        return False
-    half = len(frames) // 2
-    _, noise = _changes(frames, transitions(sequence), 1)
-    return bool(np.median(_changes(frames, np.arange(half), half)[1]) > SHIFTED * np.median(noise))
-
-
 def _changes(frames: np.ndarray, first: np.ndarray, ahead: int) -> tuple[np.ndarray, np.ndarray]:
     """`_block_changes` from frames `first` (m,), or about a thousand of them, to those so many frames ahead."""
     first = first[:: max(1, len(first) // 1000)]
-    measured = [_block_changes(frames[first[part]], frames[first[part] + ahead])
-                for part in chunks(frames, len(first), copies=10)]
-    change, noise = zip(*measured, strict=True)
+    change, noise = zip(*(_block_changes(frames[first[part]], frames[first[part] + ahead])
+                          for part in chunks(frames, len(first), copies=10)), strict=True)
     return np.concatenate(change), np.concatenate(noise)
 
 
@@ -279,13 +276,12 @@ def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator
     neither mask: no held-out frame has an almost equal neighbour in training.
     """
     labels, sizes = np.unique(sequence, return_counts=True)
-    held_out = np.zeros(len(sequence), bool)
     if len(labels) >= 2:
         held_out = np.isin(sequence, labels[_draw_sequences(sizes, share, rng)])
         return ~held_out, held_out
     blocks = np.array_split(np.arange(len(sequence)), min(20, max(1, len(sequence) // (4 * gap))))
     wanted = min(round(share * len(blocks)), len(blocks) - 1)
-    beside = held_out.copy()
+    held_out, beside = np.zeros((2, len(sequence)), bool)
     for block in rng.choice(len(blocks), wanted, replace=False):
         first, last = blocks[block][0], blocks[block][-1]
         held_out[first : last + 1] = True
@@ -336,29 +332,26 @@ def _check(sequences: Sequences) -> None:
     if min(frames.shape) < 1:
         raise ValueError(f"{source}: frames have an empty axis: shape {frames.shape}")
     for name in ("sequence", *RECORDED):
-        value = getattr(sequences, name)
-        if value is None:
+        if (value := getattr(sequences, name)) is None:
             continue
-        if np.ndim(value) < 1 or len(value) != n:
-            num_entries = len(value) if np.ndim(value) else 0
+        num_entries = len(value) if np.ndim(value) else 0
+        if num_entries != n:
             raise ValueError(f"{source}: {name} has {num_entries} entries for {n} frames; give one a frame")
         expected, words = (2, f"({n}, k)") if name in ("position", "action") else (1, f"({n},)")
         if np.ndim(value) != expected:
             raise ValueError(f"{source}: {name} must have shape {words}, but has shape {np.shape(value)}")
-    labels = sequences.sequence[np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))]
-    if len(np.unique(labels)) != len(labels):
+    if 1 + np.count_nonzero(np.diff(sequences.sequence)) != len(np.unique(sequences.sequence)):
         raise ValueError(f"{source}: frames of one sequence must be contiguous, but a label of `sequence` comes back "
                          "after another one; sort by sequence")
     if not len(transitions(sequences.sequence)):
         raise ValueError(f"{source}: every sequence has length 1, so no step was recorded; frames of one recording "
                          "must share one label in `sequence`")
-    _check_values(sequences)
+    _check_values(sequences, source)
     if all((frames[part] == frames[0]).all() for part in chunks(frames, n)):
         raise ValueError(f"{source}: all {n} frames are equal, so there is nothing to learn; check the recording")
 
 
-def _check_values(sequences: Sequences) -> None:
-    source = sequences.source
+def _check_values(sequences: Sequences, source: str) -> None:
     for name in ("frames", *TRUTH):
         values = getattr(sequences, name)
         if values is None or values.dtype.kind != "f":
@@ -366,8 +359,8 @@ def _check_values(sequences: Sequences) -> None:
         for part in chunks(values, len(values)):
             is_finite = np.isfinite(values[part]).reshape(part.stop - part.start, -1).all(axis=1)
             if not is_finite.all():
-                what, remedy = (name, f"repair it or leave {name} out") if name in TRUTH else (
-                    "observations", "remove or repair it")
+                what = name if name in TRUTH else "observations"
+                remedy = f"repair it or leave {name} out" if name in TRUTH else "remove or repair it"
                 raise ValueError(f"{source}: {what} must be finite, but frame {part.start + is_finite.argmin()} has "
                                  f"NaN or infinity; {remedy}")
     if sequences.label is not None and sequences.label.dtype.kind not in "iu":

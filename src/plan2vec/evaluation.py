@@ -7,22 +7,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from scipy.sparse import csr_array
 
 from plan2vec import validity
 from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames
 from plan2vec.domains import find_domain
 from plan2vec.graph.build import edge_rows, places
+from plan2vec.graph.join import candidate_pairs, join_frames
+from plan2vec.graph.join_moving import score_views
+from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
+from plan2vec.search.gpu_search import DeviceGraph
 from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
 from plan2vec.version import __version__
 
 if TYPE_CHECKING:
-    import torch
-
     from plan2vec.model import Model
 
 NUM_GOALS = 64  # goals of the episodes that need exact distances
@@ -41,15 +44,10 @@ class Episodes:
     hops: np.ndarray  # (m,) its hops
 
 
-def scorecard(
-    graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int, truth: validity.Truth | None = None,
-    rule: SuccessRule = SuccessRule(), false_beyond: float | None = None, min_gap: int = 0,
-    device: torch.device | None = None, costs: bool = True
-) -> dict[str, object]:
-    """The numbers that follow from graph, map and truth; names and units as the documentation lists them.
-
-    Without `costs` no plan is made one by one to count what it touches, which takes long in a large graph.
-    """
+def scorecard(graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int,
+              truth: validity.Truth | None = None, rule: SuccessRule = SuccessRule(), false_beyond: float | None = None,
+              min_gap: int = 0, device: torch.device | None = None, costs: bool = True) -> dict[str, object]:
+    """The numbers that follow from graph, map and truth. `costs`: plans are made one by one, which takes long."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
     card = graph_numbers(graph) | map_numbers(graph, distance, rng, graph.shape[0], device)
@@ -64,12 +62,9 @@ def scorecard(
 def graph_numbers(graph: csr_array) -> dict[str, object]:
     num_parts, part = connected_parts(graph)
     both_ways = (graph != graph.T).nnz == 0
-    return {
-        "num_frames": graph.shape[0],
-        "num_edges": int(np.count_nonzero(graph.indices > edge_rows(graph))) if both_ways else graph.nnz,
-        "num_components": num_parts,
-        "largest_component_share": float(np.mean(part == 0)),
-    }
+    num_edges = int(np.count_nonzero(graph.indices > edge_rows(graph))) if both_ways else graph.nnz
+    return {"num_frames": graph.shape[0], "num_edges": num_edges, "num_components": num_parts,
+            "largest_component_share": float(np.mean(part == 0))}
 
 
 def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int,
@@ -77,10 +72,7 @@ def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, 
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
     if device is not None and device.type == "cuda":  # not `distances_from_on`, which all processes must call
-        from plan2vec.search.gpu_graph import DeviceGraph
-        from plan2vec.search.gpu_search import DeviceSearch
-
-        lengths = DeviceSearch(DeviceGraph.of(graph, device)).distances_from(sources).cpu().numpy()
+        lengths = DeviceGraph.of(graph, device).distances_from(sources).cpu().numpy()
     else:
         lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
     ends = rng.integers(num_frames, size=(len(sources), 400))
@@ -105,10 +97,8 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     frames = np.unique(places(graph, sequence))  # standing still is no task of its own
     num_goals = min(NUM_GOALS, num, len(frames))
     drawn = rng.choice(frames, num_goals, replace=False)
-    backward = graph.T.tocsr()
-    length, onward = distances_from(backward, drawn, choose_workers(graph, num_goals), predecessors=True)
-    goal = np.arange(num) % num_goals
-    starts = rng.choice(frames, num)
+    length, onward = distances_from(graph.T.tocsr(), drawn, choose_workers(graph, num_goals), predecessors=True)
+    goal, starts = np.arange(num) % num_goals, rng.choice(frames, num)
     hops, walking, node = np.zeros(num, np.int64), np.arange(num), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
         node = onward[goal[walking], node]
@@ -128,9 +118,9 @@ def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
 
 def plan_numbers(graph: csr_array, distance: Distance, episodes: Episodes, rule: SuccessRule,
                  rng: np.random.Generator) -> dict[str, object]:
-    """Greedy walks to the goal's neighbourhood, no memory."""
-    rule = replace(rule, max_hops=None, epsilon=0.0, memory=False)
-    walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), 0.0, False,
+    """Greedy walks to the goal's neighbourhood."""
+    allowed = allowed_hops(episodes, replace(rule, max_hops=None))
+    walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed, 0.0, False,
                       lambda nodes, goals: is_neighbor(graph, nodes, goals), rng)
     connected = np.isfinite(episodes.length)
     return {"success_graph": float(walks.arrived[connected].mean()) if connected.any() else None}
@@ -149,13 +139,10 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
     plans |= {method: make_plans(graph, distance, starts, goals, method) for method in ("astar", "greedy")}
     pairs = zip(plans["greedy"], episodes.length[chosen], strict=True)
     ratios = [plan.length / shortest for plan, shortest in pairs if plan.length is not None and shortest > 0]
-    touched = {method: np.sum([plan.num_touched for plan in some]) for method, some in plans.items()}
-    expanded = {method: np.sum([plan.num_expanded for plan in some]) for method, some in plans.items()}
-    return {
-        "path_ratio": float(np.mean(ratios)) if ratios else None,
-        "touched_per_step": {method: float(num / hops) if hops else None for method, num in touched.items()},
-        "expanded_per_step": {method: float(num / hops) if hops else None for method, num in expanded.items()},
-    }
+    per_hop = lambda counts: float(np.sum(counts) / hops) if hops else None  # noqa: E731
+    return {"path_ratio": float(np.mean(ratios)) if ratios else None,
+            "touched_per_step": {method: per_hop([plan.num_touched for plan in plans[method]]) for method in plans},
+            "expanded_per_step": {method: per_hop([plan.num_expanded for plan in plans[method]]) for method in plans}}
 
 
 def is_neighbor(graph: csr_array, nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -186,14 +173,12 @@ def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, tr
     walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
                       rule.memory, arrived, rng)
     first, second = rng.integers(graph.shape[0], size=(2, 20_000))
-    away = truth.between(first, second) if truth.knows_ways else np.empty(0)
-    if not truth.knows_ways:
+    if truth.knows_ways:
+        away = truth.between(first, second)
+    else:
         first, second, away = validity.walking_pairs(sequence, truth, rng)
-    return {
-        "success": float(walks.arrived.mean()),
-        "success_radius": radius,
-        "spearman_true": rank_agreement(distance(first, second), away) if len(away) > 2 else None,
-    }
+    return {"success": float(walks.arrived.mean()), "success_radius": radius,
+            "spearman_true": rank_agreement(distance(first, second), away) if len(away) > 2 else None}
 
 
 def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float | None = None,
@@ -205,8 +190,6 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     sequence count from this many frames on; None: 20, in a simulated domain 0. `costs`: also count what planners expand
     and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means.
     """
-    from plan2vec.graph.join import join_frames
-
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
@@ -219,7 +202,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
              "recognized": model.trained.recognized if config.view == "moving" else None,  # else nothing follows
              "estimated_false_closures": model.built.estimated_false, "directed": model.directed, "view": config.view}
     if config.holdout > 0:
-        held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))[1]
+        _, held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
@@ -247,35 +230,26 @@ def truth_of(sequences: Sequences) -> validity.Truth | None:
 
 
 def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
-    """How well the evidence tells true from false among the pairs that a closure could join: the mean of a run of
-    views, else the local distance.
-    """
-    from plan2vec.graph.join import candidate_pairs
-    from plan2vec.graph.join_moving import score_views
-    from plan2vec.learning.frame_tensors import FrameTensors
-
-    truth, rng = truth_of(model.sequences), np.random.default_rng(model.config.seed)
+    """How well the mean of a run of views, else the local distance, tells true from false candidates for closures."""
+    metric, config, sequences, truth = model.local_metric, model.config, model.sequences, truth_of(model.sequences)
     if truth is None:
         return {}
-    numbers, sequences = np.flatnonzero(chosen), model.sequences
-    if model.config.view == "moving" and len(numbers) <= NUM_RANKED:
-        moved, _, _, scored = score_views(sequences.without_truth(), model.local_metric, model.config, model.images(),
-                                          chosen)
-        first, second = moved[scored.first], moved[scored.second]
-        return validity.ranking_numbers(first, second, -scored.means[0], sequences.sequence, truth)
-    numbers = np.sort(rng.permutation(numbers)[:NUM_RANKED])
-    images = FrameTensors(model.images().frames[numbers], model.device)
-    pairs = candidate_pairs(model.local_metric, images, np.arange(len(numbers)), REACH * model.config.max_gap,
-                            model.config)
-    first, second = numbers[pairs.first], numbers[pairs.second]
-    return validity.ranking_numbers(first, second, -pairs.distance, model.sequences.sequence, truth)
+    numbers = np.flatnonzero(chosen)
+    if config.view == "moving" and len(numbers) <= NUM_RANKED:
+        numbers, _, _, scored = score_views(sequences.without_truth(), metric, config, model.images(), chosen)
+        first, second, confidence = scored.first, scored.second, -scored.means[0]
+    else:
+        numbers = np.sort(np.random.default_rng(config.seed).permutation(numbers)[:NUM_RANKED])
+        images = FrameTensors(model.images().frames[numbers], model.device)
+        pairs = candidate_pairs(metric, images, np.arange(len(numbers)), REACH * config.max_gap, config)
+        first, second, confidence = pairs.first, pairs.second, -pairs.distance
+    return validity.ranking_numbers(numbers[first], numbers[second], confidence, sequences.sequence, truth)
 
 
 def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None,
                   min_gap: int, costs: bool) -> dict[str, object]:
     """The scorecard of the chosen frames (n,) bool alone."""
-    numbers = np.flatnonzero(chosen)
-    truth = truth_of(model.sequences)
+    numbers, truth = np.flatnonzero(chosen), truth_of(model.sequences)
     truth = None if truth is None else truth.of(numbers)
     distance = lambda first, second: model.distance_between(numbers[first], numbers[second])  # noqa: E731
     graph = graph if chosen.all() else graph[numbers][:, numbers]

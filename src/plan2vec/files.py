@@ -54,9 +54,8 @@ def unwritable(path: Path, temporary: Path, error: OSError) -> OSError:
     """The error in words that name the file, not its temporary neighbour; of other files it is as it was."""
     if error.errno is None or not str(error.filename or temporary).startswith(str(temporary)):
         return error
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    remedy = "; make room and run the same command" if is_full else ""
-    told = OSError(f"{path} cannot be written: {os.strerror(error.errno)}{remedy}")
+    full = "; make room and run the same command" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else ""
+    told = OSError(f"{path} cannot be written: {os.strerror(error.errno)}{full}")
     told.errno = error.errno
     return told
 

@@ -1,6 +1,6 @@
 """Stage 1: a local metric d, from recorded steps alone. A step is 1, unrelated frames are 2 x max_gap or more.
 
-In the paper: d(x, x'), section 3 "Learning Local Metric", equations 4 and 5.
+In the paper: section 3 "Learning Local Metric", equations 4 and 5.
 """
 
 from dataclasses import dataclass, replace
@@ -87,8 +87,8 @@ def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors
     _train_on(metric, images, pairs, config, "", journal, change)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     known = recognized(metric, images, held_pairs)
-    _train_on(metric, images, all_pairs, replace(config, local_metric=last_updates(config.local_metric)), "_on_all",
-              journal, change)
+    config = replace(config, local_metric=last_updates(config.local_metric))
+    _train_on(metric, images, all_pairs, config, "_on_all", journal, change)
     return TrainedMetric(metric, measured, known)
 
 
@@ -101,11 +101,11 @@ def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: C
               change: Augmentation) -> None:
     """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
     siamese, settings = siamese_part(metric), config.local_metric
-    first_stream = Stream.METRIC if not phase else Stream.METRIC_ON_ALL
-    step = siamese_step(siamese, images, pairs, settings, (config.seed, first_stream), change)
+    stream = Stream.METRIC_ON_ALL if phase else Stream.METRIC
+    step = siamese_step(siamese, images, pairs, settings, (config.seed, stream), change)
     train(siamese, step, settings.num_updates, settings.learning_rate, f"local_metric{phase}", journal)
     if isinstance(metric, StackedMetric):
-        step = stacked_step(metric, images, pairs, settings, (config.seed, first_stream + 1), change)
+        step = stacked_step(metric, images, pairs, settings, (config.seed, stream + 1), change)
         train(metric.network, step, settings.num_updates, settings.learning_rate, f"stacked_metric{phase}", journal)
     for part in dict.fromkeys((siamese, metric)) if settings.loss == "nce" else ():
         calibrate(part, images, pairs)
@@ -130,8 +130,7 @@ def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
     def loss(gap: Array, drawn: Array, *changes: Array) -> Tensor:
         numbers, time = on_device(drawn, images.device)
         embed = lambda part: metric.embed(augment(images(numbers[part]), change, changes, part))  # noqa: E731
-        vectors = in_shares(len(numbers), embed, at_once)
-        num = len(gap)
+        vectors, num = in_shares(len(numbers), embed, at_once), len(gap)
         first, second = vectors.split(num)
         near = safe_norm(first - second)
         far = (time[:, None] - time).abs() > 2 * pairs.max_gap  # [2b, 2b]

@@ -24,15 +24,7 @@ from plan2vec.local_metric import NEAR, LocalMetric, TrainedMetric, local_vector
 from plan2vec.planner import Plan, make_plans
 from plan2vec.progress import goal_numbers, progress_curve, steps_left
 from plan2vec.readers.picture_to_frame import prepare_image
-from plan2vec.runs.folder import (
-    PRODUCTS,
-    Run,
-    read_data,
-    recorded_features,
-    refuse_unasked_code,
-    require_finished,
-    write_frames,
-)
+from plan2vec.runs import folder as run_folder
 from plan2vec.runs.manifest import FEATURES
 from plan2vec.runs.resume import open_run
 from plan2vec.runs.struck import read_judged
@@ -121,7 +113,7 @@ class Model:
     @cached_property
     def features(self) -> np.ndarray | None:
         """(n, d) what a frozen encoder says of the recorded frames; None with any other."""
-        return recorded_features(self.folder, self.sequences.frames, self.config.encoder, self.device)
+        return run_folder.recorded_features(self.folder, self.sequences.frames, self.config.encoder, self.device)
 
     def images(self, keep: bool = True) -> FrameTensors:
         """The recorded frames as the networks take them."""
@@ -158,13 +150,12 @@ class Model:
     @torch.no_grad()
     def vector_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(...,) steps from vectors (..., dim) of the map to others."""
-        # a head has no parameters, so it works where the vectors are
-        return self.head(torch.from_numpy(first), torch.from_numpy(second)).numpy()
+        return self.head(torch.from_numpy(first), torch.from_numpy(second)).numpy()  # it has no parameters to move
 
     def local_distance(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) local metric between recorded frames, by numbers (m,), in steps; large ones only say "not near"."""
         numbers, index = np.unique(np.concatenate((first, second)), return_inverse=True)  # only these go to the device
-        images = FrameTensors(np.asarray(self.images().frames[numbers]), self.device)
+        images = FrameTensors(self.images().frames[numbers], self.device)
         return pair_distances(self.local_metric, images, *np.split(index, 2))
 
     @cached_property
@@ -179,15 +170,13 @@ class Model:
         Returns `Located` with number, distance in steps, and on_map.
         """
         images = network_input(self.prepare(frame), self.config.encoder, self.device)
-        fitted = joined_nodes(self.graph)
-        vectors = self.local_vectors[fitted]
-        near, _ = nearest(vectors, local_vectors(self.local_metric, images), NUM_LOOKED_AT, self.device)
-        near = fitted[near]
-        both = np.concatenate((images.frames[:1], self.images().frames[near[0]]))
+        fitted, asked = joined_nodes(self.graph), local_vectors(self.local_metric, images)
+        near = fitted[nearest(self.local_vectors[fitted], asked, NUM_LOOKED_AT, self.device)[0][0]]
+        both = FrameTensors(np.concatenate((images.frames[:1], self.images().frames[near])), self.device)
         numbers = np.arange(1, len(both))
-        distance = pair_distances(self.local_metric, FrameTensors(both, self.device), np.zeros_like(numbers), numbers)
+        distance = pair_distances(self.local_metric, both, np.zeros_like(numbers), numbers)
         best = int(distance.argmin())
-        return Located(int(near[0, best]), float(distance[best]), bool(distance[best] <= self.reach_of_images))
+        return Located(int(near[best]), float(distance[best]), bool(distance[best] <= self.reach_of_images))
 
     @cached_property
     def reach_of_images(self) -> float:
@@ -260,8 +249,8 @@ class Model:
             label, _, index = text.partition(":")
             members = np.flatnonzero(sequence == int(label)) if _is_number(label) else np.empty(0, int)
             if not _is_number(index) or not 0 <= int(index) < len(members):
-                known = f"sequence {label} has {len(members)} frames" if len(members) else (
-                    f"there is no sequence {label}, they are numbered {sequence.min()} to {sequence.max()}")
+                none = f"there is no sequence {label}, they are numbered {sequence.min()} to {sequence.max()}"
+                known = f"sequence {label} has {len(members)} frames" if len(members) else none
                 raise ValueError(f"{name} {text}: expected sequence:index of a recorded frame; {known}")
             return int(members[int(index)])
         if Path(text).suffix and not _is_number(text.replace(".", "", 1)):
@@ -279,10 +268,10 @@ class Model:
         folder.mkdir(parents=True, exist_ok=True)
         run = open_run(folder, self.sequences, self.config, Journal(folder), {})
         products = (self.trained, replace(self.built, graph=self.graph), self.embedding, self.vectors)
-        for name, product in zip(PRODUCTS, products, strict=True):
+        for name, product in zip(run_folder.PRODUCTS, products, strict=True):
             run.write(name, product)
         if self.features is not None:
-            write_frames(folder / FEATURES, self.features)
+            run_folder.write_frames(folder / FEATURES, self.features)
         for stage, seconds in self.seconds.items():
             run.journal.record(stage=stage, finished=True, seconds=seconds)
         run.finish()
@@ -291,8 +280,7 @@ class Model:
         """(n, ...) frames as the networks were fitted on: as they are, or images prepared as the recording was."""
         shape, dtype = self.sequences.frame_shape, self.sequences.frames.dtype
         if isinstance(frames, np.ndarray):
-            if len(shape) == 3 and frames.ndim == 2:
-                frames = frames[None]  # one gray picture
+            frames = frames[None] if len(shape) == 3 and frames.ndim == 2 else frames  # one gray picture
             if shape[-1] == 1 and frames.shape[1:] == shape[:-1]:
                 frames = frames[..., None]
             if frames.shape == shape:
@@ -324,7 +312,8 @@ def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> 
     was fitted with must be named again, because a run starts no code by itself. Returns the `Model`.
     """
     folder, target = Path(path), choose_device(device)
-    config = require_finished(folder)
-    refuse_unasked_code(folder, config, encoder)
-    run = Run(folder, read_data(folder), config, Journal(folder), target, struck=read_judged(folder).struck)
-    return Model(run.sequences, config, Learned(*(run.read(name) for name in PRODUCTS)), run.seconds(), folder)
+    config = run_folder.require_finished(folder)
+    run_folder.refuse_unasked_code(folder, config, encoder)
+    sequences, struck = run_folder.read_data(folder), read_judged(folder).struck
+    run = run_folder.Run(folder, sequences, config, Journal(folder), target, struck=struck)
+    return Model(sequences, config, Learned(*map(run.read, run_folder.PRODUCTS)), run.seconds(), folder)

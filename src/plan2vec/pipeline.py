@@ -57,16 +57,14 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
 def settled_for(recordings: Sequences, config: Config, folder: Path | None, device: torch.device) -> Config:
     """The settled configuration; what a run folder has decided already stays as it was decided there."""
     decided = decided_config(folder) if folder else None
-    config = keep_decisions(config, decided) if decided else config
-    return settle(config, recordings, device.type, usearch_installed())
+    return settle(keep_decisions(config, decided) if decided else config, recordings, device.type, usearch_installed())
 
 
 Recordings = Sequences | str | Path | np.ndarray | list[np.ndarray]
 
 
 def as_sequences(recordings: Recordings) -> Sequences:
-    """Sequences from what people have at hand: a file or folder, one array of frames, or a list with one per sequence.
-    """
+    """Sequences from a file or folder, one array of frames, or a list with one per sequence."""
     if isinstance(recordings, str | Path):
         return read(Path(recordings))
     if isinstance(recordings, list | tuple):
@@ -75,11 +73,9 @@ def as_sequences(recordings: Recordings) -> Sequences:
     return make_sequences(recordings) if isinstance(recordings, np.ndarray) else recordings
 
 
-def fit(
-    recordings: Recordings, config: Config = Config(), out: str | Path | None = None, device: str = "auto",
-    show_progress: bool = False, checkpoint_seconds: float = 10.0, *, local_metric: LocalMetric | None = None,
-    graph: csr_array | None = None, embedding: Embedding | None = None
-) -> Model:
+def fit(recordings: Recordings, config: Config = Config(), out: str | Path | None = None, device: str = "auto",
+        show_progress: bool = False, checkpoint_seconds: float = 10.0, *, local_metric: LocalMetric | None = None,
+        graph: csr_array | None = None, embedding: Embedding | None = None) -> Model:
     """Fit graph and metric map to recordings. With `out` every product is kept there, and an interrupted fit continues.
 
     `recordings`: `Sequences`, a file or folder, one array of frames (one sequence), or a list of arrays (one each).

@@ -1,7 +1,6 @@
 """Stage 5: plans between frames. Greedy and lookahead walk by the map's distance D; A* searches by it.
 
-`make_plans` answers a user: it knows every method and tells why there is no path. `walk_many` scores and teaches: only
-the greedy walk, with random hops and a rule for having arrived.
+`make_plans` answers a user, by every method. `walk_many` scores and teaches: greedy walks, with random hops.
 """
 
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.sparse import csr_array
 
+from plan2vec.data import slices
 from plan2vec.search.balls import Balls, balls, edge_lengths, neighbor_lists
 from plan2vec.search.shortest_paths import Path, best_first, checked_nodes
 
@@ -67,18 +67,14 @@ def make_plans(graph: csr_array, distance: Distance, starts: np.ndarray, goals: 
     starts, goals = checked_nodes(graph, starts), checked_nodes(graph, goals)
     tasks = list(zip(starts.tolist(), goals.tolist(), strict=True))
     if method in ("greedy", "lookahead"):
-        depth = lookahead if method == "lookahead" else 1
-        num_near = max(1, depth) ** 2  # balls grow as a room's area does
-        at_once = max(1, min(WALKS_AT_ONCE // num_near, NODES_AT_ONCE // graph.shape[0]))
-        parts = [slice(first, first + at_once) for first in range(0, len(starts), at_once)]
-        walked = [_walk_all(graph, distance, starts[part], goals[part], method, depth, memory) for part in parts]
-        return [plan for plans in walked for plan in plans]
-    if method == "dijkstra":
-        paths = [best_first(graph, start, goal) for start, goal in tasks]
-    else:
-        to = lambda goal: lambda nodes: distance(nodes, np.full(len(nodes), goal))  # noqa: E731
-        paths = [best_first(graph, start, goal, to(goal), heuristic_weight) for start, goal in tasks]
-    return [plan_of(path, start, goal, method) for path, (start, goal) in zip(paths, tasks, strict=True)]
+        depth = lookahead if method == "lookahead" else 1  # balls grow as a room's area does: with its square
+        at_once = max(1, min(WALKS_AT_ONCE // max(1, depth) ** 2, NODES_AT_ONCE // graph.shape[0]))
+        return [plan for part in slices(len(starts), at_once)
+                for plan in _walk_all(graph, distance, starts[part], goals[part], method, depth, memory)]
+    to = lambda goal: lambda nodes: distance(nodes, np.full(len(nodes), goal))  # noqa: E731
+    heuristic = (lambda goal: None) if method == "dijkstra" else to
+    return [plan_of(best_first(graph, start, goal, heuristic(goal), heuristic_weight), start, goal, method)
+            for start, goal in tasks]
 
 
 def plan_of(path: Path, start: int, goal: int, method: str) -> Plan:
@@ -179,8 +175,7 @@ def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
     has_arrived(nodes, goals) is asked before the first hop and after each.
     """
     trace = np.full((int(max_hops.max(initial=0)) + 1, len(starts)), -1, np.int64)
-    trace[0] = starts
-    arrived = has_arrived(starts, goals)
+    trace[0], arrived = starts, has_arrived(starts, goals)
     walking = np.flatnonzero(~arrived & (max_hops > 0))
     for hop in range(1, len(trace)):
         if not len(walking):
@@ -206,5 +201,4 @@ def _next_nodes(graph: csr_array, distance: Distance, trace: np.ndarray, goals: 
         n = graph.shape[0]
         score[np.isin(owner * n + neighbor, trace + np.arange(len(here)) * n)] = np.inf
     best = _least_of_each(owner, score, len(here))
-    best[best >= 0] = np.where(score[best[best >= 0]] < np.inf, best[best >= 0], -1)
-    return np.where(best >= 0, neighbor[best], -1) if len(neighbor) else best
+    return np.where((best >= 0) & (score[best] < np.inf), neighbor[best], -1) if len(neighbor) else best

@@ -1,8 +1,7 @@
 """How many steps are left from frames to goals, and what share of an episode's way is done: progress.
 
 Recorded frames that were fitted have their exact distance on the graph. Any other frame enters the graph through the
-recorded frames nearest to it: the local metric leads there, the graph from there on. A frame that is near none is off
-the map, and a frame from which no path leads to a goal lies in another part: both have no distance, so NaN.
+recorded frames nearest to it. A frame that is near none, or from which no path leads to a goal, has no distance: NaN.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from plan2vec.data import slices
 from plan2vec.graph.build import joined_nodes
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors
@@ -29,12 +29,9 @@ DISTANCES_AT_ONCE = 2**24  # of unseen frames from all fitted ones
 
 
 def steps_to_goals(graph: csr_array, goals: np.ndarray, sequence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,), (n,) steps from every recorded frame to the nearest goal, and to the nearest of *another* sequence; inf
-    where no path leads.
-    """
+    """(n,), (n,) steps from every recorded frame to the nearest goal, and to that of *another* sequence; or inf."""
     backward, (any_goal, others) = graph.T.tocsr(), np.full((2, graph.shape[0]), np.inf, np.float32)
-    for first in range(0, len(goals), GOALS_AT_ONCE):
-        some = goals[first : first + GOALS_AT_ONCE]
+    for some in (goals[part] for part in slices(len(goals), GOALS_AT_ONCE)):
         left = distances_from(backward, some, choose_workers(graph, len(some)))  # (goals, n)
         any_goal = np.minimum(any_goal, left.min(axis=0))
         left[sequence[some][:, None] == sequence] = np.inf
@@ -46,8 +43,7 @@ def steps_through_nearest(model: Model, vectors: np.ndarray, left: np.ndarray) -
     """(m,) steps left of frames with these local vectors (m, d), by what is left (n,) of the frames nearest to them."""
     fitted, found = joined_nodes(model.graph), np.empty(len(vectors), np.float32)
     known, limit = model.local_vectors[fitted], max(model.radius, FAR * model.config.max_gap)
-    size = max(1, DISTANCES_AT_ONCE // len(fitted))
-    for some in (slice(first, first + size) for first in range(0, len(vectors), size)):
+    for some in slices(len(vectors), max(1, DISTANCES_AT_ONCE // len(fitted))):
         near, away = nearest(known, vectors[some], NUM_ENTRIES, model.device)
         found[some] = (np.where(away <= limit, away, np.inf) + left[fitted[near]]).min(axis=1)
     return found
@@ -82,11 +78,10 @@ def goal_numbers(model: Model, goals: Any) -> np.ndarray:
         numbers = np.intersect1d(numbers, fitted).tolist()
     else:
         numbers, images = [], list(model.prepare(goals))
-    for image in images:
-        found = model.locate(np.asarray(image))
+    for found in map(model.locate, images):
         if not found.on_map:
-            raise ValueError("a goal is not on the map: its nearest frame is "
-                             f"{found.number}, {found.distance:.1f} steps away; name a recorded frame")
+            raise ValueError(f"a goal is not on the map: its nearest frame is {found.number}, {found.distance:.1f} "
+                             "steps away; name a recorded frame")
         numbers.append(found.number)
     if not numbers:
         raise ValueError("there is no goal; give at least one frame or image")
@@ -101,8 +96,8 @@ def is_numbers(frames: Any) -> bool:
 
 
 def progress_curve(left: np.ndarray, least: float = LEAST_LEFT) -> np.ndarray:
-    """(m,) float32 progress of one episode from the steps left (m,) at its frames, in order: the share of the way that
-    is done, 0 to 1. NaN where nothing is known, and all along an episode that starts within `least` steps of a goal.
+    """(m,) float32 share of the way, 0 to 1, that is done by the steps left (m,) at an episode's frames, in order. NaN
+    where nothing is known, and all along an episode that starts within `least` steps of a goal.
     """
     smooth = smoothed(left)
     known = smooth[np.isfinite(smooth)]
@@ -112,11 +107,8 @@ def progress_curve(left: np.ndarray, least: float = LEAST_LEFT) -> np.ndarray:
 
 
 def smoothed(left: np.ndarray) -> np.ndarray:
-    """The mean of a frame and both beside it, where all three are known, but never farther than one step from what it
-    was: noise goes, jumps stay.
-    """
-    left = np.asarray(left, np.float64)
-    smooth = left.copy()
-    middle = (left[:-2] + left[1:-1] + left[2:]) / 3
-    smooth[1:-1] = np.where(np.isfinite(middle), left[1:-1] + np.clip(middle - left[1:-1], -1, 1), left[1:-1])
+    """The mean of a frame and both beside it, where known, but at most one step from what it was: jumps stay."""
+    smooth = np.array(left, np.float64)
+    middle = (smooth[:-2] + smooth[1:-1] + smooth[2:]) / 3
+    smooth[1:-1] += np.where(np.isfinite(middle), np.clip(middle - smooth[1:-1], -1, 1), 0)
     return smooth

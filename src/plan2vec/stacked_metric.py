@@ -20,10 +20,8 @@ NUM_NCE_NEGATIVES = 16  # a stacked metric scores every pair anew, so it sees th
 
 
 class StackedMetric(nn.Module):
-    """The paper's metric: a network on both frames stacked. A Siamese metric finds its candidates."""
-
     scale: Tensor
-    candidates: Any  # a `SiameseMetric`
+    candidates: Any  # the `SiameseMetric` that finds its candidates
 
     def __init__(self, network: Encoder, candidates: nn.Module):
         super().__init__()
@@ -47,8 +45,7 @@ def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, conf
         rng = rng_at(*stream, update)
         first, gap = draw_neighbors(pairs, config.batch_size, rng)
         far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
-        a = np.concatenate((first, first, far_first))
-        b = np.concatenate((first, first + gap, far_second))
+        a, b = np.concatenate((first, first, far_first)), np.concatenate((first, first + gap, far_second))
         changes = [drawn for _ in (a, b) for drawn in draw_changes(change, images, len(a), rng)]
         return gap.astype(np.float32), a, b, *changes
 
@@ -58,8 +55,7 @@ def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, conf
         same, near, far = d.split((len(gap), len(gap), num_far))
         if config.loss == "nce":
             negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
-            # equation 4 knows differences of d only
-            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()
+            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()  # else d may grow by a constant
             return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
         far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
         near_loss = F.smooth_l1_loss(near, on_device(gap, d.device))

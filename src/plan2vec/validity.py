@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from plan2vec.data import transitions
+from plan2vec.data import slices, transitions
 from plan2vec.graph.build import closure_entries, edge_rows, graph_of_edges
 from plan2vec.graph.direction import each_pair_once
 from plan2vec.planner import Distance, walk_many
@@ -56,14 +56,11 @@ class Truth:
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) true distance; infinite between two labels."""
-        return self._by(self.distance, first, second)
+        apart = self.distance(self.position[first], self.position[second])
+        return apart if self.label is None else np.where(self.label[first] == self.label[second], apart, np.inf)
 
     def straight_between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return self._by(self.straight, first, second)
-
-    def _by(self, distance: Callable, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        apart = distance(self.position[first], self.position[second])
-        return apart if self.label is None else np.where(self.label[first] == self.label[second], apart, np.inf)
+        return replace(self, distance=self.straight).between(first, second)
 
     def turned(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """(m,) degrees between headings, 0 where they are not known."""
@@ -108,13 +105,11 @@ def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance,
     hop, walk = np.nonzero(walks.nodes[1:] >= 0)
     impossible = np.zeros(len(starts), bool)
     impossible[walk[reach(walks.nodes[hop, walk], walks.nodes[hop + 1, walk]) > POSSIBLE]] = True
-    return {
-        "plan_validity": float(np.mean(worst <= POSSIBLE)),
-        **{f"plan_validity_{limit}": float(np.mean(worst <= limit)) for limit in LOOSER},
-        "unreachable": float(np.mean(np.isinf(hops))),
-        "greedy_validity": float(np.mean(walks.arrived & ~impossible)),
-        "revisit_recall": revisit_recall(graph, sequence, truth, step, rng),
-    }
+    return {"plan_validity": float(np.mean(worst <= POSSIBLE)),
+            **{f"plan_validity_{limit}": float(np.mean(worst <= limit)) for limit in LOOSER},
+            "unreachable": float(np.mean(np.isinf(hops))),
+            "greedy_validity": float(np.mean(walks.arrived & ~impossible)),
+            "revisit_recall": revisit_recall(graph, sequence, truth, step, rng)}
 
 
 def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -123,9 +118,8 @@ def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tupl
     starts = rng.integers(graph.shape[0], size=NUM_PLANS)
     if truth.label is not None:
         for label in np.unique(truth.label[goals]):
-            own = np.flatnonzero(truth.label == label)
             asked = truth.label[goals] == label
-            starts[asked] = rng.choice(own, np.count_nonzero(asked))
+            starts[asked] = rng.choice(np.flatnonzero(truth.label == label), np.count_nonzero(asked))
     return starts, goals
 
 
@@ -137,12 +131,10 @@ def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray,
     hops, worst = np.zeros(len(starts)), np.zeros(len(starts))
     walking, node = np.arange(len(starts)), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
-        following = onward[which[walking], node]
-        ahead = following >= 0
-        walking, node, following = walking[ahead], node[ahead], following[ahead]
-        worst[walking] = np.maximum(worst[walking], reach(node, following))
+        before, node = node, onward[which[walking], node]
+        walking, before, node = walking[node >= 0], before[node >= 0], node[node >= 0]
+        worst[walking] = np.maximum(worst[walking], reach(before, node))
         hops[walking] += 1
-        node = following
     none = np.isinf(length[which, starts])
     return np.where(none, np.inf, hops), np.where(none, np.inf, worst)
 
@@ -152,7 +144,7 @@ def revisit_recall(graph: csr_array, sequence: np.ndarray, truth: Truth, step: f
     """Of random pairs that show one place at two times, the share that the graph joins within 8 steps."""
     first, second = draw_revisits(sequence, truth, step, rng)
     found = np.zeros(len(first), bool)
-    for part in (slice(begin, begin + 50) for begin in range(0, len(first), 50)):  # memory: 50 rows of all frames
+    for part in slices(len(first), 50):  # memory: 50 rows of all frames
         lengths = dijkstra(graph, indices=first[part], limit=REVISIT_FOUND)
         found[part] = lengths[np.arange(len(lengths)), second[part]] <= REVISIT_FOUND
     return float(found.mean()) if len(found) else None
@@ -162,22 +154,19 @@ def draw_revisits(sequence: np.ndarray, truth: Truth, step: float,
                   rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Up to 400 pairs of frames of one place (and heading, where known) that are 20 frames or more apart."""
     tree, order = cKDTree(truth.position), rng.permutation(len(sequence))
-    firsts, seconds, num = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+    found = [np.zeros((2, 0), np.int64)]
     for some in np.split(order, np.arange(100, len(order), 100)):  # frames by chance, until there are pairs enough
         around = tree.query_ball_point(truth.position[some], REVISIT_STEPS * step)
         first = np.repeat(some, [len(near) for near in around])
         second = np.concatenate([np.asarray(near, np.int64) for near in around])
         kept = ~soon(sequence, first, second) & (truth.turned(first, second) <= REVISIT_DEGREES)
-        first, second = first[kept], second[kept]
-        kept = truth.between(first, second) <= REVISIT_STEPS * step  # not through a wall
-        firsts.append(first[kept])
-        seconds.append(second[kept])
-        num += int(np.count_nonzero(kept))
-        if num >= POOL:
+        pairs = np.stack((first, second))[:, kept]
+        found.append(pairs[:, truth.between(*pairs) <= REVISIT_STEPS * step])  # not through a wall
+        if sum(part.shape[1] for part in found) >= POOL:
             break
-    first, second = np.concatenate(firsts), np.concatenate(seconds)
-    chosen = rng.permutation(len(first))[:NUM_REVISITS]
-    return first[chosen], second[chosen]
+    pairs = np.concatenate(found, axis=1)
+    first, second = pairs[:, rng.permutation(pairs.shape[1])[:NUM_REVISITS]]
+    return first, second
 
 
 def walking_pairs(sequence: np.ndarray, truth: Truth,
@@ -200,8 +189,8 @@ def walking_graph(sequence: np.ndarray, truth: Truth) -> tuple[csr_array, np.nda
     points, place = np.unique(points, axis=0, return_inverse=True)
     place = place.reshape(-1)  # numpy 2.0 gives a column
     num_near = min(len(points), WALK_NEIGHBORS)
-    length, near = cKDTree(points).query(points, num_near, distance_upper_bound=WALK_STEPS)
-    length, near = length.reshape(-1), near.reshape(-1)
+    found = cKDTree(points).query(points, num_near, distance_upper_bound=WALK_STEPS)
+    length, near = (numbers.reshape(-1) for numbers in found)
     joined = np.isfinite(length)
     row = np.concatenate((np.repeat(np.arange(len(points)), num_near)[joined], place[begin]))
     column = np.concatenate((near[joined], place[begin + 1]))
@@ -213,7 +202,8 @@ def ranking_numbers(first: np.ndarray, second: np.ndarray, confidence: np.ndarra
                     truth: Truth) -> dict[str, object]:
     """How well a confidence (m,) tells true from false candidates (m,), (m,) for closures, believed or not."""
     step = float(np.median(true_steps(sequence, truth)))
-    away = np.concatenate([truth.between(first[part], second[part]) / step for part in _parts(len(first))] or [first])
+    parts = slices(len(first), EDGES_AT_ONCE)
+    away = np.concatenate([truth.between(first[part], second[part]) / step for part in parts] or [first])
     is_true = (away <= TRUE_STEPS) & (truth.turned(first, second) <= TRUE_DEGREES)
     judged = (is_true | (away > POSSIBLE)) & ~soon(sequence, first, second)
     return precision_numbers(is_true[judged], confidence[judged])
@@ -241,7 +231,7 @@ def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_
         false_beyond = 3 * float(steps.max()) if truth.knows_ways else POSSIBLE * float(np.median(steps))
     first, second = edge_rows(graph)[counted], graph.indices[counted]
     num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond))
-                    for part in _parts(len(first)))
+                    for part in slices(len(first), EDGES_AT_ONCE))
     return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
             "false_beyond": false_beyond}
 
@@ -256,7 +246,3 @@ def label_numbers(graph: csr_array, sequence: np.ndarray, label: np.ndarray, min
 
 def _num_searches(graph: csr_array, most: int) -> int:
     return int(np.clip(EDGES_LOOKED_AT / max(1, graph.nnz), 20, most))
-
-
-def _parts(num: int) -> list[slice]:
-    return [slice(begin, begin + EDGES_AT_ONCE) for begin in range(0, num, EDGES_AT_ONCE)]

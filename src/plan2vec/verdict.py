@@ -33,7 +33,7 @@ class Verdict:
 
     def __str__(self) -> str:
         bad = [f"  {name}: {words}" for name, words in self.look_at.items()]
-        return "\n".join([self.sentence, *bad, "Next: " + self.next[0], "      " + self.next[1]])
+        return "\n".join([self.sentence, *bad, f"Next: {self.next[0]}", f"      {self.next[1]}"])
 
 
 POSITION = "units of position"  # a domain knows better
@@ -102,10 +102,8 @@ LINES = {  # those that others depend on come first
     "false_beyond": Line("True distance beyond which a closure counts as false.", POSITION),
     "radius": Line("Local distance up to which frames are joined.", "steps"),
     "directed": Line("Whether hops follow time; else they lead both ways."),
-    "view": Line("Of the camera: fixed or moving."),
-    "device": Line("Where it was computed."),
-    "seed": Line("Of all random choices."),
-    "version": Line("Of plan2vec when it was evaluated."),
+    "view": Line("Of the camera: fixed or moving."), "device": Line("Where it was computed."),
+    "seed": Line("Of all random choices."), "version": Line("Of plan2vec when it was evaluated."),
 }
 ABOUT_RECORDING = ("local_accuracy", "recognized", "loop_closures", "largest_component_share")
 NO_PROOF = ("success_graph",)  # short cuts through walls make it better
@@ -120,24 +118,17 @@ HEADLINES = {  # by the first bad number; of the others: AVOID
 
 def judged(card: dict) -> dict[str, bool]:
     """Name of every number that allows a verdict, and whether it is good."""
-    found = {}
-    for name, line in LINES.items():
-        value = card.get(name)
-        if line.good is not None and isinstance(value, int | float):
-            found[name] = line.good[0] <= value <= line.good[1]
+    found = {name: line.good[0] <= value <= line.good[1] for name, line in LINES.items()
+             if line.good is not None and isinstance(value := card.get(name), int | float)}
     if card.get("loop_closures") == 0:  # what was estimated are hops between frames that follow each other
         found.pop("estimated_false_closures", None)
-    if card.get("directed") is not False or card.get("view") == "moving" or not _one_way(card):
+    undone, repeated = card.get("reversibility"), card.get("repeated")
+    one_way = undone is not None and repeated is not None and Evidence(undone, repeated).is_one_way
+    if card.get("directed") is not False or card.get("view") == "moving" or not one_way:
         found.pop("reversibility", None)  # nobody walks backwards in a walkthrough
     if found.get("plan_validity"):  # plans are truly possible; turning round takes steps, but leads no farther
         found.pop("spearman_true", None)
     return {name: good for name, good in found.items() if not good or name not in NO_PROOF}
-
-
-def _one_way(card: dict) -> bool:
-    """Whether steps are repeated but not undone; where few are even repeated the recording says nothing about it."""
-    undone, repeated = card.get("reversibility"), card.get("repeated")
-    return undone is not None and repeated is not None and Evidence(undone, repeated).is_one_way
 
 
 def make_verdict(card: dict, run: object = "RUN") -> Verdict:
@@ -169,11 +160,10 @@ def unknown(card: dict) -> str:
 def reason(name: str, card: dict) -> str:
     """What a bad number says about the map, in one sentence."""
     value, line = card[name], LINES[name]
-    words = {
-        "percent": f"{value:.1%}" if 0 < value < 0.01 else f"{value:.0%}", "one_in": round(1 / value) if value else 0,
-        "number": number_text(value, line.unit), "parts": card.get("num_components", "several"),
-    }
-    return (line.reason or f"{line.words} Here: {{number}}.").format(**words)
+    percent, one_in = f"{value:.1%}" if 0 < value < 0.01 else f"{value:.0%}", round(1 / value) if value else 0
+    number, parts = number_text(value, line.unit), card.get("num_components", "several")
+    sentence = line.reason or f"{line.words} Here: {{number}}."
+    return sentence.format(percent=percent, one_in=one_in, number=number, parts=parts)
 
 
 def praise(card: dict) -> str:

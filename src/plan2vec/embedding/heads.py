@@ -14,7 +14,6 @@ symmetric, and zero between equal vectors only. At equal vectors the gradient is
 """
 
 import math
-from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -68,8 +67,8 @@ class LpHead(Head):
         difference = second - first
         if not self.needs_scaling:
             return torch.linalg.vector_norm(difference, self.norm_order, dim=-1)
-        largest = difference.detach().abs().amax(-1, keepdim=True)
-        largest = torch.where(largest > 0, largest, 1)  # [..., 1]
+        largest = difference.detach().abs().amax(-1, keepdim=True)  # [..., 1]
+        largest = torch.where(largest > 0, largest, 1)
         return largest.squeeze(-1) * torch.linalg.vector_norm(difference / largest, self.norm_order, dim=-1)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
@@ -82,9 +81,8 @@ class LpHead(Head):
 class MaxReluHead(Head):
     """The largest rise of any coordinate from first to second: going up costs, going down is free.
 
-    A quasimetric, and only a pseudo one: the distance from a to b is zero wherever b is nowhere above a, also for a and
-    b that differ. Every quasimetric on n points fits exactly into n coordinates: give point x the coordinates d(x_1,
-    x), ..., d(x_n, x).
+    A pseudo quasimetric: the distance from a to b is zero wherever b is nowhere above a. Every quasimetric on n points
+    fits exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x).
     """
 
     symmetric = False
@@ -95,16 +93,14 @@ class MaxReluHead(Head):
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
         """[n, dim], [m, dim] -> [n, m]. Keeps n x m numbers for the gradient; of equal rises one gets all of it."""
-        with torch.no_grad():
-            # [n, m] coordinates
+        with torch.no_grad():  # [n, m] coordinates
             steepest = torch.cat([(second - rows[:, None]).argmax(-1) for rows in _blocks(first, second)])
         return (second.gather(1, steepest.T).T - first.gather(1, steepest)).relu()
 
 
 class MRNHead(Head):
-    """Metric residual network: l2 distance of the first dim - dim // 2 coordinates plus MaxReluHead of the rest.
-
-    A quasimetric, and only a pseudo one: vectors that agree in the first part can be at distance zero in one direction.
+    """Metric residual network: l2 distance of the first dim - dim // 2 coordinates plus MaxReluHead of the rest. It is
+    a pseudo quasimetric: vectors that agree in the first part can be at distance zero in one direction.
     """
 
     symmetric = False
@@ -117,24 +113,20 @@ class MRNHead(Head):
         self.metric = LpHead(self.sizes[0])
         self.residual = MaxReluHead(self.sizes[1])
 
-    def _parts(self, first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        return zip(first.split(self.sizes, -1), second.split(self.sizes, -1), strict=True)
-
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        of_metric, of_residual = self._parts(first, second)
-        return self.metric(*of_metric) + self.residual(*of_residual)
+        (a, rest_a), (b, rest_b) = first.split(self.sizes, -1), second.split(self.sizes, -1)
+        return self.metric(a, b) + self.residual(rest_a, rest_b)
 
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        of_metric, of_residual = self._parts(first, second)
-        return self.metric.pairwise(*of_metric) + self.residual.pairwise(*of_residual)
+        (a, rest_a), (b, rest_b) = first.split(self.sizes, -1), second.split(self.sizes, -1)
+        return self.metric.pairwise(a, b) + self.residual.pairwise(rest_a, rest_b)
 
 
 class SquaredHead(Head):
     """The squared l2 distance: the vectors' l2 distance is the root of the steps.
 
-    Roots of path lengths fit into l2 far better than the lengths themselves (every path and tree does, exactly: each
-    edge is a coordinate of its own), so on sparse graphs of many loops, a city's streets say, a greedy walk meets fewer
-    wrong turns.
+    Roots of path lengths fit into l2 far better than the lengths themselves (those of every tree do exactly), so on
+    sparse graphs of many loops, a city's streets say, a greedy walk meets fewer wrong turns.
     """
 
     symmetric = True

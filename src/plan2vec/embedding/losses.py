@@ -28,10 +28,8 @@ def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> T
 
 
 def slope_loss(distance: Tensor, target: Tensor, mean: float) -> Tensor:
-    """Error of how D [nodes, goals] changes over an edge, over the mean path.
-
-    The last half of the nodes are neighbours of the first half. What traps a walk that has far to go is not that D is
-    wrong by steps, but a neighbour that is nearer and seems farther.
+    """Error of how D [nodes, goals] changes over an edge, over the mean path: what traps a walk that has far to go is a
+    neighbour that is nearer and seems farther. The last half of the nodes are neighbours of the first half.
     """
     half = len(distance) // 2
     known = target < torch.inf

@@ -19,8 +19,7 @@ class Embedding(nn.Module):
 
     def __init__(self, encoder: "Encoder | OnMetric", head: Head):
         super().__init__()
-        self.encoder = encoder
-        self.head = head
+        self.encoder, self.head = encoder, head
         self.register_buffer("scale", torch.ones(()))
 
     def forward(self, images: Tensor) -> Tensor:
@@ -38,9 +37,7 @@ class Embedding(nn.Module):
 
 
 class OnMetric(nn.Module):
-    """A small network on the vectors of a trained local metric, which know views already: it learns in seconds what a
-    network on views learns in minutes.
-    """
+    """A small network on the vectors of a trained local metric, which know views already."""
 
     def __init__(self, metric: Encoder, network: Encoder):
         super().__init__()
@@ -51,8 +48,7 @@ class OnMetric(nn.Module):
 
 
 def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None = None) -> Embedding:
-    """An untrained map of the configured encoder and head; with one for views, or a frozen one, on top of the metric's.
-    """
+    """An untrained map by encoder and head of the settings; of views or frozen features on top of the metric's."""
     head, dim = make_head(head_of(config), config.norm_order, config.dim), config.local_metric.dim
     if config.encoder != FROZEN and (config.encoder not in VIEWS or frames.ndim != 4):
         return Embedding(make_encoder(config.encoder, frames, config.dim), head)
@@ -61,14 +57,12 @@ def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None =
 
 
 def taught_part(embedding: Embedding, images: FrameTensors) -> tuple[Embedding, FrameTensors]:
-    """What of a map learns, and what that part sees: all of it and the frames, or the network on the metric's vectors.
-    """
+    """What of a map learns, and what it sees: all of it and the frames, or the network on the metric's vectors."""
     if not isinstance(embedding.encoder, OnMetric):
         return embedding, images
-    vectors = encode(embedding.encoder.metric, images)
     part = Embedding(embedding.encoder.network, embedding.head)
     part.scale = embedding.scale  # one tensor for both
-    return part, FrameTensors(vectors, images.device)
+    return part, FrameTensors(encode(embedding.encoder.metric, images), images.device)
 
 
 def map_vectors(embedding: Embedding, images: FrameTensors, journal: Journal = Journal()) -> np.ndarray:

@@ -1,8 +1,7 @@
 """Shortest distances to learn from, searched round by round: what a metric map is taught.
 
 A round has new random goals, and for each the shortest distance from every frame. It is a function of its number alone,
-so a killed run continues in it. On a CPU the next round is searched by child processes while the map learns from this
-one.
+so a killed run continues in it. On a CPU child processes search the next round while the map learns from this one.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,8 +17,7 @@ from plan2vec.config import EmbeddingConfig
 from plan2vec.graph.build import joined_nodes
 from plan2vec.learning.processes import size
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.search.gpu_graph import DeviceGraph
-from plan2vec.search.gpu_search import DeviceSearch, distances_from_on
+from plan2vec.search.gpu_search import DeviceGraph, distances_from_on
 from plan2vec.search.shortest_paths import choose_workers
 
 
@@ -78,14 +76,14 @@ class Rounds:
         rng = rng_at(self.seed, Stream.MAP_GOALS, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         if self.device.type == "cuda":
-            return Round(goals, self.device_search.shared_distances_from(goals))
+            return Round(goals, self.backward_on_device.shared_distances_from(goals))
         lengths = distances_from_on(self.device, self.backward, goals)
         return Round(goals, torch.from_numpy(lengths).to(self.device))
 
     @cached_property
-    def device_search(self) -> DeviceSearch:
+    def backward_on_device(self) -> DeviceGraph:
         """On a GPU the graph goes there once, and what is found stays there."""
-        return DeviceSearch(DeviceGraph.of(self.graph, self.device).reversed)
+        return DeviceGraph.of(self.graph, self.device).reversed
 
     @cached_property
     def backward(self) -> csr_array:

@@ -36,10 +36,8 @@ class Teaching:
     """What only experiments change of how the map is taught; a fit takes it as it is."""
 
     unit: float | None = None  # steps that one unit of the network's output stands for; None: the mean path length
-    # (n, n) bool: allowed[g, v] says whether the task from v to g may be learned from
-    allowed: np.ndarray | None = None
-    # share of the updates, at first, in which guide vectors show the way; so a flat map does not fold
-    guided: float = 0.0
+    allowed: np.ndarray | None = None  # (n, n) bool: whether the task from v to g may be learned from, at [g, v]
+    guided: float = 0.0  # share of the updates, at first, in which guides show the way; so a flat map does not fold
     guide: np.ndarray | None = None  # (n, dim) these vectors; None: those of classical scaling
     augmentation: Augmentation = Augmentation()
     walks: Walks = Walks()  # of value iteration
@@ -47,10 +45,7 @@ class Teaching:
 
 def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: LocalMetric | None = None,
               teaching: Teaching = Teaching(), journal: Journal = Journal()) -> Embedding:
-    """Learn D(v, g) = the shortest path from v to g, by the configured variant.
-
-    With an encoder for views only a small network on top of the local metric's vectors is trained.
-    """
+    """Learn D(v, g) = the shortest path from v to g, by the configured variant; see `taught_part` for what learns."""
     torch.manual_seed(config.seed)
     below = None if metric is None else deepcopy(siamese_part(metric).encoder)
     embedding = build_embedding(images.frames, config, below).to(images.device)

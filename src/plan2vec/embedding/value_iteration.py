@@ -2,9 +2,8 @@
 
 Rounds of walks: from random frames towards random goals, each hop to the frame of the `lookahead`-hop ball that D puts
 nearest to the goal, now and then to a random one. Every later node of a walk is then a goal too (hindsight). The
-distance from x to a goal is regressed towards the length of the next `target_hops` hops + D_target(where they lead,
-goal), and no more hops than reach the goal. D_target follows D slowly. The paper calls it unstable; amortized search
-(`train.py`) is the method.
+distance from x to a goal is regressed towards the length of the next `target_hops` hops (no more than reach the goal) +
+D_target(where they lead, goal). D_target follows D slowly. The paper calls it unstable.
 
     a walk      x_0 -> x_1 -> ... -> x_T with a goal g         one update sees all pairs (x_t, x_j), t < j, and (x_t, g)
     target      len(x_t ... x_t+h) + D_target(x_t+h, x_j)                  h = target_hops; D_target(x_j, x_j) = 0
@@ -59,10 +58,8 @@ class Walker(nn.Module):
     def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig,
                  seed: int, walks: Walks):
         super().__init__()
-        self.embedding, self.target = embedding, frozen_copy(embedding)
-        self.images, self.config, self.seed = images, walks, seed
-        self.num_updates = config.num_updates
-        self.tasks = Tasks(graph)
+        self.embedding, self.target, self.tasks = embedding, frozen_copy(embedding), Tasks(graph)
+        self.images, self.config, self.seed, self.num_updates = images, walks, seed, config.num_updates
         self.graph = lookahead_graph(self.tasks.graph, walks.lookahead, images.device)
         kept = (walks.replay_rounds, walks.rollouts)
         self.register_buffer("nodes", torch.zeros(*kept, walks.hops + 2, dtype=torch.int64))  # x_0, ..., x_T, goal
@@ -92,9 +89,9 @@ class Walker(nn.Module):
         distance = self.embedding.head(vectors[:, :-2, None], vectors[:, None])  # [w, T, T + 2]
         target = hop_targets(lengths, onward, self.config.target_hops)
         target[:, :, :-1].masked_fill_(~first_visits(nodes[:, :-1]).to(target.device), torch.inf)
-        visited, goal = (distance[:, :, :-1], target[:, :, :-1]), (distance[:, :, -1], target[:, :, -1])
-        unit = self.embedding.unit
-        return distance_loss(*visited, "relative", unit) + distance_loss(*goal, "relative", unit)
+        visited, goal = (distance_loss(distance[:, :, some], target[:, :, some], "relative", self.embedding.unit)
+                         for some in (slice(None, -1), -1))
+        return visited + goal
 
     def _encode(self, numbers: np.ndarray) -> Tensor:
         """[b, 2, dim] vectors of frames: by D, and by D_target."""
@@ -113,8 +110,7 @@ class Walker(nn.Module):
         starts, goals = self.tasks.draw(config.rollouts, rng)
         walks = walk_many(self.graph, lambda nodes, goals: head(vectors[nodes], vectors[goals]).numpy(), starts, goals,
                           np.full(config.rollouts, config.hops), config.epsilon, False, np.equal, rng)
-        nodes = staying(walks.nodes)
-        slot = number % config.replay_rounds
+        nodes, slot = staying(walks.nodes), number % config.replay_rounds
         self.nodes[slot] = torch.from_numpy(np.vstack((nodes, goals)).T)
         hops = self.graph[nodes[:-1].ravel(), nodes[1:].ravel()]  # 0 where a walk stays
         self.lengths[slot] = torch.from_numpy(np.asarray(hops, np.float32).reshape(len(nodes) - 1, -1).T)
@@ -173,8 +169,7 @@ def hop_targets(lengths: Tensor, onward: Tensor, hops: int) -> Tensor:
     num_hops = lengths.shape[1]
     travelled = F.pad(lengths.cumsum(1), (1, 0))  # [w, T + 1]
     start, end = (torch.arange(size, device=lengths.device) for size in (num_hops, num_hops + 2))
-    # [T, T + 2]: never past x_j, nor past the walk's end
-    ahead = torch.minimum(start[:, None] + hops, end.clamp(max=num_hops))
+    ahead = torch.minimum(start[:, None] + hops, end.clamp(max=num_hops))  # [T, T + 2]: not past x_j or the walk's end
     return travelled[:, ahead] - travelled[:, :-1, None] + onward[:, ahead, end]
 
 

@@ -1,7 +1,7 @@
 """Stage 2b: recorded transitions and believed loop closures become one sparse matrix of step lengths.
 
-The graph is a `scipy.sparse.csr_array`: graph[i, j] is the length, in steps, of the hop from frame i to frame j; a
-missing entry is a missing edge. Never densify it: zero-length edges vanish.
+graph[i, j] is the length, in steps, of the hop from frame i to frame j; a missing entry is a missing edge. Never
+densify it: zero-length edges vanish.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,9 @@ class BuiltGraph:
     repeated: float | None = None  # share of them that were ever repeated
 
 
-def build_graph(
-    sequence: np.ndarray, closures: NearPairs, step_length: np.ndarray | None = None, directed: bool = False,
-    usable: np.ndarray | None = None, still_since: np.ndarray | None = None,
-) -> csr_array:
+def build_graph(sequence: np.ndarray, closures: NearPairs, step_length: np.ndarray | None = None,
+                directed: bool = False, usable: np.ndarray | None = None,
+                still_since: np.ndarray | None = None) -> csr_array:
     """Transitions of usable frames weigh 1 (or their step length over its median), closures their local distance.
 
     `directed`: transitions lead forward only. A closure says that two frames show (almost) the same place, which has no
@@ -47,14 +46,11 @@ def build_graph(
     leaves = (still_since[end - 1] != end - 1) & (still_since[end] == end) & usable[still_since[end - 1]]
     start = np.concatenate((end - 1, still_since[end - 1][leaves]))
     end, weight = np.concatenate((end, end[leaves])), np.concatenate((weight, weight[leaves]))
-    rows, columns, values = [start], [end], [weight]
-    if not directed:
-        rows, columns, values = [start, end], [end, start], [weight, weight]
-    return graph_of_edges(
-        np.concatenate((*rows, closures.first, closures.second), dtype=np.int32, casting="same_kind"),
-        np.concatenate((*columns, closures.second, closures.first), dtype=np.int32, casting="same_kind"),
-        np.concatenate((*values, closures.distance, closures.distance)), n,
-    )
+    parts = [(start, end, weight), (end, start, weight)][: 1 if directed else 2]
+    parts += [closures.arrays, (closures.second, closures.first, closures.distance)]
+    rows, columns, values = zip(*parts, strict=True)
+    row, column = (np.concatenate(ends, dtype=np.int32, casting="same_kind") for ends in (rows, columns))
+    return graph_of_edges(row, column, np.concatenate(values), n)
 
 
 def graph_of_edges(row: np.ndarray, column: np.ndarray, value: np.ndarray, n: int) -> csr_array:
@@ -79,11 +75,10 @@ def transition_weights(start: np.ndarray, step_length: np.ndarray | None) -> np.
 
 def places(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
     """(n,) the first frame of the pause that each frame belongs to; its own number where it moved."""
-    row = edge_rows(graph)
-    still = (graph.indices == row + 1) & (graph.data == 0)
-    still &= sequence[row] == sequence[graph.indices]
+    row, column = edge_rows(graph), graph.indices
+    still = (column == row + 1) & (graph.data == 0) & (sequence[row] == sequence[column])
     first = np.arange(graph.shape[0])
-    for number in graph.indices[still]:  # in order, so the place of the frame before is known
+    for number in column[still]:  # in order, so the place of the frame before is known
         first[number] = first[number - 1]
     return first
 

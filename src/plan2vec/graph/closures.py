@@ -24,19 +24,13 @@ import torch
 
 from plan2vec.config import Config
 from plan2vec.graph.neighbors import NearPairs
-from plan2vec.graph.support import (
-    CPU,
-    SAME,
-    has_common_neighbors,
-    has_short_detour,
-    has_transition_support,
-    not_known_different,
-)
+from plan2vec.graph.support import CPU, SAME, has_common_neighbors, has_short_detour, has_transition_support
 
 MIN_DEGREE, LOOK_ALIKES = 12.0, 16.0  # wanted per frame on sparse recordings; frames look alike within 0.5 to 1 step
 FARTHEST_ALIKE = 1.0  # steps within which frames of sparse recordings look alike at most
 MAX_RADIUS = 1.7  # `max_gap`s beyond which the radius never grows
 MAX_UNSUPPORTED = 0.1  # share of the candidates that may fail their tests; where more do, a grown radius shrinks again
+RETURNS = 0.5  # above this share of bit-equal frames, returning to a place gives the same image again
 MAX_DETOUR = 4.0  # steps of the longest detour that may support a doubtful closure
 CLOSE_COMMON = 0.7  # share of the radius within which "close-common" looks for common neighbours
 COMMON, TRANSITION, DETOUR = "common neighbours", "transition support", "short detour"
@@ -46,9 +40,7 @@ PERCENTILE = "95th percentile of recorded steps"
 
 @dataclass(frozen=True)
 class Closures:
-    """The believed closures, and why."""
-
-    pairs: NearPairs
+    pairs: NearPairs  # the believed ones
     radius: float
     reason: str  # one line for the user
 
@@ -61,7 +53,7 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
     equals to the last pixel, -1 for frames that get no closure. Density is counted over frames that differ: a camera
     that shows the same image twice is not denser for it.
     """
-    settings, given = config.closures, config.radius
+    support, given = config.closures.support, config.radius
     is_step = (sequence[candidates.first] == sequence[candidates.second]) & (candidates.second - candidates.first < 2)
     candidates = candidates.select(~is_step)
     is_new = first_duplicate == np.arange(len(first_duplicate))
@@ -70,9 +62,9 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
     start = float(np.quantile(steps, 0.95)) if given is None else given
     limit = max(start, MAX_RADIUS * config.max_gap) if given is None else given
     radius, reason = _grow(distinct, num_frames, start, limit, MIN_DEGREE)
-    tests, tests_reason = choose_tests(distinct[distinct <= radius], num_frames, settings.support)
+    tests, tests_reason = choose_tests(distinct[distinct <= radius], num_frames, support)
     alike = alike_reach(distinct, num_frames, LOOK_ALIKES)
-    common = CLOSE_COMMON if settings.support == "close-common" else 1.0
+    common = CLOSE_COMMON if support == "close-common" else 1.0
     believed, failed = _believe(candidates, radius, sequence, tests, (common * radius, alike), device)
     while given is None and failed > MAX_UNSUPPORTED and radius > start * 1.001:
         radius = max(start, radius * 0.95)
@@ -85,13 +77,24 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
         failed += (1 - failed) * (1 - len(believed) / max(1, num_before))
     num_moved = np.count_nonzero(first_duplicate >= 0)
     recall = "" if candidates.recall is None else f"; approximate neighbours, recall {candidates.recall:.4f}"
-    words = (
-        f"radius {radius:.2f} steps ({reason if given is None else 'as given'}); {len(believed):,} closures, "
-        f"{2 * len(believed) / num_moved:.1f} at each of the {num_moved:,} frames that moved; "
-        f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), "
-        f"{failed:.2%} of the candidates failed{recall}"
-    )
+    words = (f"radius {radius:.2f} steps ({reason if given is None else 'as given'}); {len(believed):,} closures, "
+             f"{2 * len(believed) / num_moved:.1f} at each of the {num_moved:,} frames that moved; "
+             f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), {failed:.2%} of the candidates failed{recall}")
     return Closures(believed, radius, words)
+
+
+def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.ndarray:
+    """(m,) bool: false where both frames have exact copies elsewhere, yet are no copies of each other.
+
+    Asked only where most frames have copies: there, what does not look the same is not the same.
+    """
+    joined = first_duplicate >= 0
+    has_twin = np.zeros(len(joined), bool)
+    has_twin[joined] = (np.bincount(first_duplicate[joined]) > 1)[first_duplicate[joined]]
+    if has_twin[joined].mean() <= RETURNS:
+        return np.ones(len(pairs), bool)
+    are_equal = first_duplicate[pairs.first] == first_duplicate[pairs.second]
+    return ~(has_twin[pairs.first] & has_twin[pairs.second]) | are_equal
 
 
 def _grow(distance: np.ndarray, num_frames: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
@@ -114,8 +117,7 @@ def choose_tests(distance: np.ndarray, num_frames: int, support: str) -> tuple[t
     """Which tests this recording is dense enough for, by the distances of its candidates, and why."""
     if support != "auto":
         return TESTS[support], "as given"
-    alike = 2 * np.count_nonzero(distance <= SAME) / num_frames
-    near = 2 * len(distance) / num_frames
+    alike, near = 2 * np.count_nonzero(distance <= SAME) / num_frames, 2 * len(distance) / num_frames
     words = f"each of {num_frames:,} different frames has {near:.1f} candidates, {alike:.1f} of them look alike"
     return TESTS["both" if alike >= 4 and near >= 8 else "detour"], words
 

@@ -26,6 +26,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from plan2vec.config import Neighbors
+from plan2vec.data import frames_ahead, slices
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
@@ -80,22 +81,19 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
     found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device, search)
     is_real, is_mixed = found.second < n, (found.first < n) & (found.second >= n)
     earlier, later = found.second[is_mixed] - n, found.first[is_mixed]  # the mirrored frame is the earlier one
-    key = np.concatenate((found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]))
-    key = np.unique(key)
-    first, second = key // n, key % n
+    keys = found.first[is_real] * n + found.second[is_real], (earlier * n + later)[earlier < later]
+    first, second = np.divmod(np.unique(np.concatenate(keys)), n)
     apart = (run[first] != run[second]) | (second - first >= MIN_TIME)
     first, second = first[apart], second[apart]
     ways = ((vectors, 1), (vectors, -1), (mirrored, 1), (mirrored, -1))
     means = np.empty((4, len(first)), np.float32)
-    for begin in range(0, len(first), PAIRS_AT_ONCE):
-        part = slice(begin, begin + PAIRS_AT_ONCE)
+    for part in slices(len(first), PAIRS_AT_ONCE):
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
     distance, from_mirrored = (np.linalg.norm(ends[first] - vectors[second], axis=1) for ends in (vectors, mirrored))
     every = np.arange(n)
-    is_telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
-    telling = is_telling[first] & is_telling[second]
-    return Scored(first, second, distance, from_mirrored, means, telling, found.recall)
+    telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
+    return Scored(first, second, distance, from_mirrored, means, telling[first] & telling[second], found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -192,7 +190,7 @@ def confidences(num_chance: np.ndarray) -> np.ndarray:
 
 def recorded_hops(run: np.ndarray, clock: np.ndarray, max_gap: int) -> NearPairs:
     """Frames 2 to `max_gap` recorded frames apart, as pairs. `clock` (n,): steps before each frame."""
-    starts = [np.flatnonzero(run[gap:] == run[:-gap]) for gap in range(2, max_gap + 1)]
+    starts = [frames_ahead(run, gap) for gap in range(2, max_gap + 1)]
     first = np.concatenate([np.empty(0, np.int64), *starts])
     second = first + np.repeat(np.arange(2, max_gap + 1), [len(start) for start in starts])
     return NearPairs(first, second, (clock[second] - clock[first]).astype(np.float32))
@@ -202,3 +200,14 @@ def in_steps(distance: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Local distances as recorded steps: at the median distance of frames g steps apart it is g."""
     rising = np.maximum.accumulate(steps) + 1e-6 * np.arange(len(steps))
     return np.interp(distance, rising, np.arange(len(steps))).astype(np.float32)
+
+
+def describe(believed: Believed, scored: Scored, recognized: float | None) -> str:
+    """One line for the user: how closures were chosen."""
+    if recognized is not None and recognized < MIN_RECOGNIZED:
+        return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
+                f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")
+    recall = "" if scored.recall is None else f" (approximate neighbours, recall {scored.recall:.4f})"
+    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates{recall}, by runs of "
+            f"{2 * HALF_RUN + 1} frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of "
+            "them may be false")

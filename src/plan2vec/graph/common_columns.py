@@ -12,25 +12,24 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from plan2vec.data import slices
+
 MARKS_AT_ONCE = {"cuda": 2**31, "cpu": 2**26}  # bytes that mark the columns of as many rows as they suffice for
 FIRST_ASKED = 4  # columns of a row of `right` that are looked up first; where they do not settle a pair, twice as many
 
 
-def share_columns(
-    left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int, device: torch.device
-) -> np.ndarray:
+def share_columns(left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int,
+                  device: torch.device) -> np.ndarray:
     """(m,) bool: row `first` (m,), ascending, of left and row `second` (m,) of right share `num` columns."""
-    return _looked_up_on(
-        device, left, right, first, second, num
-    ) if device.type == "cuda" else _looked_up(left, right, first, second, num)
+    if device.type == "cuda":
+        return _looked_up_on(device, left, right, first, second, num)
+    return _looked_up(left, right, first, second, num)
 
 
 def _row_blocks(num_rows: int, first: np.ndarray, marks: int) -> Iterator[tuple[int, int, slice]]:
     """(from row, to row, pairs whose first is one of these rows), as many rows as there are marks for."""
-    size = max(1, marks // num_rows)
-    for begin in range(0, num_rows, size):
-        end = min(num_rows, begin + size)
-        yield begin, end, slice(*np.searchsorted(first, (begin, end)).tolist())
+    for rows in slices(num_rows, max(1, marks // num_rows)):
+        yield rows.start, rows.stop, slice(*np.searchsorted(first, (rows.start, rows.stop)).tolist())
 
 
 def _looked_up(left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int) -> np.ndarray:
@@ -58,14 +57,12 @@ def _enough_marked(marks: np.ndarray, offset: np.ndarray, right: csr_array, row:
     return count >= num
 
 
-def _looked_up_on(
-    device: torch.device, left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray, num: int
-) -> np.ndarray:
+def _looked_up_on(device: torch.device, left: csr_array, right: csr_array, first: np.ndarray, second: np.ndarray,
+                  num: int) -> np.ndarray:
     """As `_looked_up`, line by line: on one CPU core torch takes three times as long."""
     n, passed = left.shape[0], np.zeros(len(first), bool)
-    marks = torch.zeros(
-        min(n, max(1, MARKS_AT_ONCE.get(device.type, MARKS_AT_ONCE["cpu"]) // n)) * n, dtype=torch.bool, device=device
-    )
+    at_once = MARKS_AT_ONCE.get(device.type, MARKS_AT_ONCE["cpu"])
+    marks = torch.zeros(min(n, max(1, at_once // n)) * n, dtype=torch.bool, device=device)
     columns, *rows = (torch.from_numpy(numbers).to(device) for numbers in (left.indices, right.indices, right.indptr))
     for begin, end, here in _row_blocks(n, first, len(marks)):
         degree = torch.from_numpy(np.diff(left.indptr[begin : end + 1])).to(device)

@@ -8,7 +8,7 @@ In a directed graph i leads to j if a recorded step does, up to one look-alike: 
 comes right after a frame that looks like i. Such a hop is as long as that step. Equal places are joined both ways.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
@@ -46,10 +46,8 @@ class Steps:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the recordings show about direction; shares of the recorded steps that moved."""
-
-    undone: float
-    repeated: float
+    undone: float  # share of the recorded steps that moved
+    repeated: float  # likewise
 
     @property
     def is_one_way(self) -> bool:
@@ -65,19 +63,18 @@ def steps_that_moved(recorded: Sequences, moved: np.ndarray, usable: np.ndarray)
 
 def look_alikes(pairs: NearPairs, n: int, reach: float = ALIKE) -> csr_array:
     """[n, n] int32, 1 where two frames look alike; a frame looks like itself."""
-    near = pairs.distance <= reach
-    i, j = pairs.first[near], pairs.second[near]
-    ends = np.concatenate((i, j)), np.concatenate((j, i))
+    near = pairs.select(pairs.distance <= reach)
+    ends = np.append(near.first, near.second), np.append(near.second, near.first)
     joined = csr_array((np.ones(len(ends[0]), np.int32), ends), shape=(n, n))
     return csr_array(joined + eye_array(n, format="csr", dtype=np.int32))
 
 
 def measure_direction(pairs: NearPairs, steps: Steps, rng: np.random.Generator) -> Evidence:
     """How many of the steps are undone, and repeated, by others."""
-    judged = np.arange(len(steps.start))
-    if len(judged) > NUM_JUDGED:
-        judged = np.sort(rng.choice(judged, NUM_JUDGED, replace=False))
-    start, end = steps.start[judged], steps.end[judged]
+    start, end = steps.start, steps.end
+    if len(start) > NUM_JUDGED:
+        judged = np.sort(rng.choice(len(start), NUM_JUDGED, replace=False))
+        start, end = start[judged], end[judged]
     alike, recorded = look_alikes(pairs, steps.n), steps.pattern(np.ones(len(steps.start), np.int32))
 
     def num_between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -100,27 +97,25 @@ def choose_direction(evidence: Evidence, config: Config) -> tuple[bool, str]:
     return True, f"{words}, so the graph is directed: plans follow time."
 
 
-def find_direction(
-    recorded: Sequences, candidates: NearPairs, moved: np.ndarray, usable: np.ndarray, config: Config, journal: Journal
-) -> BuiltGraph:
-    """The directed graph, where settings or recordings ask for one; else a graph without edges.
-
-    `moved` (m,): frames whose next one differs. A radius that was given says how near look-alikes are.
+def find_direction(recorded: Sequences, candidates: NearPairs, moved: np.ndarray, usable: np.ndarray, config: Config,
+                   journal: Journal) -> BuiltGraph:
+    """The directed graph, where settings or recordings ask for one; else a graph without edges. `moved` (m,): frames
+    whose next one differs. A radius that was given says how near look-alikes are.
     """
     steps = steps_that_moved(recorded, moved, usable)
     evidence = measure_direction(candidates, steps, rng_at(config.seed, Stream.DIRECTION))
     directed, words = choose_direction(evidence, config)
     if words:
         journal.say(words)
+    none = csr_array((steps.n, steps.n), dtype=np.float32)
+    built = BuiltGraph(none, directed=directed, reversibility=evidence.undone, repeated=evidence.repeated)
     if not directed:
-        none = csr_array((steps.n, steps.n), dtype=np.float32)
-        return BuiltGraph(none, reversibility=evidence.undone, repeated=evidence.repeated)
+        return built
     unjoined, reach = candidates.select(np.zeros(len(candidates), bool)), config.radius or ALIKE
     forward = build_graph(recorded.sequence, unjoined, recorded.step_length, True, usable, recorded.still_since)
     graph = follow_time(forward, candidates, steps, reach)
     report = f"directed: {graph.nnz - forward.nnz:,} closures by recorded steps of look-alikes ({reach:.2f} steps)"
-    return BuiltGraph(graph, reach, report, directed=True, reversibility=evidence.undone,
-                      repeated=evidence.repeated)
+    return replace(built, graph=graph, radius=reach, report=report)
 
 
 def follow_time(graph: csr_array, pairs: NearPairs, steps: Steps, reach: float = ALIKE) -> csr_array:

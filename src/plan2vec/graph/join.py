@@ -52,20 +52,13 @@ def join_states(recorded: Sequences, metric: LocalMetric, config: Config, images
     built = find_direction(recorded, candidates, first, usable, config, journal)
     if built.directed:
         return built
-    duplicates = first_duplicates(recorded.frames, joinable)
+    distinct, which = equal_frames(recorded.frames, np.flatnonzero(joinable))
+    duplicates = np.full(len(joinable), -1)  # the first of the joinable frames that each of them equals
+    duplicates[joinable] = distinct[which]
     chosen = choose_closures(candidates, steps, sequence, duplicates, config, images.device)
     graph = build_graph(sequence, chosen.pairs, recorded.step_length, False, usable, still_since)
     lone = lone_share(graph, sequence, rng_at(config.seed, Stream.LONE_CLOSURES))
     return replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
-
-
-def first_duplicates(frames: np.ndarray, joinable: np.ndarray) -> np.ndarray:
-    """(n,) the first of the joinable frames that a joinable frame equals to the last pixel; -1 for the others."""
-    numbers = np.flatnonzero(joinable)
-    first, which = equal_frames(frames, numbers)
-    duplicate = np.full(len(frames), -1)
-    duplicate[numbers] = first[which]
-    return duplicate
 
 
 def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float,
@@ -75,8 +68,7 @@ def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarr
     stacked = isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach
     most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else closures.max_neighbors
-    found = near_pairs(vectors, within, most, images.device, closures.neighbors or "exact")
-    found = replace(found, first=numbers[found.first], second=numbers[found.second])
+    found = near_pairs(vectors, within, most, images.device, closures.neighbors or "exact").renumbered(numbers)
     if not stacked:
         return found
     there = pair_distances(metric, images, found.first, found.second)
@@ -90,7 +82,5 @@ def warn_about_parts(built: BuiltGraph, usable: np.ndarray, journal: Journal) ->
     _, part = connected_parts(built.graph)
     num_parts = len(np.unique(part[usable]))  # no edge leads to a frame that is not usable
     if num_parts > 1:
-        journal.say(
-            f"warning: the graph has {num_parts} parts that never meet; plans exist inside each. "
-            "Remedy: record sequences that overlap, in both directions"
-        )
+        journal.say(f"warning: the graph has {num_parts} parts that never meet; plans exist inside each. "
+                    "Remedy: record sequences that overlap, in both directions")

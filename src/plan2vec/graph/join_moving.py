@@ -6,17 +6,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from plan2vec.config import Config
-from plan2vec.data import Sequences, transitions
+from plan2vec.data import Sequences, frames_ahead, transitions
 from plan2vec.graph.build import BuiltGraph, build_graph, transition_weights
-from plan2vec.graph.closures_moving import (
-    HALF_RUN,
-    MIN_RECOGNIZED,
-    Believed,
-    Scored,
-    believe,
-    recorded_hops,
-    score_runs,
-)
+from plan2vec.graph.closures_moving import MIN_RECOGNIZED, Scored, believe, describe, recorded_hops, score_runs
 from plan2vec.graph.direction import ALIKE, measure_direction, steps_that_moved
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.frame_tensors import FrameTensors
@@ -25,9 +17,8 @@ from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors, mirrored_vectors
 
 
-def join_views(
-    recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors, usable: np.ndarray
-) -> BuiltGraph:
+def join_views(recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors,
+               usable: np.ndarray) -> BuiltGraph:
     """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair."""
     sequence, max_gap = recorded.sequence, config.max_gap
     numbers, run, steps, scored = score_views(recorded, trained.metric, config, images, usable)
@@ -35,8 +26,7 @@ def join_views(
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else -np.inf
     believed = believe(scored, steps, max_gap, max_false, len(numbers), limit)
     hops = recorded_hops(run, steps_before(recorded, usable)[numbers], max_gap)
-    hops, again = (replace(some, first=numbers[some.first], second=numbers[some.second])
-                   for some in (hops, believed.pairs))
+    hops, again = hops.renumbered(numbers), believed.pairs.renumbered(numbers)
     first, second, length = (np.concatenate(parts) for parts in zip(again.arrays, hops.arrays, strict=True))
     pairs = NearPairs(first, second, length)
     graph = build_graph(sequence, pairs, recorded.step_length, bool(config.directed), usable, recorded.still_since)
@@ -49,16 +39,15 @@ def join_views(
                       seen.repeated)
 
 
-def score_views(
-    recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, Scored]:
+def score_views(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors,
+                usable: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Scored]:
     """(m,) the frames that moved, (m,) which run each belongs to, distances by steps apart, and the candidates."""
     sequence, still_since, settings = recorded.sequence, recorded.still_since, config.closures
     numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
     run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
     vectors, mirrored = local_vectors(metric, images)[numbers], mirrored_vectors(metric, images)[numbers]
-    scored = score_runs(vectors, mirrored, run, config.max_gap, settings.max_neighbors, images.device,
-                        settings.neighbors or "exact")
+    search = settings.neighbors or "exact"
+    scored = score_runs(vectors, mirrored, run, config.max_gap, settings.max_neighbors, images.device, search)
     return numbers, run, median_distances(vectors, run, 2 * config.max_gap), scored
 
 
@@ -73,17 +62,6 @@ def steps_before(recorded: Sequences, usable: np.ndarray) -> np.ndarray:
 
 def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.ndarray:
     """(max_gap + 1,) the median local distance of frames 0, 1, ... recorded steps apart; as far as runs are long."""
-    gaps = [np.flatnonzero(run[gap:] == run[:-gap]) for gap in range(1, max_gap + 1)]
-    between = [np.linalg.norm(vectors[start + gap] - vectors[start], axis=1) for gap, start in enumerate(gaps, 1)]
+    starts = [(frames_ahead(run, gap), gap) for gap in range(1, max_gap + 1)]
+    between = [np.linalg.norm(vectors[start + gap] - vectors[start], axis=1) for start, gap in starts]
     return np.array([0.0, *(float(np.median(distance)) for distance in between if len(distance))])
-
-
-def describe(believed: Believed, scored: Scored, recognized: float | None) -> str:
-    """One line for the user: how closures were chosen."""
-    if recognized is not None and recognized < MIN_RECOGNIZED:
-        return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
-                f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")
-    recall = "" if scored.recall is None else f" (approximate neighbours, recall {scored.recall:.4f})"
-    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates{recall}, by runs of "
-            f"{2 * HALF_RUN + 1} frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of "
-            "them may be false")

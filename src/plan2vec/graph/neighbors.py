@@ -1,10 +1,10 @@
 """Stage 2a: all pairs of frames within a distance of each other, without an n x n array.
 
 Exact, by tiles, on a GPU and for recordings of moderate size; beyond that approximately, by a graph of small worlds
-(HNSW, of the package usearch), whose recall is measured on frames drawn at random. Memory is O(n k) either way: of a
-frame with too many near frames some count, its nearest or its *hubs*. In a dense recording the nearest are all but
-equal to the frame, and a path of such short hops is long. Hubs are the first of the near frames in one random order of
-all frames; they lie anywhere within the distance, and frames that are near each other have many in common.
+(HNSW, of the package usearch), whose recall is measured. Memory is O(n k) either way: of a frame with too many near
+frames some count, its nearest or its *hubs*. In a dense recording the nearest are all but equal to the frame, and a
+path of such short hops is long. Hubs are the first of the near frames in one random order of all frames; they lie
+anywhere within the distance, and frames that are near each other have many in common.
 """
 
 import importlib.util
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from plan2vec.config import Neighbors
+from plan2vec.data import slices
 from plan2vec.learning.processes import concatenated
 
 TILE = 2048  # most rows of one block of distances
@@ -22,8 +23,7 @@ NUMBERS_AT_ONCE = {"cuda": 2**29, "cpu": 2**26}  # most distances in one block: 
 FIRST_HUBS = 2**13  # frames that a frame is compared with first, in the order of hubs; then twice as many
 PACKED = 16  # times as many near frames as count: there the nearest are found before all are listed
 FIRST_ASKED = 64  # nearest frames asked for; where all of them lie within the distance, twice as many
-# whose distances are taken together; on a CPU their vectors fit into a core's cache
-PAIRS_AT_ONCE = {"cuda": 2**23, "cpu": 2048}
+PAIRS_AT_ONCE = {"cuda": 2**23, "cpu": 2048}  # distances taken together; of a CPU the vectors fit into a core's cache
 NUM_CHECKED = 500  # frames that the recall is measured on
 
 
@@ -34,8 +34,7 @@ class NearPairs:
     first: np.ndarray  # (m,) int64
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32, steps
-    # share of the near pairs that an approximate search found, as measured; None: it was exact
-    recall: float | None = None
+    recall: float | None = None  # share of the near pairs that an approximate search found; None: it was exact
 
     def __len__(self) -> int:
         return len(self.first)
@@ -47,18 +46,20 @@ class NearPairs:
     def select(self, keep: np.ndarray) -> "NearPairs":
         return NearPairs(self.first[keep], self.second[keep], self.distance[keep], self.recall)
 
+    def renumbered(self, numbers: np.ndarray) -> "NearPairs":
+        """Frames that were known by their index into `numbers` (n,), ascending, by their own numbers."""
+        return replace(self, first=numbers[self.first], second=numbers[self.second])
 
-def near_pairs(
-    vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device, search: Neighbors = "exact"
-) -> NearPairs:
+
+def near_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device,
+               search: Neighbors = "exact") -> NearPairs:
     """Pairs with |u - v| <= max_distance; of more than `max_neighbors` the nearest count, or the hubs."""
     if search != "approximate":
         keys = (_hub_keys if search == "hubs" else _exact_keys)(vectors, max_distance, max_neighbors, device)
         return _unique_pairs(keys, vectors, device)
     if not usearch_installed():
-        raise ValueError(
-            "approximate neighbours need usearch; install the extra: pip install 'plan2vec[large]', or search exactly"
-        )
+        raise ValueError("approximate neighbours need usearch; install the extra: pip install 'plan2vec[large]', "
+                         "or search exactly")
     found = _approximate_pairs(vectors, max_distance, max_neighbors)
     keys = found.min(axis=0) * len(vectors) + found.max(axis=0)
     recall = _measured_recall(found, vectors, max_distance, max_neighbors, device)
@@ -77,9 +78,8 @@ def _exact_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, de
 
     def search(first: int) -> np.ndarray:
         rows = slice(first, first + size)
-        row, column = _least_within(
-            points.squares_to(rows, slice(None)), max_distance**2 - points.squares[rows], num_nearest
-        )
+        limit = max_distance**2 - points.squares[rows]
+        row, column = _least_within(points.squares_to(rows, slice(None)), limit, num_nearest)
         return pair_keys(row + first, column, len(vectors)).cpu().numpy()
 
     return concatenated(range(0, len(vectors), size), search)
@@ -95,9 +95,8 @@ def _hub_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, devi
         missing = torch.full_like(asked, max_neighbors + 1)  # a frame is near itself
         begin, width, found = 0, FIRST_HUBS, [number[:0]]
         while len(asked) and begin < len(vectors):
-            within = points.squares_to(asked, slice(begin, begin + width)) <= (
-                max_distance**2 - points.squares[asked]
-            )[:, None]
+            limit = (max_distance**2 - points.squares[asked])[:, None]
+            within = points.squares_to(asked, slice(begin, begin + width)) <= limit
             row, column = torch.nonzero(within, as_tuple=True)  # by row, and in it in the order of all frames
             in_row = torch.bincount(row, minlength=len(asked))
             rank = torch.arange(len(row), device=device) - (in_row.cumsum(0) - in_row)[row]
@@ -138,8 +137,7 @@ def pair_keys(first: Tensor, second: Tensor, num_frames: int) -> Tensor:
 
 
 def _least_within(values: Tensor, limit: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """Row and column of the values [r, n] within the limit [r] of their row; of a row with more than `num` the least.
-    """
+    """Row and column of the values [r, n] within the limit [r] of their row; of more than `num` in a row the least."""
     within = values <= limit[:, None]
     packed = within.sum(1) > PACKED * num
     if packed.any():  # to list all of them would take much memory; ties are left for below
@@ -156,9 +154,8 @@ def _least_within(values: Tensor, limit: Tensor, num: int) -> tuple[Tensor, Tens
 
 
 def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int) -> np.ndarray:
-    """(2, p) pairs, some of them twice, the other way round, and of frames with themselves.
-
-    Frames join the index one after another in one thread: so it is the same index every time.
+    """(2, p) pairs, some of them twice, the other way round, and of frames with themselves. Frames join the index one
+    after another in one thread: so it is the same index every time.
     """
     from usearch.index import Index
 
@@ -178,9 +175,8 @@ def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: 
     return np.concatenate(found, axis=1)
 
 
-def _measured_recall(
-    found: np.ndarray, vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device
-) -> float:
+def _measured_recall(found: np.ndarray, vectors: np.ndarray, max_distance: float, max_neighbors: int,
+                     device: torch.device) -> float:
     """Share of the near frames of some frames, drawn at random, that were found."""
     drawn = np.unique(np.random.default_rng(0).integers(len(vectors), size=NUM_CHECKED))
     numbers, distances = nearest(vectors, vectors[drawn], max_neighbors + 1, device)
@@ -215,9 +211,7 @@ def _distances(vectors: np.ndarray, first: np.ndarray, second: np.ndarray, devic
     """(m,) float32; by subtraction, which is exact near 0 where the matrix product is not."""
     points, distance = torch.from_numpy(vectors).to(device), np.empty(len(first), np.float32)
     size = PAIRS_AT_ONCE.get(device.type, PAIRS_AT_ONCE["cpu"])
-    for begin in range(0, len(first), size):
-        part = slice(begin, begin + size)
-        ends = (torch.from_numpy(numbers[part]).to(device) for numbers in (first, second))
-        from_, to = (points.index_select(0, numbers) for numbers in ends)
+    for part in slices(len(first), size):
+        from_, to = (points.index_select(0, torch.from_numpy(ends[part]).to(device)) for ends in (first, second))
         distance[part] = (from_ - to).square_().sum(1).sqrt_().cpu().numpy()
     return distance

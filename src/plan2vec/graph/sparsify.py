@@ -2,9 +2,8 @@
 
 Frames whose local distance to a node is at most `radius` steps lie in its *ball*. A node is one of the recorded frames,
 every frame lies in some ball and belongs to the nearest node, and no two nodes lie in each other's. Recorded passages
-from ball to ball are the edges. An edge weighs what the passage takes from node to node: the steps recorded, and those
-from the nodes to the frames at its two ends. So every edge is a path of the full graph (that of all frames with all
-closures up to `radius`), and a path found here is never shorter than the shortest there.
+from ball to ball are the edges: they weigh the steps recorded, and those from the nodes to the frames at both ends. So
+a path found here is never shorter than the shortest in the graph of all frames with all closures up to `radius`.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.data import frames_ahead
+from plan2vec.data import frames_ahead, slices
 from plan2vec.graph.build import graph_of_edges
 
 FRAMES_AT_ONCE = 1024
@@ -34,16 +33,15 @@ def cover_frames(vectors: np.ndarray, radius: float) -> Cover:
         raise ValueError(f"radius must be a positive number of steps, but is {radius}")
     points = torch.from_numpy(vectors - vectors.mean(axis=0))  # small numbers keep the matrix product exact
     nodes: list[int] = []
-    for first in range(0, len(points), FRAMES_AT_ONCE):
-        numbers = np.arange(first, min(first + FRAMES_AT_ONCE, len(points)))
+    for part in slices(len(points), FRAMES_AT_ONCE):
+        numbers = np.arange(part.start, part.stop)
         if nodes:
             numbers = numbers[_nearest_node(points[numbers], points[nodes])[1].numpy() > radius]
         while len(numbers):
             nodes.append(int(numbers[0]))
             numbers = numbers[torch.linalg.vector_norm(points[numbers] - points[numbers[0]], dim=1).numpy() > radius]
     chosen, node_of, offset = points[nodes], np.empty(len(points), np.int64), np.empty(len(points), np.float32)
-    for first in range(0, len(points), FRAMES_AT_ONCE):  # in place: small results between large ones waste memory
-        part = slice(first, first + FRAMES_AT_ONCE)
+    for part in slices(len(points), FRAMES_AT_ONCE):  # in place: small results between large ones waste memory
         node_of[part], offset[part] = (found.numpy() for found in _nearest_node(points[part], chosen))
     return Cover(np.array(nodes, np.int64), node_of, offset)
 
@@ -61,16 +59,13 @@ def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int, directed: boo
     passages = [_passages(cover, frames_ahead(sequence, steps), steps) for steps in range(1, max_steps + 1)]
     row, column, length = (np.concatenate(part) for part in zip(*passages, strict=True))
     if not directed:
-        row, column, length = np.concatenate((row, column)), np.concatenate((column, row)), np.concatenate(
-            (length, length)
-        )
+        row, column, length = np.append(row, column), np.append(column, row), np.append(length, length)
     order = np.argsort(length, kind="stable")
     return graph_of_edges(row[order], column[order], length[order], len(cover.nodes))
 
 
 def _passages(cover: Cover, start: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(node, node, steps from the one to the other): the shortest of the recorded passages between two different balls.
-    """
+    """(node, node, steps from the one to the other): the shortest of the recorded passages between different balls."""
     row, column = cover.node_of[start], cover.node_of[start + steps]
     length = cover.offset[start] + cover.offset[start + steps] + np.float32(steps)
     key = row * len(cover.nodes) + column

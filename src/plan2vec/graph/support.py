@@ -16,41 +16,23 @@ DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
 MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
 SAME = 0.5  # frames nearer than this many steps look alike in dense recordings
 SURE, LIKELY = 0.3, 0.9  # quantiles of recorded steps: closures below need no support, or frames alongside
-RETURNS = 0.5  # above this share of bit-equal frames, returning to a place gives the same image again
 ALONGSIDE = 4  # frames before or after both ends of a likely closure that must be near each other too
 
 
-def has_common_neighbors(
-    pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU, reach: float = np.inf
-) -> np.ndarray:
+def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU,
+                         reach: float = np.inf) -> np.ndarray:
     """(m,) bool: at least `num` frames are near both ends, by a candidate within `reach` or by a recorded step."""
     near = _pattern(pairs, reach, len(sequence)) + _transition_pattern(sequence)
     return share_columns(near, near, pairs.first, pairs.second, num, device)
 
 
-def has_transition_support(
-    pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU, reach: float = SAME
-) -> np.ndarray:
-    """(m,) bool: a recorded step joins look-alikes of both ends, (N (T + 1) N)_ij > 0; N joins frames within `reach`.
-    """
+def has_transition_support(pairs: NearPairs, sequence: np.ndarray, device: torch.device = CPU,
+                           reach: float = SAME) -> np.ndarray:
+    """(m,) bool: a recorded step joins look-alikes of both ends, (N (T + 1) N)_ij > 0; N: frames within `reach`."""
     n = len(sequence)
     alike = _pattern(pairs, reach, n) + eye_array(n, format="csr", dtype=np.int8)
     stays_or_steps = _transition_pattern(sequence) + eye_array(n, format="csr", dtype=np.int8)
     return share_columns((alike @ stays_or_steps).tocsr(), alike, pairs.first, pairs.second, 1, device)
-
-
-def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.ndarray:
-    """(m,) bool: false where both frames have exact copies elsewhere, yet are no copies of each other.
-
-    Asked only where most frames have copies: there, what does not look the same is not the same.
-    """
-    joined = first_duplicate >= 0
-    has_twin = np.zeros(len(joined), bool)
-    has_twin[joined] = (np.bincount(first_duplicate[joined]) > 1)[first_duplicate[joined]]
-    if has_twin[joined].mean() <= RETURNS:
-        return np.ones(len(pairs), bool)
-    are_equal = first_duplicate[pairs.first] == first_duplicate[pairs.second]
-    return ~(has_twin[pairs.first] & has_twin[pairs.second]) | are_equal
 
 
 def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, max_detour: float) -> np.ndarray:
@@ -58,16 +40,13 @@ def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, 
 
     A closure among the shortest SURE of the recorded `steps` needs no support. One among the shortest LIKELY needs only
     a stretch beside it. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is
-    believed and helps the next ones, so whole stretches that were seen twice close, while a lone look-alike far away,
-    which nothing beside it supports, never does.
+    believed and helps the next ones, so whole stretches that were seen twice close, but no lone look-alike far away.
     """
     sure, likely = np.quantile(steps, (SURE, LIKELY))
     believed = (pairs.distance <= sure) | ((pairs.distance <= likely) & runs_alongside(pairs, sequence))
     for _ in range(MAX_ZIP_ROUNDS):
-        graph = build_graph(sequence, pairs.select(believed))
-        asked = np.flatnonzero(~believed)
-        near = _within(graph, pairs.select(~believed), max_detour)
-        believed[asked[near]] = True
+        near = _within(build_graph(sequence, pairs.select(believed)), pairs.select(~believed), max_detour)
+        believed[~believed] = near
         if not near.any():
             break
     part = connected_parts(build_graph(sequence, pairs.select(believed)))[1]
@@ -76,32 +55,26 @@ def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, 
 
 def runs_alongside(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
     """(m,) bool: the frames before or after one end lie near those before or after the other, in either direction."""
-    known = np.sort(_codes(pairs.first, pairs.second, len(sequence)))
-    found = np.zeros(len(pairs), bool)
+    n, found = len(sequence), np.zeros(len(pairs), bool)
+    known = np.sort(pairs.first.astype(np.int64) * n + pairs.second)  # one number per pair
     for first_way, second_way in ((1, 1), (-1, -1), (1, -1), (-1, 1)):
         alongside = np.ones(len(pairs), bool)
         for ahead in range(1, ALONGSIDE + 1):
             i, j = pairs.first + first_way * ahead, pairs.second + second_way * ahead
-            inside = (np.minimum(i, j) >= 0) & (np.maximum(i, j) < len(sequence))
+            inside = (np.minimum(i, j) >= 0) & (np.maximum(i, j) < n)
             i, j = np.where(inside, i, pairs.first), np.where(inside, j, pairs.second)
             inside &= (sequence[i] == sequence[pairs.first]) & (sequence[j] == sequence[pairs.second])
-            code = _codes(np.minimum(i, j), np.maximum(i, j), len(sequence))
+            code = np.minimum(i, j).astype(np.int64) * n + np.maximum(i, j)
             alongside &= inside & (known[np.minimum(np.searchsorted(known, code), len(known) - 1)] == code)
         found |= alongside
     return found
-
-
-def _codes(first: np.ndarray, second: np.ndarray, n: int) -> np.ndarray:
-    """One number per pair."""
-    return first.astype(np.int64) * n + second
 
 
 def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:
     """(m,) bool: the graph joins the two frames of a pair by at most this many steps."""
     near = np.zeros(len(pairs), bool)
     sources = np.unique(pairs.first)
-    num_blocks = 1 + len(sources) * graph.shape[0] // DISTANCES_AT_ONCE
-    for some in np.array_split(sources, num_blocks) if len(sources) else ():
+    for some in np.array_split(sources, 1 + len(sources) * graph.shape[0] // DISTANCES_AT_ONCE) if len(sources) else ():
         here = slice(*np.searchsorted(pairs.first, (some[0], some[-1] + 1)))
         length = dijkstra(graph, indices=some, limit=max_steps)
         near[here] = length[np.searchsorted(some, pairs.first[here]), pairs.second[here]] <= max_steps
@@ -110,14 +83,13 @@ def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:
 
 def _pattern(pairs: NearPairs, radius: float, n: int) -> csr_array:
     """Symmetric pattern of the pairs within the radius; what is stored counts, not its value."""
-    keep = pairs.distance <= radius
-    i, j = pairs.first[keep].astype(np.int32), pairs.second[keep].astype(np.int32)
-    begins = np.searchsorted(i, np.arange(n + 1)).astype(np.int32)
-    upper = csr_array((np.ones(len(i), np.int8), j, begins), shape=(n, n))
+    near = pairs.select(pairs.distance <= radius)
+    begins = np.searchsorted(near.first, np.arange(n + 1)).astype(np.int32)
+    upper = csr_array((np.ones(len(near), np.int8), near.second.astype(np.int32), begins), shape=(n, n))
     return upper + upper.T.tocsr()
 
 
 def _transition_pattern(sequence: np.ndarray) -> csr_array:
     start = transitions(sequence)
-    ends = np.concatenate((start, start + 1)), np.concatenate((start + 1, start))
+    ends = np.append(start, start + 1), np.append(start + 1, start)
     return csr_array((np.ones(2 * len(start), np.int8), ends), shape=(len(sequence),) * 2)

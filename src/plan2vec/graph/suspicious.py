@@ -16,10 +16,8 @@ LONE = 7.0  # steps: ends that are farther apart without their closure are joine
 SOON = 10  # frames of one sequence nearer in time than this cannot be joined by a worm-hole worth a look
 
 
-def suspicious_closures(
-    graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator, num_sources: int = 32,
-    confidence: csr_array | None = None,
-) -> list[dict]:
+def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: np.random.Generator,
+                        num_sources: int = 32, confidence: csr_array | None = None) -> list[dict]:
     """[{first, second, distance, confidence, paths}]: the least confident first, of equals the most used first.
 
     `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A closure without a
@@ -40,12 +38,9 @@ def suspicious_closures(
     sure = np.asarray(confidence[first, second]).ravel() if confidence is not None and len(first) else 0 * distance
     known = sure > 0  # a missing entry is an unknown confidence
     order = np.lexsort((-total, np.where(known, sure, np.inf)))
-    return [
-        {"first": int(first[k]), "second": int(second[k]), "distance": round(float(distance[k]), 3),
-         "confidence": round(float(sure[k]), 3) if known[k] else None,
-         "paths": round(float(total[k] / (len(sources) * n)), 5)}
-        for k in order[:num]
-    ]
+    return [{"first": int(first[k]), "second": int(second[k]), "distance": round(float(distance[k]), 3),
+             "confidence": round(float(sure[k]), 3) if known[k] else None,
+             "paths": round(float(total[k] / (len(sources) * n)), 5)} for k in order[:num]]
 
 
 def _is_far(sequence: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -84,11 +79,11 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
     neighbors = lambda frame: column[graph.indptr[frame] : graph.indptr[frame + 1]]  # noqa: E731
     num_lone = 0
     for first, second in zip(row[tried], column[tried], strict=True):
-        beside_first, beside_second = (np.arange(end - BESIDE, end + BESIDE + 1) for end in (first, second))
-        if len(np.setdiff1d(np.intersect1d(neighbors(first), neighbors(second)), (*beside_first, *beside_second))):
+        near_first, near_second = (np.arange(end - BESIDE, end + BESIDE + 1) for end in (first, second))
+        if len(np.setdiff1d(np.intersect1d(neighbors(first), neighbors(second)), (*near_first, *near_second))):
             continue  # another frame is near both
-        there = np.isin(row, beside_first) & np.isin(column, beside_second)
-        back = np.isin(row, beside_second) & np.isin(column, beside_first)
+        there, back = (np.isin(row, some) & np.isin(column, other)
+                       for some, other in ((near_first, near_second), (near_second, near_first)))
         rest = select_edges(graph, ~(is_closure & (there | back)))
         num_lone += not dijkstra(rest, indices=first, limit=LONE)[second] <= LONE
     return num_lone / len(tried)

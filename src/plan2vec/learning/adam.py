@@ -1,7 +1,7 @@
 """Torch's Adam with what a captured update on a GPU needs: one kernel, a rate on the device, work for the whole GPU.
 
-Torch's fused kernel gives 65,536 numbers to one multiprocessor, so a small network keeps two or three of a hundred
-busy. Cut into pieces, the same parameters keep many busy and take less time. A checkpoint knows nothing of pieces.
+Torch's fused kernel gives 65,536 numbers to one of a hundred multiprocessors. So parameters of a small network are cut
+into pieces, which keep many of them busy. A checkpoint knows nothing of pieces.
 """
 
 from collections.abc import Iterable
@@ -56,8 +56,7 @@ class Adam:
 
     def load_state(self, state: State) -> None:
         cut: list[dict[str, Tensor]] = []  # what is remembered of each part, as tensors of their own
-        for number, pieces in enumerate(self.pieces):
-            num = len(pieces)
+        for number, num in enumerate(map(len, self.pieces)):
             parts = {name: value.reshape(-1).split(self.piece) if value.ndim and num > 1 else [value] * num
                      for name, value in state.get(number, {}).items()}
             cut += [{name: part[place].clone() for name, part in parts.items()} for place in range(num)]

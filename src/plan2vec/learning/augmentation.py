@@ -33,11 +33,8 @@ def draw_changes(config: Augmentation, images: FrameTensors, num: int, rng: np.r
     """What `augment` does to `num` images, drawn at random: an array (num, ...) per kind of change in the settings."""
     if images.frames.ndim != 4:
         return ()
-    drawn: list[Array] = []
-    if config.brightness:
-        drawn.append(rng.uniform(-config.brightness, config.brightness, (2, num)).astype(np.float32).T)
-    if config.jitter:
-        drawn.append(rng.uniform(-config.jitter, config.jitter, (3, num)).astype(np.float32).T)
+    drawn: list[Array] = [rng.uniform(-most, most, (kinds, num)).astype(np.float32).T
+                          for most, kinds in ((config.brightness, 2), (config.jitter, 3)) if most]
     if config.noise:
         height, width, channels = images.frames.shape[1:]
         source = torch.Generator(images.device).manual_seed(int(rng.integers(2**62)))

@@ -1,7 +1,7 @@
 """Updates of the gradient loop on a GPU, recorded once and replayed: Python is slower than a small network.
 
-The loss has two halves: what the host draws (`Step.draw`) and what the device makes of it (`Step.loss`). The second
-half, its gradient and Adam's step become one CUDA graph. What was drawn is copied to where the graph reads it.
+The host draws (`Step.draw`). What the device makes of it (`Step.loss`), its gradient and Adam's step become one CUDA
+graph. What was drawn is copied to where the graph reads it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +96,7 @@ class CapturedUpdate:
 
 def parcel_size(tensors: Sequence[Tensor]) -> int:
     """Bytes that hold all of these side by side, each where memory may be read as any kind of number."""
-    return sum(_room(tensor) for tensor in tensors)
+    return sum(map(_room, tensors))
 
 
 def unpacked(parcel: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:

@@ -93,11 +93,10 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     if name in VIEWS:
         return view_network(frame_shape, dim, *VIEWS[name])
     if name == "maze-global":
-        layers = _convolutions(channels, 7, MAZE_GLOBAL)
-        trunk: nn.Module = nn.Sequential(*layers, nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten())
-        return _with_linear_end(trunk, frame_shape, (dim,), name)
-    trunk = small_trunk(channels, height, width) if name == "small" else medium_trunk(channels, height, width)
-    return _with_linear_end(trunk, frame_shape, (128, dim) if name == "small" else (256, dim), name)
+        layers = [*_convolutions(channels, 7, MAZE_GLOBAL), nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten()]
+        return _with_linear_end(nn.Sequential(*layers), frame_shape, (dim,), name)
+    trunk, wide = (small_trunk, 128) if name == "small" else (medium_trunk, 256)
+    return _with_linear_end(trunk(channels, height, width), frame_shape, (wide, dim), name)
 
 
 def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module:
@@ -142,8 +141,8 @@ def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], di
         reason = str(error).splitlines()[0]
         raise ValueError(f"encoder {name!r} cannot take frames of shape {list(frames.shape)} ({reason})") from None
     network.train(was_training)
-    if not isinstance(vectors, Tensor) or vectors.shape != (2, dim):
-        came = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
+    came = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
+    if came != [2, dim]:
         raise ValueError(f"encoder {name!r} must turn frames {list(frames.shape)} into vectors [2, {dim}], "
                          f"but gives {came}")
 
@@ -224,10 +223,9 @@ def _convolutions(channels: int, kernel: int, sizes: Sequence[tuple[int, int]]) 
 
 
 MAZE_GLOBAL = ((128, 1), (256, 1), (256, 2), (256, 2), (256, 2))  # the paper's `GlobalMetricConvL2` (Maze), for 64 x 64
-STACKED = {  # the paper's `LocalMetricConvLarge` (Maze) and `LocalMetric` (Rope and StreetLearn)
-    "stacked": ((32, 2), (64, 2), (64, 2), (32, 2)),
-    "stacked-deep": ((128, 2), (128, 2), (128, 1), (128, 1), (128, 1), (128, 1)),
-}
+# the paper's `LocalMetricConvLarge` (Maze) and `LocalMetric` (Rope and StreetLearn)
+STACKED = {"stacked": ((32, 2), (64, 2), (64, 2), (32, 2)),
+           "stacked-deep": ((128, 2), (128, 2), (128, 1), (128, 1), (128, 1), (128, 1))}
 
 
 def make_stacked(name: str, frame_shape: tuple[int, ...]) -> nn.Module:
@@ -259,10 +257,8 @@ class _Residual(nn.Module):
 
     def __init__(self, channels: int, out: int, stride: int, norm: Callable[[int], nn.Module] = nn.BatchNorm2d):
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, out, 3, stride, 1, bias=False), norm(out), nn.ReLU(),
-            nn.Conv2d(out, out, 3, 1, 1, bias=False), norm(out),
-        )
+        self.body = nn.Sequential(nn.Conv2d(channels, out, 3, stride, 1, bias=False), norm(out), nn.ReLU(),
+                                  nn.Conv2d(out, out, 3, 1, 1, bias=False), norm(out))
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or channels != out:
             self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), norm(out))
@@ -275,18 +271,22 @@ def resnet18(channels: int, dim: int) -> nn.Module:
     """ResNet-18 (He et al., 2016), the paper's trunk for rope and streets, with `dim` outputs."""
     first = nn.Conv2d(channels, 64, 7, 2, 3, bias=False)
     layers: list[nn.Module] = [first, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-    wide = 64
-    for out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        layers += [_Residual(wide, out, stride), _Residual(out, out, 1)]
-        wide = out
+    layers += _residual_stages(64, 2, nn.BatchNorm2d)
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
+
+
+def _residual_stages(wide: int, num_blocks: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
+    """Four stages of residual blocks, each but the first twice as wide as the one before and half as large."""
+    layers: list[nn.Module] = []
+    for before, out, stride in ((wide, wide, 1), *((wide * 2**stage // 2, wide * 2**stage, 2) for stage in (1, 2, 3))):
+        layers += [_Residual(before, out, stride, norm), *(_Residual(out, out, 1, norm) for _ in range(num_blocks - 1))]
+    return layers
 
 
 def view_network(frame_shape: tuple[int, ...], dim: int, wide: int, num_blocks: int) -> nn.Module:
     """For a moving camera: a residual network that is pooled to 2 x 3 cells, not to one: where in the picture something
     stands tells where the camera is. Group normalization, because a batch holds few places. The slim one looks at
-    `SLIM_PIXELS` at most, and halves the picture once more before its first block: on a CPU that is a quarter of the
-    work, of large pictures a tenth.
+    `SLIM_PIXELS` at most, and halves the picture once more before its first block, for a CPU.
     """
     height, width, channels = frame_shape
     norm = lambda out: _GroupNorm(8, out)  # noqa: E731
@@ -294,9 +294,5 @@ def view_network(frame_shape: tuple[int, ...], dim: int, wide: int, num_blocks: 
     layers += [nn.MaxPool2d(3, 2, 1)] if num_blocks == 1 else []
     if num_blocks == 1 and (scale := (SLIM_PIXELS / (height * width)) ** 0.5) < 1:
         layers.insert(0, nn.AdaptiveAvgPool2d((max(1, round(scale * height)), max(1, round(scale * width)))))
-    before = wide
-    for out, stride in ((wide, 1), (2 * wide, 2), (4 * wide, 2), (8 * wide, 2)):
-        layers.append(_Residual(before, out, stride, norm))
-        layers += [_Residual(out, out, 1, norm) for _ in range(num_blocks - 1)]
-        before = out
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d((2, 3)), nn.Flatten(), nn.Linear(6 * before, dim))
+    layers += _residual_stages(wide, num_blocks, norm)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d((2, 3)), nn.Flatten(), nn.Linear(48 * wide, dim))

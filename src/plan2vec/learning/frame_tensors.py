@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from plan2vec.data import chunks
+from plan2vec.data import chunks, slices
 from plan2vec.learning.processes import concatenated
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -18,9 +18,10 @@ Array = np.ndarray | Tensor  # numbers that were drawn by the host, and may have
 class FrameTensors:
     """Frames by number, as float tensors on a device: images [b, c, height, width] in 0..1, or vectors [b, d]."""
 
-    def __init__(self, frames: np.ndarray, device: torch.device, keep: bool = True):
+    def __init__(self, frames: np.ndarray, device: torch.device, keep: bool = True,
+                 pictures: "FrameTensors | None" = None):
         self.frames, self.device, self.keep = frames, device, keep
-        self.pictures = self  # what a person sees of them: not these, where they are features
+        self.pictures = pictures or self  # what a person sees of them: not these, where they are features
 
     @cached_property
     def resident(self) -> Tensor | None:
@@ -52,8 +53,7 @@ class FrameTensors:
 
     def batches(self, size: int = 1024) -> list[np.ndarray]:
         """The numbers of all frames in order, at most `size` at a time."""
-        size = min(size, self.at_once)
-        return [np.arange(first, min(first + size, len(self))) for first in range(0, len(self), size)]
+        return [np.arange(part.start, part.stop) for part in slices(len(self), min(size, self.at_once))]
 
 
 def on_device(numbers: Array, device: torch.device) -> Tensor:

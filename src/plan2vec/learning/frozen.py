@@ -22,9 +22,7 @@ AT_ONCE = 8  # pictures: more do not fit into the cache of a core
 
 
 class _Convolution(nn.Module):
-    """A convolution with its batch normalization folded in, padded as TensorFlow does it. Its weights belong to no run,
-    and so to no state.
-    """
+    """A convolution with its batch normalization folded in, padded as TensorFlow does it; no part of a run's state."""
 
     weight: Tensor
     bias: Tensor
@@ -52,9 +50,8 @@ class _Block(nn.Module):
         super().__init__()
         name, stride = f"_blocks.{number}.", 2 if number in HALVING else 1
         widen = [_Convolution(weights, f"{name}_expand_conv", f"{name}_bn0")] if number else []
-        self.layers = nn.Sequential(
-            *widen, _Convolution(weights, f"{name}_depthwise_conv", f"{name}_bn1", stride),
-            _Convolution(weights, f"{name}_project_conv", f"{name}_bn2", ends=True))
+        self.layers = nn.Sequential(*widen, _Convolution(weights, f"{name}_depthwise_conv", f"{name}_bn1", stride),
+                                    _Convolution(weights, f"{name}_project_conv", f"{name}_bn2", ends=True))
 
     def forward(self, images: Tensor) -> Tensor:
         out = self.layers(images)
@@ -93,21 +90,13 @@ def trunk() -> Trunk:
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-class FeatureTensors(FrameTensors):
-    """Features of frames, by number, and the pictures themselves."""
-
-    def __init__(self, features: np.ndarray, pictures: FrameTensors):
-        super().__init__(features, pictures.device, pictures.keep)
-        self.pictures = pictures
-
-
 def network_input(frames: np.ndarray, encoder: str, device: torch.device, keep: bool = True,
                   features: np.ndarray | None = None) -> FrameTensors:
     """Frames as networks of this encoder take them: as they are, or as features, which are computed if not given."""
     pictures = FrameTensors(frames, device, keep)
     if encoder != FROZEN:
         return pictures
-    return FeatureTensors(features_of(pictures) if features is None else features, pictures)
+    return FrameTensors(features_of(pictures) if features is None else features, device, keep, pictures)
 
 
 def features_of(pictures: FrameTensors) -> np.ndarray:

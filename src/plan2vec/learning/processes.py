@@ -21,6 +21,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -28,8 +29,6 @@ A = TypeVar("A")
 PATIENCE = timedelta(hours=4)  # for a process that is busy; one that ended is noticed at once
 START = timedelta(minutes=5)  # for all processes to have started
 LINGER = 2.0  # seconds that the first process gives the others to end, when the run fails
-
-
 _alone: ContextVar[bool] = ContextVar("alone", default=False)  # the first process in `first_does`; the others wait
 
 
@@ -96,10 +95,7 @@ def _leave(store: dist.Store) -> bool:
 
 
 def _join(device: str) -> dist.Store:
-    """Into the world of torchrun's environment variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT.
-
-    The store holds a few words that all processes share, even with one that ended.
-    """
+    """Into the world of torchrun's environment variables. The store is shared even with processes that ended."""
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise ValueError(f"WORLD_SIZE is {asked_size()} but {', '.join(missing)} not set; "
@@ -112,9 +108,9 @@ def _join(device: str) -> dist.Store:
         if num_here > num_gpus:
             refuse(f"{num_here} processes need a GPU each, but there are {num_gpus}; use --nproc-per-node {num_gpus}")
         torch.cuda.set_device(_environment("LOCAL_RANK", 0))
+    backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
     try:
         store, rank, number = next(iter(dist.rendezvous("env://", timeout=START)))
-        backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
         dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=number)
     except RuntimeError as error:
         raise ValueError(f"the {asked_size()} processes of this run do not find each other "
@@ -168,12 +164,12 @@ def first_does(work: Callable[[], A]) -> A:
         raise
     finally:
         _alone.reset(token)
-    _tell((answer, None))
-    return answer
+    return _tell((answer, None))[0]
 
 
-def _tell(message: object):
-    box = [message]
+def _tell(message: tuple | None) -> tuple:
+    """What the first process says, in all of them."""
+    box: list = [message]
     with _in_step():
         dist.broadcast_object_list(box, src=0)
     return box[0]
@@ -208,20 +204,14 @@ def in_shares(num: int, compute: Callable[[slice], Tensor], at_once: int | None)
     Every process computes the same loss from all rows, so a row's gradient counts once per process; `average_gradients`
     takes the mean.
     """
-    if size() == 1 or num < size() or at_once is None:
-        return _in_pieces(compute, slice(0, num), at_once)
-    part = _share(num)
-    mine = _in_pieces(compute, part, at_once)
-    return _Total.apply(torch.cat((mine.new_zeros(part.start, *mine.shape[1:]), mine,
-                                   mine.new_zeros(num - part.stop, *mine.shape[1:]))))
-
-
-def _in_pieces(compute: Callable[[slice], Tensor], rows: slice, at_once: int | None) -> Tensor:
+    is_shared = 1 < size() <= num and at_once is not None
+    rows = _share(num) if is_shared else slice(0, num)
     if at_once is None or rows.stop - rows.start <= at_once:
-        return compute(rows)
-    limits = [*range(rows.start, rows.stop, at_once), rows.stop]
-    pieces = [slice(*piece) for piece in pairwise(limits)]
-    return torch.cat([checkpoint(compute, piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces])
+        mine = compute(rows)
+    else:
+        pieces = [slice(*piece) for piece in pairwise((*range(rows.start, rows.stop, at_once), rows.stop))]
+        mine = torch.cat([checkpoint(compute, some, use_reentrant=False, preserve_rng_state=False) for some in pieces])
+    return _Total.apply(F.pad(mine, (*(0, 0) * (mine.ndim - 1), rows.start, num - rows.stop))) if is_shared else mine
 
 
 class _Total(torch.autograd.Function):

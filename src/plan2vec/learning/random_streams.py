@@ -1,6 +1,5 @@
-"""Streams of random numbers by name. A draw depends on (seed, stream, number of the draw) alone.
-
-So a killed run continues with the same numbers and stores no random state. Streams that share a number never meet.
+"""Streams of random numbers by name. A draw depends on (seed, stream, number of the draw) alone, so a killed run
+continues with the same numbers and stores no random state. Streams that share a number never meet.
 """
 
 import numpy as np
@@ -13,15 +12,13 @@ class Stream:
     METRIC, METRIC_ACCURACY = 1, 3  # its updates; stream 2: of a stacked one
     METRIC_ON_ALL = 4  # its last updates; stream 5: of a stacked one
     MAP_SCALE, MAP_UPDATE, MAP_GOALS = 10, 11, 12
-    VALUE_UPDATE, VALUE_WALKS = 13, 14
-    HOLDOUT, GROWING = 20, 30
+    VALUE_UPDATE, VALUE_WALKS, HOLDOUT, GROWING = 13, 14, 20, 30
     DIRECTION, LONE_CLOSURES = 21, 22  # steps and closures by which direction and false closures are judged
     CONTROLLER_SAMPLE, CONTROLLER = 30, 31
     PICTURES, EXPLORER, RELABEL = 40, 41, 80
     # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and
     # CONTROLLER_SAMPLE, VAE with CONTROLLER.
-    CONTRASTIVE, VAE, DQN = 30, 31, 32
-    PEER_WALKS = 92
+    CONTRASTIVE, VAE, DQN, PEER_WALKS = 30, 31, 32, 92
     # experiments
     ROOM_TASKS = 60  # starts and goals; behind it 1: walks, 2: pairs whose agreement is asked, 3: random scores
     PLANNING_COST, JUDGED_PAIRS, ACCURACY_SPLIT, ALIASING = 62, 63, 64, 64
@@ -29,10 +26,9 @@ class Stream:
     SHOWN_CLOSURES, SAMPLED_WALK, SHOWN_WALK = 68, 69, 70
     STREET_TASKS = 70  # as ROOM_TASKS, but for 3: pairs that the local metric is judged on
     STREET_CHANCE, UNSEEN_TASKS, STREET_COST, STREET_PAIRS = 71, 72, 73, 74
-    EXAMINATION = 70  # of agents that learn by acting
-    LEARNING_TASKS = 71
-    ROPE_TASKS, ROPE_FOLDS, ROPE_JUDGED_PAIRS, ROPE_PAIRS, ROPE_QUERIES = 80, 81, 82, 83, 84
-    PROGRESS_GOAL = 94
+    EXAMINATION, LEARNING_TASKS = 70, 71  # of agents that learn by acting
+    ROPE_TASKS, ROPE_FOLDS, ROPE_JUDGED_PAIRS, ROPE_PAIRS, ROPE_QUERIES, PROGRESS_GOAL = 80, 81, 82, 83, 84, 94
+
 
 def rng_at(*numbers: int) -> np.random.Generator:
     """The random numbers of one draw: a function of (seed, stream, ...) alone."""

@@ -26,8 +26,7 @@ def recorded_pairs(recorded: Sequences, usable: np.ndarray, max_gap: int) -> Pai
     first = []
     for gap in range(1, max_gap + 1):
         start = frames_ahead(sequence, gap)
-        start = start[usable[start] & usable[start + gap]]
-        start = start[still_since[start] != still_since[start + gap]]
+        start = start[usable[start] & usable[start + gap] & (still_since[start] != still_since[start + gap])]
         if gap > 1:  # there and back again; equal frames one step apart stand still, so they are out already
             start = start[~is_still(frames, start, start + gap)]
         first.append(start)

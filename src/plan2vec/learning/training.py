@@ -1,8 +1,8 @@
 """The only gradient loop, of every stage that learns: schedule, progress, log, checkpoints.
 
 The batch of an update is a function of the update's number alone (`rng_at`). So a checkpoint needs no random state, and
-a killed run that continues gives the same bytes as one never killed. Several processes cut the same batch into shares
-(`in_shares` in the losses): their number changes the result by rounding only, and may change in between.
+a killed run that continues gives the same bytes as one never killed. Several processes cut the same batch into shares:
+their number changes the result by rounding only, and may change in between.
 """
 
 import copy
@@ -102,14 +102,12 @@ class Journal:
     def records(self) -> list[dict]:
         """The lines of metrics.jsonl; one that a kill has cut, or that is damaged, is passed over."""
         path = self.folder / "metrics.jsonl" if self.folder else None
-        if path is None or not path.is_file():
-            return []
+        text = path.read_text(encoding="utf-8", errors="replace") if path and path.is_file() else ""
         found = []
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in text.splitlines():
             with suppress(ValueError):
-                values = json.loads(line)
-                found += [values] if isinstance(values, dict) and "stage" in values else []
-        return found
+                found.append(json.loads(line))
+        return [values for values in found if isinstance(values, dict) and "stage" in values]
 
     def checkpoint(self, stage: str) -> Path | None:
         return own_folder(self.folder, "checkpoints") / f"{stage}.safetensors" if self.folder else None
@@ -140,8 +138,7 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     if first:
         journal.say(f"{stage.replace('_', ' ')} continues at update {first:,} of {num_updates:,}")
     agree(module)
-    last_saved = time.monotonic()
-    log_every = max(1, num_updates // NUM_LOG_LINES)
+    last_saved, log_every = time.monotonic(), max(1, num_updates // NUM_LOG_LINES)
     module.train()
     make_update: Callable[[int], Tensor] = partial(_make_update, module, loss_at, optimizer)
     if isinstance(loss_at, Step) and loss_at.can_be_captured:

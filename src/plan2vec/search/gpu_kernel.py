@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from plan2vec.search.gpu_graph import DeviceGraph
+from plan2vec.search.gpu_search import DeviceGraph
 
 INFINITE = tl.constexpr(0x7F800000)  # the bits of inf
 NODES_AT_ONCE = 1024  # that a program of `_select` looks at
@@ -97,7 +97,7 @@ def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning(
 
 
 def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
-    num_tiles, num_nodes = pending.shape
+    (num_tiles, num_nodes), edges = pending.shape, (graph.indptr, graph.indices, graph.weights)
     numbers = partial(torch.empty, dtype=torch.int32, device=graph.device)
     queue, count = numbers(pending.numel()), numbers(tuning.sweeps_at_once)  # nodes; how many of them in each sweep
     least = numbers(tuning.sweeps_at_once + 1, num_tiles).zero_()  # pending distance before each sweep
@@ -111,8 +111,7 @@ def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning
         count.zero_()
         for sweep in range(tuning.sweeps_at_once):
             _select[blocks](pending, least, queue, count, reach, num_nodes, sweep, block=NODES_AT_ONCE)
-            _relax[programs](distance, pending, queue, count, graph.indptr, graph.indices, graph.weights, num_nodes,
-                             sweep, tile_size=tuning.tile, edges_at_once=tuning.edges_at_once,
-                             num_warps=tuning.num_warps)
+            _relax[programs](distance, pending, queue, count, *edges, num_nodes, sweep, tile_size=tuning.tile,
+                             edges_at_once=tuning.edges_at_once, num_warps=tuning.num_warps)
         least[0] = least[-1]
         is_pending = bool((least[0] < INFINITE.value).any())

@@ -1,8 +1,7 @@
 """Shortest distances from many sources on a GPU, where thousands of relaxations at once beat one clever queue.
 
-Every node takes the least of (distance of a node before it + edge), all sources at once, until nothing changes, by
-kernels that skip nodes with nothing new (`gpu_kernel`). Where Triton cannot compile them, Dijkstra does it on the CPU.
-The numbers are the same up to rounding.
+Every node takes the least of (distance of a node before it + edge) until nothing changes, by kernels that skip nodes
+with nothing new (`gpu_kernel`); where Triton cannot compile them, Dijkstra on the CPU. Equal up to rounding.
 """
 
 import importlib.util
@@ -20,7 +19,6 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from plan2vec.learning.processes import concatenated, size
-from plan2vec.search.gpu_graph import DeviceGraph
 from plan2vec.search.shortest_paths import choose_workers, distances_from
 
 DISTANCES_AT_ONCE = 2**31  # nodes x sources that the kernels work on at once: 8 GB
@@ -30,7 +28,7 @@ NUM_LANDMARKS = 8  # whose distances tell which sources lie near each other: a t
 def distances_from_on(device: torch.device, graph: csr_array, sources: np.ndarray) -> np.ndarray:
     """`distances_from` where it is fastest: on a GPU, else Dijkstra in as many processes as pay; sources are shared."""
     if device.type == "cuda":
-        return DeviceSearch(DeviceGraph.of(graph, device)).shared_distances_from(sources).cpu().numpy()
+        return DeviceGraph.of(graph, device).shared_distances_from(sources).cpu().numpy()
     return concatenated(_shares(sources), lambda some: distances_from(graph, some, choose_workers(graph, len(some))))
 
 
@@ -39,40 +37,73 @@ def _shares(sources: np.ndarray) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True)
-class DeviceSearch:
-    """Searches one graph again and again, as a fit does: what does not depend on the sources is found once."""
+class DeviceGraph:
+    """A `csr_array` as tensors, uploaded once and searched again and again, as a fit does.
 
-    graph: DeviceGraph
+    Edges from node i lead to indices[indptr[i] : indptr[i + 1]]; the same slice of `weights` holds their lengths.
+    """
+
+    indptr: Tensor  # [n + 1] int64
+    indices: Tensor  # [m] int32
+    weights: Tensor  # [m] float32, steps
+
+    @classmethod
+    def of(cls, graph: csr_array, device: torch.device) -> "DeviceGraph":
+        arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int32), graph.data.astype(np.float32)
+        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
+
+    @property
+    def device(self) -> torch.device:
+        return self.indptr.device
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.indptr) - 1
+
+    @cached_property
+    def mean_weight(self) -> float:
+        return float(self.weights.sum(dtype=torch.float64)) / max(1, len(self.weights))
+
+    @cached_property
+    def on_host(self) -> csr_array:
+        arrays = (array.cpu().numpy() for array in (self.weights, self.indices, self.indptr))
+        return csr_array(tuple(arrays), shape=(self.num_nodes, self.num_nodes))
+
+    @cached_property
+    def reversed(self) -> "DeviceGraph":
+        """Every edge the other way round."""
+        row = torch.arange(self.num_nodes, dtype=torch.int32, device=self.device).repeat_interleave(self.indptr.diff())
+        order = torch.sort(self.indices, stable=True).indices
+        degree = torch.bincount(self.indices, minlength=self.num_nodes)
+        indptr = torch.cat((torch.zeros_like(degree[:1]), degree.cumsum(0)))
+        return DeviceGraph(indptr, row[order], self.weights[order])
 
     def shared_distances_from(self, sources: np.ndarray) -> Tensor:
         """`distances_from`, of which each process finds a share."""
         if size() == 1:
             return self.distances_from(sources)
         shared = concatenated(_shares(sources), lambda some: self.distances_from(some).cpu().numpy())
-        return torch.from_numpy(shared).to(self.graph.device)
+        return torch.from_numpy(shared).to(self.device)
 
     def distances_from(self, sources: np.ndarray) -> Tensor:
         """[len(sources), n] float32 on the device: steps from each source to every node; inf where no path leads."""
-        if self.graph.device.type != "cuda" or not can_compile():
-            graph = self.graph.on_host
-            return torch.from_numpy(distances_from(graph, sources, choose_workers(graph, len(sources)))).to(
-                self.graph.device)
+        if self.device.type != "cuda" or not can_compile():
+            found = distances_from(self.on_host, sources, choose_workers(self.on_host, len(sources)))
+            return torch.from_numpy(found).to(self.device)
         from plan2vec.search.gpu_kernel import Tuning, tile_distances
 
-        tile, graph = Tuning().tile, self.graph
-        order = torch.from_numpy(self.order(sources, tile)).to(graph.device)
-        source = torch.from_numpy(np.asarray(sources, np.int64)).to(graph.device)
-        distance = torch.empty(len(sources), graph.num_nodes, device=graph.device)
-        for part in order.split(max(1, DISTANCES_AT_ONCE // graph.num_nodes // tile) * tile):
-            distance[part] = tile_distances(graph, source[part])
+        tile, source = Tuning().tile, torch.from_numpy(np.asarray(sources, np.int64)).to(self.device)
+        distance = torch.empty(len(sources), self.num_nodes, device=self.device)
+        order = torch.from_numpy(self.order(source, tile)).to(self.device)
+        for part in order.split(max(1, DISTANCES_AT_ONCE // self.num_nodes // tile) * tile):
+            distance[part] = tile_distances(self, source[part])
         return distance
 
-    def order(self, sources: np.ndarray, tile: int) -> np.ndarray:
-        """(s,) numbers of the sources, each `tile` of them near each other: their waves then arrive together."""
+    def order(self, sources: Tensor, tile: int) -> np.ndarray:
+        """(s,) numbers of the sources [s], each `tile` of them near each other: their waves then arrive together."""
         if len(sources) <= tile:
             return np.arange(len(sources))
-        columns = torch.from_numpy(np.asarray(sources, np.int64)).to(self.graph.device)
-        distance = self.landmark_distances[:, columns].T.cpu().numpy()
+        distance = self.landmark_distances[:, sources].T.cpu().numpy()
         far = 2 * distance.max(initial=0, where=np.isfinite(distance)) + 1
         return near_together(np.where(np.isfinite(distance), distance, far), np.arange(len(sources)), tile)
 
@@ -81,10 +112,10 @@ class DeviceSearch:
         """[landmarks, n] steps from a few nodes that have edges, evenly spread over the recordings."""
         from plan2vec.search.gpu_kernel import tile_distances
 
-        joined = self.graph.indptr.diff().nonzero()[:, 0]
-        last, device = max(0, len(joined) - 1), self.graph.device
-        spread = torch.linspace(0, last, NUM_LANDMARKS, dtype=torch.float64, device=device).long()
-        return tile_distances(self.graph, joined[spread] if len(joined) else spread)
+        joined = self.indptr.diff().nonzero()[:, 0]
+        last = max(0, len(joined) - 1)
+        spread = torch.linspace(0, last, NUM_LANDMARKS, dtype=torch.float64, device=self.device).long()
+        return tile_distances(self, joined[spread] if len(joined) else spread)
 
 
 @cache

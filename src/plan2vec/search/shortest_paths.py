@@ -1,13 +1,7 @@
-"""Stage 3: shortest paths in the graph of frames, and what finding them costs.
-
-The graph is a `scipy.sparse.csr_array` (n, n): entry (i, j) is the length in steps (>= 0) of the edge from frame i to
-frame j. An entry stored as zero is an edge of length zero; an entry that is not stored is a missing edge.
+"""Stage 3: shortest paths in the graph of frames (see `graph/build.py`), and what finding them costs.
 
 One plan          best_first: Dijkstra, A*, weighted A*, greedy best-first and the paper's walk are settings of it.
 Training targets  distances_from: exact distances from many sources, in several processes if asked.
-
-Two costs, never mixed: `num_expanded` counts how often the neighbours of a node were asked for (a node expanded again
-counts again), `num_touched` counts the distinct nodes that came back as answers.
 """
 
 import heapq
@@ -40,7 +34,7 @@ class Path:
 
     nodes: list[int] | None  # start, ..., goal; None: no path found
     length: float  # steps; inf: no path found
-    num_expanded: int  # times the neighbours of a node were asked for
+    num_expanded: int  # times the neighbours of a node were asked for; a node expanded again counts again
     num_touched: int  # distinct nodes returned by these queries
     touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # these nodes
 
@@ -61,10 +55,10 @@ def best_first(graph: csr_array, start: int, goal: int, heuristic: Heuristic | N
     | greedy best-first | given     | 1          | 0           | None  | some path, if there is one                |
     | the paper's walk  | given     | 1          | 0           | 1     | some path, or none if the walk gets stuck |
 
-    The heuristic is asked once per node seen, one array per expansion. Where costs count, an expanded node opens again
-    when a cheaper way to it is found, so a heuristic need not be consistent. Greedy search expands each node at most
-    once. `queue_size` bounds the open nodes; the others are forgotten and may be found again. The search ends when the
-    goal is taken from the queue, not when it is first seen. Ties go to the smaller estimate, then number.
+    The heuristic is asked once per node seen. Where costs count, an expanded node opens again when a cheaper way to it
+    is found, so a heuristic need not be consistent; else no node is expanded twice. `queue_size` bounds the open nodes;
+    the others are forgotten and may be found again. The search ends when the goal is taken from the queue. Ties go to
+    the smaller estimate, then number.
     """
     if not (heuristic_weight >= 0 and cost_weight >= 0):
         raise ValueError(f"weights must not be negative, but heuristic_weight is {heuristic_weight} "
@@ -96,9 +90,8 @@ def _search(graph: csr_array, start: int, goal: int, heuristic: Heuristic | None
         cheaper = costs < cost[neighbors]
         if cost_weight == 0:
             cheaper &= ~expanded[neighbors]
-        improved = neighbors[cheaper]
-        offers = zip(improved.tolist(), costs[cheaper].tolist(), estimates[improved].tolist(), strict=True)
-        for neighbor, new_cost, estimate in offers:
+        offers = neighbors[cheaper], costs[cheaper], estimates[neighbors[cheaper]]
+        for neighbor, new_cost, estimate in zip(*(numbers.tolist() for numbers in offers), strict=True):
             if new_cost < cost[neighbor]:  # a row may name a neighbour twice
                 cost[neighbor], parent[neighbor] = new_cost, node
                 waiting.push(neighbor, cost_weight * new_cost + heuristic_weight * estimate, estimate)
@@ -140,9 +133,8 @@ class _Queue:
         self.live: dict[int, tuple[float, float, int]] = {}  # the valid entry of each open node
 
     def push(self, node: int, priority: float, estimate: float) -> None:
-        entry = (priority, estimate, node)
-        self.live[node] = entry
-        heapq.heappush(self.heap, entry)
+        self.live[node] = priority, estimate, node
+        heapq.heappush(self.heap, self.live[node])
 
     def pop(self) -> int | None:
         """Takes the first open node; None when there is none."""
@@ -158,10 +150,8 @@ class _Queue:
         if len(self.live) <= size:
             return []
         self.heap = heapq.nsmallest(size, self.live.values())
-        kept = {entry[2]: entry for entry in self.heap}
-        dropped = [node for node in self.live if node not in kept]
-        self.live = kept
-        return dropped
+        before, self.live = self.live, {entry[2]: entry for entry in self.heap}
+        return [node for node in before if node not in self.live]
 
 
 @overload
@@ -175,18 +165,15 @@ def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1,
     """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads.
 
     With `predecessors` also (len(sources), n) int32: the node before node j on a shortest path from the source to j;
-    negative for the source itself and where no path leads.
-
-    `num_workers` > 1 child processes share the sources, and this one only waits, so a thread may call it beside
-    training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result. A child
-    takes about 0.5 s to start; `choose_workers` tells how many pay.
+    negative for the source itself and where no path leads. `num_workers` > 1 child processes share the sources, and
+    this one only waits, so a thread may call it beside training. (Threads alone do not help: scipy holds the
+    interpreter lock.) Their number changes no result; `choose_workers` tells how many pay.
     """
     sources = checked_nodes(graph, sources)
     if num_workers < 1:
         raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
     dtypes: dict[str, type[np.generic]] = {"distances": np.float32}
-    if predecessors:
-        dtypes["predecessors"] = np.int32
+    dtypes |= {"predecessors": np.int32} if predecessors else {}
     if min(num_workers, len(sources)) > 1:
         results = _search_in_processes(graph, sources, min(num_workers, len(sources)), dtypes)
     else:
@@ -258,17 +245,16 @@ def run_side_by_side(commands: list[list[str]]) -> None:
         for child in children:
             stack.callback(child.kill)
         for child in children:
-            _, message = child.communicate()
+            end = child.communicate()[1].strip()[-2000:]
             if child.returncode != 0:
-                end = message.strip()[-2000:]
                 raise RuntimeError(f"a child process ended with exit code {child.returncode}: {end}")
 
 
 def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
     """The child's side of `_search_in_processes`: rows first to last of the named results."""
     rows = slice(int(first), int(last))
-    inputs = (np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r") for name in CHILD_INPUTS)
-    data, indices, indptr, sources = inputs
+    data, indices, indptr, sources = (np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
+                                      for name in CHILD_INPUTS)
     graph = csr_array((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
     arrays = [np.load(os.path.join(folder, f"{result}.npy"), mmap_mode="r+") for result in results]
     _search_from(graph, sources[rows], *(array[rows] for array in arrays))
@@ -277,8 +263,8 @@ def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
 def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "weak") -> tuple[int, np.ndarray]:
     """Number of parts, and (n,) int64 the part of each node. 0 is the largest; ties go to the smaller first node.
 
-    "weak": joined by edges in whatever direction; all there is to say where every edge has its opposite.
-    "strong": a path leads from each node of a part to each other; into another part it may lead, but not back.
+    "weak": joined by edges in whatever direction. "strong": a path leads from each node of a part to each other; into
+    another part it may lead, but not back.
     """
     num_parts, labels = connected_components(graph, directed=True, connection=connection)
     _, first_nodes, sizes = np.unique(labels, return_index=True, return_counts=True)
