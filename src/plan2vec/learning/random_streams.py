@@ -33,6 +33,7 @@ class Stream:
     LEARNING_TASKS = 71
     ROPE_TASKS, ROPE_FOLDS, ROPE_JUDGED_PAIRS, ROPE_PAIRS, ROPE_QUERIES = 80, 81, 82, 83, 84
     PROGRESS_GOAL = 94
+    EXPLORATION, DRIVING = 95, 96
 
 def rng_at(*numbers: int) -> np.random.Generator:
     """The random numbers of one draw: a function of (seed, stream, ...) alone."""
