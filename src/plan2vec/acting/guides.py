@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, eye_array
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import local_vectors
 from plan2vec.model import Model
-from plan2vec.planner import make_plan
+from plan2vec.planner import hop_lengths, make_plan
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class RouteGuide:
         ahead = self._ahead()
         if ahead is None:
             return None
-        steps = np.abs(np.diff(self.length[ahead:], prepend=self.length[ahead]).cumsum())
+        steps = self.length[ahead:] - self.length[ahead]
         within_reach = (self.places.away[self.plan[ahead:]] <= self.config.reach) & (steps <= self.config.ahead)
         beyond = np.flatnonzero(~within_reach[1:])  # the first that cannot be reached; those before can
         chosen = ahead + max(1, int(beyond[0]) if len(beyond) else len(steps))
@@ -104,8 +104,7 @@ class RouteGuide:
         if nodes is None:
             return None
         self.plan = np.array(nodes)
-        hops = [self.graph[a, b] for a, b in zip(nodes, nodes[1:], strict=False)]
-        self.length = np.cumsum([0.0, *hops])
+        self.length = np.cumsum([0.0, *hop_lengths(self.graph, nodes)])
         return 0
 
     def _plan_from(self, node: int) -> list[int] | None:

@@ -38,8 +38,8 @@ def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequen
     action[:, BUTTONS.index("TURN_LEFT")] = turned > 0
     action[:, BUTTONS.index("TURN_RIGHT")] = turned < 0
     return make_sequences(
-        np.stack([shrink(screen, height, width) for screen in screens]), position=place[:, :2], heading=place[:, 2], action=action,
-        time=np.arange(len(place)) * TICS * SECONDS_PER_TIC, source=f"{maze} (ViZDoom)"
+        np.stack([shrink(screen, height, width) for screen in screens]), position=place[:, :2], heading=place[:, 2],
+        action=action, time=np.arange(len(place)) * TICS * SECONDS_PER_TIC, source=f"{maze} (ViZDoom)"
     )
 
 

@@ -33,7 +33,7 @@ class DoomMaze(gymnasium.Env[np.ndarray, np.int64]):
                  render_mode: str | None = None) -> None:
         self.folder, self.render_mode = Path(folder).resolve(), render_mode
         self.setup = doom.find_setup(self.folder, maze)
-        self.goal = find_goal(self.setup, goal)
+        self.place = np.array(find_goal(self.setup, goal)["position"])
         if not 0 <= start_map < len(self.setup["start_maps"]):
             raise ValueError(f"{maze} has start maps 0 to {len(self.setup['start_maps']) - 1}, but {start_map} came")
         self.goal_view = goal_view(self.folder, self.setup, goal)
@@ -68,7 +68,7 @@ class DoomMaze(gymnasium.Env[np.ndarray, np.int64]):
         state = self._game.get_state()
         x, y, _, heading = state.game_variables
         position = np.array([x, y])
-        arrived = bool(np.linalg.norm(position - self.goal["position"]) < SUCCESS_RADIUS)
+        arrived = bool(np.linalg.norm(position - self.place) < SUCCESS_RADIUS)
         return state.screen_buffer.copy(), {"is_success": arrived, "position": position, "heading": float(heading),
                                             "goal_view": self.goal_view.copy()}
 

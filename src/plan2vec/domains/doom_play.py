@@ -14,6 +14,7 @@ ACTIONS = ("forward", "backward", "left", "right", "idle", "turn left", "turn ri
 PRESSED = ("MOVE_FORWARD", "MOVE_BACKWARD", "MOVE_LEFT", "MOVE_RIGHT", None, "TURN_LEFT", "TURN_RIGHT")
 NUM_BUTTONS = 11  # of default.cfg; those behind `doom.BUTTONS` are never pressed
 HELD = 8  # an exploring agent holds a button for at most so many decisions
+TURNS = (ACTIONS.index("turn left"), ACTIONS.index("turn right"))
 PREFERENCE = np.array([0.36, 0.12, 0.09, 0.09, 0.04, 0.15, 0.15])  # with which it draws the next one
 
 
@@ -66,13 +67,18 @@ def explore(folder: Path, maze: str, num_actions: int, seed: int, height: int, w
                           source=f"exploration of {maze} (ViZDoom)")
 
 
+def held_buttons(num: int, rng: np.random.Generator) -> np.ndarray:
+    """(num,) random actions, each held for up to HELD decisions."""
+    drawn = rng.choice(len(ACTIONS), num, p=PREFERENCE)
+    return np.repeat(drawn, 1 + rng.integers(HELD, size=num))[:num]
+
+
 def _drive_at_random(game: Any, num_actions: int, rng: np.random.Generator,
                      size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Frames (n, h, w, 3), places (n, 3) and actions (n,)."""
     game.set_seed(int(rng.integers(2**31)))
     game.new_episode()
-    drawn = rng.choice(len(ACTIONS), num_actions, p=PREFERENCE)
-    actions = np.repeat(drawn, 1 + rng.integers(HELD, size=num_actions))[:num_actions]
+    actions = held_buttons(num_actions, rng)
     frames, places = [], []
     for action in actions:
         state = game.get_state()

@@ -19,7 +19,7 @@ from plan2vec.results.running import DOCS, choose_folder, run_all
 FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cost", "maze_figures",
          "local_metric_accuracy", "value_iteration_table", "rope_table", "rope_figures", "episode_progress",
          "audit_planted", "table2", "street_maps", "street_cost", "street_generalization", "reward_learning",
-         "ogbench_mazes")
+         "ogbench_mazes", "doom_driving")
 LISTED: list[Experiment] = [import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES]
 EXPERIMENTS = {experiment.name: experiment for experiment in LISTED}
 

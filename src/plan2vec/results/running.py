@@ -56,7 +56,8 @@ def make_settings(request: ReproduceRequest, out: Path) -> Settings:
     stamp = Stamp(request.commit or commit(), machine_name(device))
     return Settings("", seeds, request.domains, request.methods, request.blocks, size, device, out / ARRAYS, stamp,
                     recordings=request.recordings, street_graph=request.street_graph,
-                    ogbench_data=request.ogbench_data or out / "ogbench")
+                    ogbench_data=request.ogbench_data or out / "ogbench", doom_data=request.doom_data,
+                    mazes=request.mazes, doom_explore=request.doom_explore)
 
 
 def progress(rows: list[Row], elapsed: float) -> str:

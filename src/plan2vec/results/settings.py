@@ -68,6 +68,9 @@ class Settings:
     recordings: Path | None = None  # a robot's frames, for the experiment that needs them
     sizes: tuple[int, ...] = ()  # frames, of a benchmark; empty: its own
     ogbench_data: Path = Path("ogbench")  # folder of OGBench's data sets; those that are missing are made there
+    doom_data: Path | None = None  # folder of SPTM's mazes
+    mazes: tuple[str, ...] = ()  # of these; empty: all
+    doom_explore: Path | None = None  # folder in whose validation mazes a controller explores; None: doom_data
 
     def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
