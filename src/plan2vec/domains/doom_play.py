@@ -13,9 +13,10 @@ from plan2vec.learning.random_streams import Stream, rng_at
 ACTIONS = ("forward", "backward", "left", "right", "idle", "turn left", "turn right")
 PRESSED = ("MOVE_FORWARD", "MOVE_BACKWARD", "MOVE_LEFT", "MOVE_RIGHT", None, "TURN_LEFT", "TURN_RIGHT")
 NUM_BUTTONS = 11  # of default.cfg; those behind `doom.BUTTONS` are never pressed
-HELD = 8  # an exploring agent holds a button for at most so many decisions
+BLOCKED = 4.0  # gray levels, on average, by which views differ at least where something moves
+HELD = 6  # an exploring agent holds a button for at most so many decisions
 TURNS = (ACTIONS.index("turn left"), ACTIONS.index("turn right"))
-PREFERENCE = np.array([0.36, 0.12, 0.09, 0.09, 0.04, 0.15, 0.15])  # with which it draws the next one
+PREFERENCE = np.array([0.40, 0.14, 0.06, 0.06, 0.02, 0.16, 0.16])  # with which it draws the next one
 
 
 def buttons(action: int) -> list[bool]:
@@ -67,10 +68,21 @@ def explore(folder: Path, maze: str, num_actions: int, seed: int, height: int, w
                           source=f"exploration of {maze} (ViZDoom)")
 
 
-def held_buttons(num: int, rng: np.random.Generator) -> np.ndarray:
-    """(num,) random actions, each held for up to HELD decisions."""
-    drawn = rng.choice(len(ACTIONS), num, p=PREFERENCE)
-    return np.repeat(drawn, 1 + rng.integers(HELD, size=num))[:num]
+class HeldButtons:
+    """Presses buttons at random, each held for up to HELD decisions; where nothing moves it turns away."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.rng, self.left, self.pressed, self.before = rng, 0, ACTIONS.index("idle"), np.zeros(0)
+
+    def __call__(self, view: np.ndarray) -> int:
+        view = view.astype(np.float32)
+        is_blocked = self.pressed not in TURNS and np.shape(self.before) == view.shape and (
+            np.abs(view - self.before).mean() < BLOCKED)
+        if self.left == 0 or is_blocked:
+            self.pressed = int(self.rng.choice(TURNS) if is_blocked else self.rng.choice(len(ACTIONS), p=PREFERENCE))
+            self.left = int(self.rng.integers(1, HELD + 1)) + 2 * is_blocked
+        self.left, self.before = self.left - 1, view
+        return self.pressed
 
 
 def _drive_at_random(game: Any, num_actions: int, rng: np.random.Generator,
@@ -78,11 +90,11 @@ def _drive_at_random(game: Any, num_actions: int, rng: np.random.Generator,
     """Frames (n, h, w, 3), places (n, 3) and actions (n,)."""
     game.set_seed(int(rng.integers(2**31)))
     game.new_episode()
-    actions = held_buttons(num_actions, rng)
-    frames, places = [], []
-    for action in actions:
+    press, frames, places, actions = HeldButtons(rng), list[np.ndarray](), list[list[float]](), list[int]()
+    for _ in range(num_actions):
         state = game.get_state()
         frames.append(doom.shrink(state.screen_buffer, *size))
         places.append([state.game_variables[which] for which in (0, 1, 3)])
-        game.make_action(BUTTONS_OF[action], doom.TICS)
-    return np.stack(frames), np.array(places), actions
+        actions.append(press(frames[-1]))
+        game.make_action(BUTTONS_OF[actions[-1]], doom.TICS)
+    return np.stack(frames), np.array(places), np.array(actions)

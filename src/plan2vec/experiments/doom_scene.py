@@ -28,7 +28,7 @@ from plan2vec.baselines.sptm_memory import (
 )
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
-from plan2vec.domains.doom_play import TURNS, explore, held_buttons
+from plan2vec.domains.doom_play import TURNS, HeldButtons, explore
 from plan2vec.experiments.base_scene import Scene
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -42,8 +42,7 @@ PICTURE = (48, 64)  # height and width of what is recorded and seen
 NUM_EXPLORED = 20_000  # decisions per maze
 THINNEST = 32.0  # map units: whoever stands on both sides of a wall is farther apart, being 16 from it
 VALIDATION = "Val/"  # how the folders of mazes begin in which may be explored
-BUTTONS = Buttons(inverse=(1, 0, 3, 2, 4, 6, 5), mirrored=(0, 1, 3, 2, 4, 6, 5), moving=(0, 1, 2, 3), idle=4,
-                  shares=(0.26, 0.16, 0.10, 0.10, 0.0, 0.19, 0.19))
+BUTTONS = Buttons(pairs=((0, 1), (2, 3), (5, 6)))
 GUIDES = {"plan2vec": "map", "graph search": "dijkstra"}
 
 
@@ -54,16 +53,13 @@ class Drives(Protocol):
 
 
 class Roamer:
-    """Presses held buttons at random."""
+    """Drives at random, as who explores does."""
 
     def __init__(self, seed: int):
-        self.rng, self.presses = rng_at(seed, Stream.DRIVING), iter(())
+        self.act = HeldButtons(rng_at(seed, Stream.DRIVING))
 
     def reset(self, goal: np.ndarray) -> None:
-        self.presses = iter(held_buttons(10_000, self.rng).tolist())
-
-    def act(self, view: np.ndarray) -> int:
-        return next(self.presses)
+        """It heads for nothing."""
 
 
 @dataclass(frozen=True)
