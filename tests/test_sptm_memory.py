@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from plan2vec.baselines.sptm_memory import (
-    GuideConfig,
     Places,
     Reachability,
     ReachabilityConfig,
+    SptmConfig,
     SptmGuide,
     all_logits,
     find_shortcuts,
@@ -49,7 +49,8 @@ def accuracy(reachability, recorded):
     right = []
     for draw in range(20):
         frames, times = places.draw(np.random.default_rng(draw))
-        logits, apart = all_logits(reachability, reachability.codes(recorded.frames[frames])), abs(times[:, None] - times)
+        logits = all_logits(reachability, reachability.codes(recorded.frames[frames]))
+        apart = abs(times[:, None] - times)
         near, far = (apart > 0) & (apart <= TINY.max_gap), apart > TINY.min_far
         right.append((np.mean(logits[near] > 0) + np.mean(logits[far] < 0)) / 2)
     return np.mean(right)
@@ -108,7 +109,7 @@ def views(places):
 
 
 def guide_of(places, reach=3, **config):
-    return SptmGuide(views(places), Oracle(reach), GuideConfig(**{"num_shortcuts": 0, **config}))
+    return SptmGuide(views(places), Oracle(reach), SptmConfig(**{"num_shortcuts": 0, **config}))
 
 
 LAPS = np.arange(60) % 30  # the same round twice
@@ -133,7 +134,7 @@ def test_a_single_look_alike_is_no_shortcut_but_a_stretch_of_them_is():
     logits[10, 60] = 50.0
     for step in range(25):
         logits[20 + step, 50 + step] = 1.0
-    first, second = find_shortcuts(logits, GuideConfig(num_shortcuts=10)).T
+    first, second = find_shortcuts(logits, SptmConfig(num_shortcuts=10)).T
     assert (second - first == 30).all()
 
 

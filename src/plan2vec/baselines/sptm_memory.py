@@ -39,7 +39,7 @@ class ReachabilityConfig:
     min_far: int = 100  # frames farther apart in time than this, or of two sequences, are out of reach
     encoder: str = "resnet18"
     dim: int = 256  # numbers that the encoder gives of a view
-    width: int = 128  # of the fully connected layers
+    width: int = 256  # of the fully connected layers
     num_updates: int = 1500  # gradient updates
     num_places: int = 16  # stretches of max_gap decisions that an update looks at
     views_per_place: int = 4  # frames of each
@@ -145,7 +145,7 @@ def load_reachability(path: Path, device: torch.device) -> Reachability:
 
 
 @dataclass(frozen=True)
-class GuideConfig:
+class SptmConfig:
     """The numbers of the original."""
 
     num_shortcuts: int = 2000
@@ -160,7 +160,7 @@ class GuideConfig:
 class SptmGuide:
     """Leads through a walkthrough's maze to a goal view: `reset(goal)`, then `waypoint(view)` for every decision."""
 
-    def __init__(self, frames: np.ndarray, reachability: Reachability, config: GuideConfig = GuideConfig()):
+    def __init__(self, frames: np.ndarray, reachability: Reachability, config: SptmConfig = SptmConfig()):
         self.frames, self.reachability, self.config = frames, reachability.eval(), config
         memory = reachability.codes(frames)
         self.codes = torch.cat((memory, memory[:1]))  # the last row is the goal's, a node of the graph too
@@ -173,7 +173,7 @@ class SptmGuide:
         num = len(self.frames)
         self.goal, self.here = goal, None
         code = self.reachability.codes(goal[None])
-        near = self._nearest(self._logits(code, np.arange(num)), -np.inf)
+        near = self._middle_of_best(np.arange(num), self._logits(code, np.arange(num)))
         self.codes[num:] = code
         graph = memory_graph(num, np.concatenate((self.shortcuts, [[near, num]])))
         distances, onward = distances_from(graph, np.array([num]), predecessors=True)
@@ -201,13 +201,14 @@ class SptmGuide:
             logits = self._logits(code, np.array(path))
             if logits.max() >= logit(self.config.stay):
                 return path[int(logits.argmax())]
-        return self._nearest(self._logits(code, np.arange(len(self.codes))), logit(self.config.sure))
+        logits = self._logits(code, np.arange(len(self.codes)))
+        is_sure = logits >= logit(self.config.sure)
+        return self._middle_of_best(np.flatnonzero(is_sure), logits[is_sure]) if is_sure.any() else None
 
-    def _nearest(self, logits: np.ndarray, least: float) -> int | None:
+    def _middle_of_best(self, places: np.ndarray, logits: np.ndarray) -> int:
         """Of the places most like a view the middle one in time, so that a single mistake does not count."""
-        best = np.argsort(-logits, kind="stable")[: self.config.num_nearest]
-        best = np.sort(best[logits[best] >= least])
-        return int(best[len(best) // 2]) if len(best) else None
+        best = np.sort(places[np.argsort(-logits, kind="stable")[: self.config.num_nearest]])
+        return int(best[len(best) // 2])
 
     def _path(self, node: int) -> list[int]:
         """From a node on towards the goal, `lookahead` nodes farther at most."""
@@ -235,7 +236,7 @@ def all_logits(reachability: Reachability, codes: Tensor) -> np.ndarray:
     return (logits + logits.T) / 2
 
 
-def find_shortcuts(logits: np.ndarray, config: GuideConfig) -> np.ndarray:
+def find_shortcuts(logits: np.ndarray, config: SptmConfig) -> np.ndarray:
     """(m, 2) frame numbers i < j: the pairs that score best once smoothed over pairs (i + s, j + s).
 
     Logits, where the original has probabilities: thousands of those round to 1.
