@@ -3,7 +3,7 @@
 A network R says of two views whether one is reached from the other within a few decisions. It is trained on random
 exploration of other mazes. The memory is a graph over the frames of one walkthrough: successive frames are joined, and
 the pairs that R is surest of. The guide finds the view in that memory, and names a frame on the shortest path to head
-for. A frame is one decision (4 tics), as in the original, which keeps every fourth frame of the walkthrough.
+for.
 """
 
 import json
@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from plan2vec.data import Sequences, frames_left, transitions
 from plan2vec.files import replacing
 from plan2vec.graph.build import graph_of_edges
-from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
@@ -44,16 +43,14 @@ class ReachabilityConfig:
     num_places: int = 16  # stretches of max_gap decisions that an update looks at
     views_per_place: int = 4  # frames of each
     learning_rate: float = 1e-3  # Adam, at its highest
-    jitter: float = 0.0  # zoom and shift of frames while training, as `Augmentation`
-    brightness: float = 0.0  # and changes of their light
 
 
 class Reachability(nn.Module):
     """R: two views -> the logit of their being within reach. (A softmax over two classes is one logit.)
 
     The first fully connected layer sees both encodings side by side, so it is a sum of two halves, and the half of a
-    recorded view is computed once. The paper has four hidden layers of 512 there, which would take longer per decision
-    than encoding the view; two of 128.
+    recorded view is computed once. The paper has four hidden layers of 512: twelve times the work of our two of 256,
+    and that on all of memory. So all memory is scored in less time than the view takes to encode.
     """
 
     def __init__(self, frames: np.ndarray, config: ReachabilityConfig):
@@ -106,16 +103,12 @@ def train_reachability(exploration: Sequences, config: ReachabilityConfig, seed:
     torch.manual_seed(seed)
     reachability = Reachability(exploration.frames, config).to(device)
     images, places = FrameTensors(exploration.frames, device), Places(exploration.sequence, config)
-    changed = Augmentation(config.jitter, config.brightness)
 
     def draw(update: int) -> tuple[Array, ...]:
-        rng = rng_at(seed, Stream.SPTM, update)
-        frames, times = places.draw(rng)
-        return frames, times, *draw_changes(changed, images, len(frames), rng)
+        return places.draw(rng_at(seed, Stream.SPTM, update))
 
-    def loss(frames: Array, times: Array, *changes: Array) -> Tensor:
-        codes = reachability(augment(images(frames), changed, changes))
-        time = on_device(times, device)
+    def loss(frames: Array, times: Array) -> Tensor:
+        codes, time = reachability(images(frames)), on_device(times, device)
         return pair_loss(reachability.logits(codes[:, None], codes), (time[:, None] - time).abs(), config)
 
     train(reachability, Step(draw, loss, images), config.num_updates, config.learning_rate, "reachability", journal)
@@ -161,7 +154,8 @@ class SptmGuide:
     """Leads through a walkthrough's maze to a goal view: `reset(goal)`, then `waypoint(view)` for every decision."""
 
     def __init__(self, frames: np.ndarray, reachability: Reachability, config: SptmConfig = SptmConfig()):
-        self.frames, self.reachability, self.config = frames, reachability.eval(), config
+        self.reachability, self.config = reachability.eval(), config
+        self.frames = frames  # all: one per decision. The original's recording has one per tic, of which it keeps a fourth
         memory = reachability.codes(frames)
         self.codes = torch.cat((memory, memory[:1]))  # the last row is the goal's, a node of the graph too
         self.shortcuts = find_shortcuts(all_logits(reachability, memory), config)
