@@ -2,8 +2,7 @@
 
 A network R says of two views whether one is reached from the other within a few decisions. It is trained on random
 exploration of other mazes. The memory is a graph over the frames of one walkthrough: successive frames are joined, and
-the pairs that R is surest of. The guide finds the view in that memory, and names a frame on the shortest path to head
-for.
+the pairs that R is surest of. The guide finds the view in it, and names a frame to head for on the shortest path.
 """
 
 import json
@@ -155,7 +154,7 @@ class SptmGuide:
 
     def __init__(self, frames: np.ndarray, reachability: Reachability, config: SptmConfig = SptmConfig()):
         self.reachability, self.config = reachability.eval(), config
-        self.frames = frames  # all: one per decision. The original's recording has one per tic, of which it keeps a fourth
+        self.frames = frames  # all, one per decision: the original reads one per tic and keeps every fourth
         memory = reachability.codes(frames)
         self.codes = torch.cat((memory, memory[:1]))  # the last row is the goal's, a node of the graph too
         self.shortcuts = find_shortcuts(all_logits(reachability, memory), config)
