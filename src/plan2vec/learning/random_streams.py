@@ -20,7 +20,7 @@ class Stream:
     PICTURES, EXPLORER, RELABEL = 40, 41, 80
     # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and
     # CONTROLLER_SAMPLE, VAE with CONTROLLER.
-    CONTRASTIVE, VAE, DQN = 30, 31, 32
+    CONTRASTIVE, VAE, DQN, SPTM = 30, 31, 32, 33
     PEER_WALKS = 92
     # experiments
     ROOM_TASKS = 60  # starts and goals; behind it 1: walks, 2: pairs whose agreement is asked, 3: random scores
