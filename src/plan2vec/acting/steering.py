@@ -1,8 +1,8 @@
 """A controller for cameras that drive by buttons, learned from random exploration of other places.
 
-From the buttons that were pressed between two recorded views follows, by dead reckoning, how far the second is ahead, to
-the left and around, in decisions of full speed. Walls make that wrong at times; on average it is right. A network learns
-it from the two views, comparing where they show the same thing, whatever that is: so it works where it has never been.
+Dead reckoning says from the buttons that were pressed between two recorded views how far the second is ahead, to the
+left and around, in decisions of full speed. Walls make that wrong at times; on average it is right. A network learns it
+from the two views. It compares where they show the same thing, whatever that is: so it works where it has never been.
 The button to press is the one of which most is left.
 """
 

@@ -13,7 +13,7 @@ from plan2vec.version import __version__
 HOME_OF = (  # module in which `run_NAME` does what a command asks
     dict.fromkeys(("demo", "fit", "inspect", "add", "report"), "fitting") | {"audit": "auditing"}
     | dict.fromkeys(("plan", "evaluate", "check", "closures", "relabel"), "asking")
-    | dict.fromkeys(("progress", "export"), "labelling")
+    | dict.fromkeys(("progress", "export"), "labelling") | {"drive": "driving"}
     | dict.fromkeys(("explore", "bench", "reproduce"), "main")
 )
 

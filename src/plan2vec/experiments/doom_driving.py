@@ -16,6 +16,7 @@ import sys
 
 import numpy as np
 
+from plan2vec.acting.driver import Driver
 from plan2vec.domains import doom
 from plan2vec.experiments.base_scene import Found, mean_or_none
 from plan2vec.experiments.doom_scene import DoomScene, Episode, drive
@@ -43,7 +44,7 @@ def run(settings: Settings) -> Groups:
         doom.find_setup(settings.doom_data, maze)
     mazes = settings.mazes or tuple(setups)
     for domain, seed in settings.scenes(tuple(f"doom/{maze}" for maze in mazes)):
-        scene = DoomScene(domain.removeprefix("doom/"), seed, settings)
+        scene = DoomScene(domain.removeprefix("doom/"), seed, settings, settings.arrays.parent / "runs")
         yield from scene.measured(settings, METHODS if seed == settings.seeds[0] else MAIN, measure)
 
 
@@ -64,7 +65,7 @@ def measure(scene: DoomScene, method: str) -> Found:
             episodes += tried
     num = sum(episode.num_decisions for episode in episodes)
     tics = np.array([doom.TICS * episode.num_decisions if episode.arrived else np.inf for episode in episodes])
-    touched = getattr(getattr(driver, "guide", None), "num_touched", 0)
+    touched = driver.guide.num_touched if isinstance(driver, Driver) else 0
     shown = episodes[:: num_trials][:: len(setup["goals"]) + 1]  # every start, each with another goal
     found: Found = {"success": np.isfinite(tics).mean(), "success_2000": (tics <= 2000).mean()}
     found |= {"path_ratio": mean_or_none(np.array([ratio for ratio in ratios if np.isfinite(ratio)])),

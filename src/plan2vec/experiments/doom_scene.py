@@ -73,11 +73,11 @@ class Episode:
 class DoomScene(Scene):
     """One maze and one seed of the fit. `labels` stay empty: the seven buttons are the only setting."""
 
-    def __init__(self, maze: str, seed: int, settings: Settings):
+    def __init__(self, maze: str, seed: int, settings: Settings, products: Path):
         super().__init__(f"doom/{maze}", seed, settings.size, settings.device, settings.size.config)
         assert settings.doom_data is not None
         self.maze, self.folder = maze, settings.doom_data
-        self.elsewhere, self.products = settings.doom_explore or settings.doom_data, settings.arrays.parent / "runs"
+        self.elsewhere, self.products = settings.doom_explore or settings.doom_data, products
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -103,16 +103,17 @@ class DoomScene(Scene):
         num = 400 if self.size.is_smoke else NUM_EXPLORED
         parts = [explore(self.elsewhere, maze, num, 0, *PICTURE) for maze in self.explored_mazes]
         labels = [part.sequence + 100 * number for number, part in enumerate(parts)]
+        actions = [part.action for part in parts if part.action is not None]
         return make_sequences(np.concatenate([part.frames for part in parts]), np.concatenate(labels),
-                              action=np.concatenate([part.action for part in parts]), source="exploration")
+                              action=np.concatenate(actions), source="exploration")
 
-    def learned_elsewhere(self, name: str, load: Callable[[Path, torch.device], Any], save: Callable[[Path, Any], None],
+    def learned_elsewhere(self, name: str, load: Callable[[Path, torch.device], Any], keep: Callable[[Any, Path], None],
                           train: Callable[[Sequences], Any]) -> Any:
         """A network that explored other mazes; one per set of them, kept in a file."""
         path = self.products / f"{name}-{'-'.join(sorted(self.explored_mazes))}.safetensors"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            save(path, train(self.exploration))
+            keep(train(self.exploration), path)
         return load(path, self.device)
 
     @cached_property
@@ -125,8 +126,8 @@ class DoomScene(Scene):
     def reachability(self) -> Any:
         config = self.size.shorten(ReachabilityConfig())
         return self.learned_elsewhere(
-            "reachability", load_reachability, save_reachability, lambda explored: train_reachability(
-                explored, config, 0, self.device, Journal(show_progress=True)))
+            "reachability", load_reachability, lambda network, path: save_reachability(path, network),
+            lambda explored: train_reachability(explored, config, 0, self.device, Journal(show_progress=True)))
 
     def guide(self, method: str) -> Guide:
         if method in GUIDES:
@@ -143,13 +144,10 @@ class DoomScene(Scene):
     def ways(self) -> "Ways":
         """For evaluation only: where one can walk in this maze."""
         seen = explore(self.folder, self.maze, NUM_EXPLORED if not self.size.is_smoke else 400, 0, *PICTURE)
-        return Ways(np.concatenate((self.recordings.position, seen.position)), self.step)
-
-    @property
-    def step(self) -> float:
-        first, position = transitions(self.recordings.sequence), self.recordings.position
-        moved = np.linalg.norm(position[first + 1] - position[first], axis=1)
-        return min(THINNEST, float(np.median(moved[moved > 1])))
+        walked = self.recordings.position
+        assert walked is not None and seen.position is not None
+        moved = np.linalg.norm(np.diff(walked, axis=0), axis=1)  # a walkthrough is one sequence
+        return Ways(np.concatenate((walked, seen.position)), min(THINNEST, float(np.median(moved[moved > 1]))))
 
 
 class Ways:
@@ -159,8 +157,8 @@ class Ways:
         self.tree = cKDTree(position)
         pairs = self.tree.query_pairs(step, output_type="ndarray")
         length = np.linalg.norm(position[pairs[:, 0]] - position[pairs[:, 1]], axis=1)
-        ends = np.concatenate((pairs, pairs[:, ::-1]))
-        self.graph = graph_of_edges(*ends.T, np.maximum(np.tile(length, 2), 1e-3).astype(np.float32), len(position))
+        first, second = np.concatenate((pairs, pairs[:, ::-1])).T
+        self.graph = graph_of_edges(first, second, np.maximum(np.tile(length, 2), 1e-3), len(position))
 
     def shortest(self, start: np.ndarray, goal: np.ndarray, radius: float) -> float:
         """Map units from a position to within `radius` of another; infinite where none is known."""
