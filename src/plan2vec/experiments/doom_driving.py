@@ -36,7 +36,7 @@ SHOWN = (("success", "success, %", 100, 1), ("success_2000", "within 2,000 tics,
 
 def run(settings: Settings) -> Groups:
     if settings.doom_data is None:
-        print("doom is left out: give the folder of SPTM's mazes by --doom-data FOLDER (docs/driving.md)",
+        print("doom is left out: give the folder of SPTM's mazes by --doom-data FOLDER (docs/control-and-reward.md)",
               file=sys.stderr)
         return
     setups = doom.read_setups(settings.doom_data)
