@@ -47,11 +47,12 @@ class Buttons:
 class SteeringConfig:
     max_ahead: int = 10  # views up to this many decisions before or after are goals
     max_turn: float = 1.4  # radians between the headings of the two, beyond which they share nothing
-    num_updates: int = 1600  # gradient updates
+    num_updates: int = 2400  # gradient updates
     batch_size: int = 96  # pairs of view and goal per update
     learning_rate: float = 2e-3  # of Adam, its highest value
     colour: float = 0.25  # share by which the channels of a pair are made stronger or weaker
     sharpness: float = 2.0  # of choosing among buttons: logits per decision that is left
+    turn_first: float = 2.0  # how much more a turn counts than a push: the goal is then seen from its front
 
 
 class SteeringNetwork(nn.Module):
@@ -59,7 +60,7 @@ class SteeringNetwork(nn.Module):
 
     def __init__(self, mean: Tensor, deviation: Tensor, config: SteeringConfig = SteeringConfig()):
         super().__init__()
-        self.choosing = config.sharpness
+        self.choosing = config.sharpness * torch.tensor([1.0, 1.0, config.turn_first])
         cells = nn.Sequential(
             nn.Conv2d(3, 16, 5, 2, 2), nn.GroupNorm(4, 16), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.GroupNorm(4, 32),
             nn.ReLU(), nn.Conv2d(32, 24, 1), nn.AdaptiveAvgPool2d(CELLS))
@@ -75,7 +76,7 @@ class SteeringNetwork(nn.Module):
 
     def forward(self, images: Tensor, goals: Tensor) -> Tensor:
         """[b, 3, h, w], [b, 3, h, w] -> [b, 6] logits of the buttons of every pair."""
-        left = self.choosing * self.left_to_do(images, goals)
+        left = self.choosing.to(images.device) * self.left_to_do(images, goals)
         return torch.stack((left, -left), dim=2).flatten(1)
 
     def left_to_do(self, images: Tensor, goals: Tensor) -> Tensor:
