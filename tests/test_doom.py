@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_who_explores_holds_buttons_and_turns_away_where_nothing_moves():
     wall, pressed = np.zeros((4, 4, 3), np.uint8), []
     for _ in range(40):
         pressed.append(press(wall))
-    stuck = [after for before, after in zip(pressed, pressed[1:], strict=False) if before not in doom_play.TURNS]
+    stuck = [after for before, after in pairwise(pressed) if before not in doom_play.TURNS]
     assert len(stuck) and set(stuck) <= set(doom_play.TURNS)
 
 
