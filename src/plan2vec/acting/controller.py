@@ -64,7 +64,7 @@ class Controller(nn.Module):
     low: Tensor
     high: Tensor
 
-    def __init__(self, network: PairNetwork, actions: np.ndarray):
+    def __init__(self, network: nn.Module, actions: np.ndarray):
         super().__init__()
         self.network = network
         self.choices = np.unique(actions) if is_choice(actions) else None

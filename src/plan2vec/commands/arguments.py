@@ -199,6 +199,21 @@ class Export(OnRun):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DriveCommand(OnRun):
+    """Drive to a picture in a maze of SPTM, by a fitted run of its walkthrough: one episode."""
+
+    doom_data: Path  # folder of SPTM's mazes (setups.json, default.cfg, and a folder per maze)
+    maze: str  # name of the maze that the run's walkthrough was recorded in
+    start: int = 0  # number of the start map
+    goal: int = 0  # number of the goal
+    # folder in whose validation mazes (Val/...) the controller explores, if none is beside the run; default --doom-data
+    doom_explore: Path | None = None
+    seed: int = 0  # of the driver and the maze
+    film: Path | None = None  # view, waypoint, goal and map as a moving picture: a .gif or .mp4 file
+    json: bool = False  # print the answer as one JSON object
+
+
+@dataclass(frozen=True, kw_only=True)
 class Explore(OnRun):
     """Look at a fitted run in the browser: map, plans, neighbours, suspicious closures."""
 
@@ -212,7 +227,8 @@ DIRECTION = {"--directed": ("--directed", "True"), "--no-directed": ("--directed
 COMMANDS: dict[str, Any] = {"demo": Demo, "inspect": Inspect, "fit": Fit, "plan": PlanCommand, "explore": Explore,
                             "evaluate": Evaluate, "report": Report, "check": Check, "closures": ClosuresCommand,
                             "add": Add, "audit": AuditCommand, "progress": Progress, "export": Export,
-                            "relabel": Relabel, "bench": BenchRequest, "reproduce": ReproduceRequest}
+                            "relabel": Relabel, "drive": DriveCommand, "bench": BenchRequest,
+                            "reproduce": ReproduceRequest}
 Command = Any  # one of these
 LIMITS: dict[str, tuple[float, float]] = {  # least and most of what is typed; a million hops is a slip of the finger
     "checkpoint_seconds": (0, math.inf), "chunk": (1, math.inf), "episodes": (1, 10**6), "epsilon": (0, 1),

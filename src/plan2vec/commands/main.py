@@ -11,7 +11,8 @@ from plan2vec.results.requests import BenchRequest, ReproduceRequest
 from plan2vec.version import __version__
 
 HOMES = {"fitting": ("demo", "fit", "inspect", "add", "report"), "asking": ("plan", "evaluate", "check", "closures"),
-         "on_datasets": ("audit", "progress", "export", "relabel"), "main": ("explore", "bench", "reproduce")}
+         "on_datasets": ("audit", "progress", "export", "relabel"), "driving": ("drive",),
+         "main": ("explore", "bench", "reproduce")}
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}  # in which `run_NAME` does what it asks
 
 

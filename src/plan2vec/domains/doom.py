@@ -28,22 +28,18 @@ def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequen
     `BUTTONS` were down. The authors turned with the mouse: a turn counts as a button.
     """
     folder = Path(folder).resolve()
-    setups = read_setups(folder)
-    if maze not in setups:
-        raise ValueError(f"{folder / 'setups.json'} knows the mazes {', '.join(setups)}, but {maze!r} came")
-    setup = setups[maze]
+    setup = find_setup(folder, maze)
     with tempfile.TemporaryDirectory(prefix="plan2vec-doom-") as scratch:
         game = start_game(folder, setup, Path(scratch))
-        kept = list(_tics(game, folder / setup["folder"] / setup["walkthrough"]))[::TICS]
+        kept = list(replayed_tics(game, folder / setup["folder"] / setup["walkthrough"]))[::TICS]
     screens, places, pressed = zip(*kept, strict=True)
     place, action = np.array(places), np.array(pressed, np.float32)
     turned = (np.diff(place[:, 2], append=place[-1, 2]) + 180) % 360 - 180
     action[:, BUTTONS.index("TURN_LEFT")] = turned > 0
     action[:, BUTTONS.index("TURN_RIGHT")] = turned < 0
-    resized = (Image.fromarray(screen).resize((width, height), Image.Resampling.BOX) for screen in screens)
     return make_sequences(
-        np.stack([np.asarray(image) for image in resized]), position=place[:, :2], heading=place[:, 2], action=action,
-        time=np.arange(len(place)) * TICS * SECONDS_PER_TIC, source=f"{maze} (ViZDoom)"
+        np.stack([shrink(screen, height, width) for screen in screens]), position=place[:, :2], heading=place[:, 2],
+        action=action, time=np.arange(len(place)) * TICS * SECONDS_PER_TIC, source=f"{maze} (ViZDoom)"
     )
 
 
@@ -54,6 +50,18 @@ def read_setups(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} has no setups.json; give the folder of SPTM's mazes (setups.json, default.cfg, and "
                          "a folder per maze)")
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def find_setup(folder: Path, maze: str) -> dict[str, Any]:
+    setups = read_setups(folder)
+    if maze not in setups:
+        raise ValueError(f"{folder / 'setups.json'} knows the mazes {', '.join(setups)}, but {maze!r} came")
+    return setups[maze]
+
+
+def shrink(screen: np.ndarray, height: int, width: int) -> np.ndarray:
+    """(height, width, 3) of a screen: what recordings hold, and what an agent is shown."""
+    return np.asarray(Image.fromarray(screen).resize((width, height), Image.Resampling.BOX))
 
 
 def start_game(folder: Path, setup: dict[str, Any], scratch: Path, start_map: int = 0) -> Any:
@@ -73,7 +81,7 @@ def start_game(folder: Path, setup: dict[str, Any], scratch: Path, start_map: in
     return game
 
 
-def _tics(game: Any, recording: Path) -> Iterator[tuple[np.ndarray, list[float], list[float]]]:
+def replayed_tics(game: Any, recording: Path) -> Iterator[tuple[np.ndarray, list[float], list[float]]]:
     """Screen, (x, y, heading) and buttons of every tic of a recorded episode; the game is closed at its end."""
     try:
         game.replay_episode(str(recording))

@@ -24,7 +24,7 @@ from plan2vec.results.rows import Row, cell, markdown, read_rows, select, values
 FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cost", "maze_figures",
          "local_metric_accuracy", "value_iteration_table", "rope_table", "rope_figures", "episode_progress",
          "audit_planted", "table2", "street_maps", "street_cost", "street_generalization", "reward_learning",
-         "ogbench_mazes")
+         "ogbench_mazes", "doom_driving")
 LISTED: list[Experiment] = [import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES]
 EXPERIMENTS = {experiment.name: experiment for experiment in LISTED}
 HEAD = """# Results

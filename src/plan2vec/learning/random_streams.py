@@ -18,7 +18,7 @@ class Stream:
     PICTURES, EXPLORER, RELABEL = 40, 41, 80
     # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and
     # CONTROLLER_SAMPLE, VAE with CONTROLLER.
-    CONTRASTIVE, VAE, DQN, PEER_WALKS = 30, 31, 32, 92
+    CONTRASTIVE, VAE, DQN, SPTM, PEER_WALKS = 30, 31, 32, 33, 92
     # experiments
     ROOM_TASKS = 60  # starts and goals; behind it 1: walks, 2: pairs whose agreement is asked, 3: random scores
     PLANNING_COST, JUDGED_PAIRS, ACCURACY_SPLIT, ALIASING = 62, 63, 64, 64
@@ -28,6 +28,7 @@ class Stream:
     STREET_CHANCE, UNSEEN_TASKS, STREET_COST, STREET_PAIRS = 71, 72, 73, 74
     EXAMINATION, LEARNING_TASKS = 70, 71  # of agents that learn by acting
     ROPE_TASKS, ROPE_FOLDS, ROPE_JUDGED_PAIRS, ROPE_PAIRS, ROPE_QUERIES, PROGRESS_GOAL = 80, 81, 82, 83, 84, 94
+    EXPLORATION, DRIVING = 95, 96
 
 
 def rng_at(*numbers: int) -> np.random.Generator:

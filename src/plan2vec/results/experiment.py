@@ -76,6 +76,9 @@ class Settings:
     recordings: Path | None = None  # a robot's frames, for the experiment that needs them
     sizes: tuple[int, ...] = ()  # frames, of a benchmark; empty: its own
     ogbench_data: Path = Path("ogbench")  # folder of OGBench's data sets; those that are missing are made there
+    doom_data: Path | None = None  # folder of SPTM's mazes
+    mazes: tuple[str, ...] = ()  # of these; empty: all
+    doom_explore: Path | None = None  # folder in whose validation mazes a controller explores; None: doom_data
 
     def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
@@ -169,7 +172,8 @@ def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path
     finished = tuple(row for path in files for row in read_rows(path)) if request.missing_only else ()
     return Settings("", seeds, request.domains, request.methods, request.blocks, SMOKE if request.smoke else Size(),
                     device, out / ARRAYS, stamp_of(device, request.commit), request.street_graph,
-                    finished, request.recordings, sizes, request.ogbench_data or out / "ogbench")
+                    finished, request.recordings, sizes, request.ogbench_data or out / "ogbench", request.doom_data,
+                    request.mazes, request.doom_explore)
 
 
 def progress(rows: list[Row], elapsed: float) -> str:

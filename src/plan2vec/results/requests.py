@@ -58,3 +58,7 @@ class ReproduceRequest(Request):
     rows_only: bool = False  # no tables and figures: for processes side by side that share the folder
     time_limit: float | None = None  # seconds after which no further room, seed or method is begun
     recordings: Path | None = None  # of progress and audit: the robot's frames (.npz); else left out
+    doom_data: Path | None = None  # of doom: the folder of SPTM's mazes, or of others like them; else left out
+    mazes: tuple[str, ...] = ()  # of doom: these mazes of --doom-data; default all
+    # of doom: the folder in whose validation mazes (Val/...) the controller explores; default --doom-data
+    doom_explore: Path | None = None
