@@ -8,10 +8,8 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
                equally often. So the pairs whose backward mirrored run scores best are as many as the chance closures
                among those whose plain run scores best. (Target-decoy competition; proteomics counts false matches so.)
                Views that look like their own mirror image tell nothing: they are left out of both counts.
-    threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours. Up to a third more
-               counts where closures beside each other show that the view goes on being the same: one of them is within
-               `max_gap`, or they go on for some frames. The threshold falls until decoys, which are held to the same
-               rules, are at most the share `max_false` of the closures. The two ends must be within `max_gap`, too.
+    threshold  A run counts if its mean is within `max_gap` steps, what training calls neighbours; and the threshold
+               falls until decoys are at most the share `max_false` of the closures.
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
     hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
     refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
@@ -22,8 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from plan2vec.config import Neighbors
 from plan2vec.data import frames_ahead, slices
@@ -32,8 +28,6 @@ from plan2vec.graph.neighbors import NearPairs, near_pairs
 HALF_RUN = 5  # frames before and after both ends of a closure that are compared too
 REACH = 1.7  # `max_gap`s: candidates lie within; and in the mean of a run, larger distances count as this
 SYMMETRIC = 4 / 3  # `max_gap`s between frames and their mirror images below which a run looks symmetric
-FARTHEST = 4 / 3  # `max_gap`s that the mean of a run may be at most
-LONG = 6  # frames that closures beside each other go on for, at both ends, where none is within `max_gap`
 MIN_TELLING = 0.5  # share of the closures: where fewer tell anything, all count, and the estimate is too high
 MIN_TIME = 20  # frames of one recording nearer in time than this need no closure
 BESIDE = 3  # frames to either side within which the best aligned closures stay
@@ -51,7 +45,6 @@ class Scored:
     first: np.ndarray  # (m,) int64
     second: np.ndarray  # (m,) int64
     distance: np.ndarray  # (m,) float32 local distance
-    mirrored: np.ndarray  # (m,) float32 the same of the mirrored first one
     means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
     telling: np.ndarray  # (m,) bool: neither frame, with its run, looks like its own mirror image
     recall: float | None = None  # of an approximate search for them
@@ -90,10 +83,9 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
     for part in slices(len(first), PAIRS_AT_ONCE):
         for row, (others, way) in enumerate(ways):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
-    distance, from_mirrored = (np.linalg.norm(ends[first] - vectors[second], axis=1) for ends in (vectors, mirrored))
-    every = np.arange(n)
+    distance, every = np.linalg.norm(vectors[first] - vectors[second], axis=1), np.arange(n)
     telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
-    return Scored(first, second, distance, from_mirrored, means, telling[first] & telling[second], found.recall)
+    return Scored(first, second, distance.astype(np.float32), means, telling[first] & telling[second], found.recall)
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -125,55 +117,23 @@ def is_aligned(scored: Scored, mean: np.ndarray, n: int, slack: float) -> np.nda
     return ~(better[0] & better[1])
 
 
-def believe(scored: Scored, steps: np.ndarray, max_gap: float, max_false: float, num_frames: int,
-            limit: float | None = None) -> Believed:
-    """The closures between neighbours whose runs are within a threshold that decoys set; within `limit`, if given.
+def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, num_frames: int) -> Believed:
+    """The closures whose runs are within a threshold that decoys set, at most `limit` steps of the local metric.
 
     `steps` (k,): median local distance of frames 0, 1, ..., k - 1 recorded steps apart: it turns distances into steps.
     """
-    usual, farthest = (max_gap, FARTHEST * max_gap) if limit is None else (limit, limit)
-    order, decoy = (_lasting(scored, which, distance <= max_gap, (usual, farthest), num_frames, SLACK * float(steps[1]))
-                    for which, distance in ((PLAIN, scored.distance), (BOTH, scored.mirrored)))
+    real, decoy = (scored.best(which, num_frames, SLACK * float(steps[1])) for which in (PLAIN, BOTH))
+    order = np.flatnonzero(real & (scored.means[PLAIN] <= limit))
     order = order[np.argsort(scored.means[PLAIN][order], kind="stable")]
     telling = scored.telling | (np.mean(scored.telling[order]) < MIN_TELLING if len(order) else True)
-    mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy[telling[decoy]]])
+    mean, chance = scored.means[PLAIN][order], np.sort(scored.means[BOTH][decoy & telling])
     num_chance, num_real = np.searchsorted(chance, mean, side="right"), np.cumsum(telling[order])
-    share = (num_chance + 1) / (num_real + 1)  # of few closures it is high though no decoy is among them
-    is_good = (mean <= usual) & (num_chance <= max_false * num_real) | (share <= max_false)
-    num = np.flatnonzero(is_good).max(initial=-1) + 1
-    kept = order[:num]
+    allowed = np.flatnonzero(num_chance <= max_false * num_real)
+    kept = order[: allowed[-1] + 1] if len(allowed) else order[:0]
+    share = (num_chance[len(kept) - 1] + 1) / (num_real[len(kept) - 1] + 1) if len(kept) else 0.0
     pairs = NearPairs(scored.first[kept], scored.second[kept], in_steps(scored.distance[kept], steps))
-    return Believed(pairs, confidences(num_chance[:num]), float(share[num - 1]) if num else 0.0,
-                    float(mean[num - 1]) if num else 0.0)
-
-
-def _lasting(scored: Scored, which: int, is_near: np.ndarray, limits: tuple[float, float], n: int,
-             slack: float) -> np.ndarray:
-    """(k,) the candidates whose runs of this way score best and within the second limit, in stretches that last."""
-    mean = scored.means[which]
-    chosen = np.flatnonzero(scored.best(which, n, slack) & is_near & (mean <= limits[1]))
-    return chosen[lasts(scored.first[chosen], scored.second[chosen], mean[chosen] <= limits[0], n)]
-
-
-def lasts(first: np.ndarray, second: np.ndarray, is_sure: np.ndarray, n: int) -> np.ndarray:
-    """(m,) bool: the stretch of pairs beside each other that a pair belongs to has a sure one, or is long."""
-    key, links = first * n + second, [np.zeros((2, 0), np.int64)]
-    for beside in range(-BESIDE, (BESIDE + 1 if len(key) else -BESIDE)):
-        for ahead in range(BESIDE + 1):
-            other = key + ahead * n + beside
-            where = np.minimum(np.searchsorted(key, other), len(key) - 1)
-            hit = np.flatnonzero(key[where] == other)
-            links.append(np.stack((hit, where[hit])))
-    row, column = np.concatenate(links, axis=1)
-    num, stretch = connected_components(csr_array((np.ones(len(row)), (row, column)), shape=(len(key),) * 2), False)
-    is_lasting = np.ones(num, bool)
-    for end in (first, second):
-        low, high = np.full(num, n), np.zeros(num, np.int64)
-        np.minimum.at(low, stretch, end)
-        np.maximum.at(high, stretch, end)
-        is_lasting &= high - low >= LONG
-    is_lasting[stretch[is_sure]] = True
-    return is_lasting[stretch]
+    threshold = float(mean[len(kept) - 1]) if len(kept) else 0.0
+    return Believed(pairs, confidences(num_chance[: len(kept)]), float(share), threshold)
 
 
 def confidences(num_chance: np.ndarray) -> np.ndarray:

@@ -22,9 +22,9 @@ def join_views(recorded: Sequences, trained: TrainedMetric, config: Config, imag
     """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair."""
     sequence, max_gap = recorded.sequence, config.max_gap
     numbers, run, steps, scored = score_views(recorded, trained.metric, config, images, usable)
-    limit, max_false = config.radius, config.closures.max_false if config.radius is None else 1.0
+    limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else -np.inf
-    believed = believe(scored, steps, max_gap, max_false, len(numbers), limit)
+    believed = believe(scored, steps, limit, max_false, len(numbers))
     hops = recorded_hops(run, steps_before(recorded, usable)[numbers], max_gap)
     hops, again = hops.renumbered(numbers), believed.pairs.renumbered(numbers)
     first, second, length = (np.concatenate(parts) for parts in zip(again.arrays, hops.arrays, strict=True))
