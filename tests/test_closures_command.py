@@ -17,7 +17,7 @@ from plan2vec.graph.build import edge_rows
 from plan2vec.learning.training import Journal
 from plan2vec.readers.npz import write_npz
 from plan2vec.runs.products import load_graph
-from plan2vec.runs.struck import read_judged, strike
+from plan2vec.runs.struck import judge, read_judged
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=30, batch_size=32),
@@ -112,7 +112,7 @@ def test_several_strikes_can_be_given_at_once_and_the_map_updated_later(run, cap
 def test_a_strike_of_the_explorer_is_followed_by_update(run, capsys):
     model = load(run, "cpu")
     worst = answer(capsys, "closures", run, "--num", 1)["closures"][0]
-    strike(run, model.graph, model.sequences.sequence, worst["first"], worst["second"])
+    judge(run, model.graph, model.sequences.sequence, [(worst["first"], worst["second"])])
     assert main(["closures", str(run), "--device", "cpu"]) == 0
     assert f"`plan2vec closures {run} --update` brings it up to date" in capsys.readouterr().err
     assert answer(capsys, "closures", run, "--update")["map_up_to_date"] is True

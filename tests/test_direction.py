@@ -26,7 +26,7 @@ from plan2vec.graph.neighbors import NearPairs
 from plan2vec.growing import add
 from plan2vec.model import load
 from plan2vec.pipeline import fit
-from plan2vec.runs.struck import strike
+from plan2vec.runs.struck import judge
 from plan2vec.search.shortest_paths import distances_from
 
 EVERY_TORQUE = np.linspace(-2, 2, 9)
@@ -233,5 +233,5 @@ def test_a_closure_that_leads_one_way_can_be_struck(run, tmp_path):
     row, column = edge_rows(run.graph), run.graph.indices
     back_only = np.flatnonzero((row > column + 1) & each_pair_once(run.graph))
     first, second = int(row[back_only[0]]), int(column[back_only[0]])
-    strike(tmp_path / "copy", run.graph, EPISODE, first, second)
+    judge(tmp_path / "copy", run.graph, EPISODE, [(first, second)])
     assert load(tmp_path / "copy", "cpu").graph.nnz == run.graph.nnz - 1

@@ -25,7 +25,7 @@ from plan2vec.readers.npz import write_npz
 from plan2vec.runs.manifest import write_manifest
 from plan2vec.runs.products import load_graph
 from plan2vec.runs.replace_together import finish_replacement, replacing_together
-from plan2vec.runs.struck import strike
+from plan2vec.runs.struck import judge
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=40, batch_size=32),
@@ -165,7 +165,7 @@ def test_struck_closures_stay_struck_and_other_numbers_mean_the_same(copy, halve
     model = plan2vec.load(copy, "cpu")
     entry = int(np.flatnonzero(closure_entries(model.graph, model.sequences.sequence))[0])
     pair = tuple(sorted((int(edge_rows(model.graph)[entry]), int(model.graph.indices[entry]))))
-    strike(copy, model.graph, model.sequences.sequence, *pair)
+    judge(copy, model.graph, model.sequences.sequence, [pair])
     grown = plan2vec.add(copy, halves[1], num_updates=1, device="cpu").model
     assert pair not in edges_of(grown.graph) and pair in edges_of(load_graph(copy / "graph.npz").graph)
 

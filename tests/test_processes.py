@@ -306,7 +306,7 @@ def test_bad_recordings_end_all_processes_with_one_line(tmp_path):
         ["fit", tmp_path / "nowhere.npz", "--out", tmp_path / "run", "--device", "cpu"], tmp_path
     )
     assert codes == [2, 2] and out == "" and not (tmp_path / "run").exists()
-    assert len(errors.splitlines()) == 1 and "nowhere.npz does not exist" in errors
+    assert len(errors.splitlines()) == 1 and "nowhere.npz: does not exist" in errors
 
 
 def test_recordings_in_which_nothing_can_be_learned_are_refused_by_all_processes_with_one_line(tmp_path):

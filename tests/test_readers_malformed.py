@@ -228,9 +228,9 @@ VIDEO = "videos/chunk-000/observation.images.cam/episode_00000{}.mp4"
 
 REFUSED = {
     "a path that does not exist": (lambda p: p / "nowhere", (), "does not exist; expected"),
-    "a file of an unknown kind": (lambda p: put(p, "some.xyz", "?"), (), "is of no known kind; expected"),
-    "a device": (lambda p: Path("/dev/zero"), (), "is of no known kind"),
-    "a name longer than the system allows": (lambda p: p / ("x" * 5000), (), "cannot be looked at (file name too long"),
+    "a file of an unknown kind": (lambda p: put(p, "some.xyz", "?"), (), ": of no known kind; expected"),
+    "a device": (lambda p: Path("/dev/zero"), (), "not a regular file"),
+    "a name longer than the system allows": (lambda p: p / ("x" * 5000), (), "cannot be looked at: file name too long"),
     "an empty npz": (lambda p: put(p, "some.npz"), (), "is the file complete"),
     "a cut npz": (lambda p: cut(saved(p, frames=FRAMES)), (), "is the file complete"),
     "text named npz": (lambda p: put(p, "some.npz", "hello"), (), "is the file complete"),
@@ -350,7 +350,7 @@ WARNED = {
         lambda p: with_image(p, Image.new("F", (32, 24)), "frame3.tif"), (), "frame3.tif (32-bit pixels"
     ),
     "a loop of links, and a dead one": (
-        looped, (), "2 of 10 files skipped: dead.png (no such file or directory), again ("
+        looped, (), "2 of 10 files skipped: dead.png (does not exist), again ("
     ), "a pipe": (piped, (), "1 of 9 files skipped: pipe.png (not a regular file)"),
     "a name that is no text": (undecodable_name, (), "1 of 9 files skipped: caf\\udce9\\n.png (not an image)"),
     "a very long name": (lambda p: with_file(p, "x" * 240 + ".png", "?"), (), "1 of 9 files skipped: xxxx"),

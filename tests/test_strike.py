@@ -12,7 +12,7 @@ from plan2vec.domains import maze
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.model import load
 from plan2vec.pipeline import fit
-from plan2vec.runs.struck import Judged, drop_struck, keep, read_judged, strike, unstrike
+from plan2vec.runs.struck import Judged, drop_struck, judge, read_judged, unstrike
 
 SEQUENCE = np.array([0, 0, 0, 1, 1, 1])
 FEW = Config(
@@ -53,7 +53,7 @@ def test_a_pair_the_graph_does_not_join_is_passed_over():
 
 def test_recorded_transitions_cannot_be_struck(tmp_path):
     with pytest.raises(ValueError, match="recorded transition"):
-        strike(tmp_path, ladder(), SEQUENCE, 1, 0)
+        judge(tmp_path, ladder(), SEQUENCE, [(1, 0)])
     with pytest.raises(ValueError, match="recorded transition"):
         drop_struck(ladder(), SEQUENCE, ((0, 1),))
     assert read_judged(tmp_path) == Judged()
@@ -64,16 +64,16 @@ def test_recorded_transitions_cannot_be_struck(tmp_path):
     [(0, 5, "not joined"), (2, 99, "0..5"), (-1, 2, "0 or more"), (2, 2, "twice")],
 )
 def test_what_is_no_closure_cannot_be_judged(tmp_path, first, second, words):
-    for judge in (strike, keep):
+    for verdict in ("struck", "kept"):
         with pytest.raises(ValueError, match=words):
-            judge(tmp_path, ladder(), SEQUENCE, first, second)
+            judge(tmp_path, ladder(), SEQUENCE, **{verdict: [(first, second)]})
 
 
 def test_verdicts_are_remembered_the_last_one_counts_and_undo_forgets(tmp_path):
-    strike(tmp_path, ladder(), SEQUENCE, 5, 2)
+    judge(tmp_path, ladder(), SEQUENCE, [(5, 2)])
     assert json.loads((tmp_path / "struck.json").read_text()) == {"struck": [[2, 5]], "kept": []}
-    keep(tmp_path, ladder(), SEQUENCE, 1, 4)
-    keep(tmp_path, ladder(), SEQUENCE, 2, 5)
+    judge(tmp_path, ladder(), SEQUENCE, kept=[(1, 4)])
+    judge(tmp_path, ladder(), SEQUENCE, kept=[(2, 5)])
     assert read_judged(tmp_path) == Judged((), ((1, 4), (2, 5)))
     assert unstrike(tmp_path, 5, 2) == Judged((), ((1, 4),))
     with pytest.raises(ValueError, match="nothing to undo"):
@@ -101,7 +101,7 @@ def test_loading_and_fitting_again_leave_struck_closures_out(run):
     model = load(run, "cpu")
     closures = np.flatnonzero(closure_entries(model.graph, model.sequences.sequence))
     first, second = int(edge_rows(model.graph)[closures[0]]), int(model.graph.indices[closures[0]])
-    strike(run, model.graph, model.sequences.sequence, first, second)
+    judge(run, model.graph, model.sequences.sequence, [(first, second)])
     for again in (load(run, "cpu"), fit(model.sequences, FEW, run, device="cpu")):
         assert pairs_of(model.graph) - pairs_of(again.graph) == {(first, second), (second, first)}
     unstrike(run, first, second)

@@ -96,16 +96,9 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     """Random starts and goals; goals repeat so that exact distances stay cheap."""
     frames = np.unique(places(graph, sequence))  # standing still is no task of its own
     num_goals = min(NUM_GOALS, num, len(frames))
-    drawn = rng.choice(frames, num_goals, replace=False)
-    length, onward = distances_from(graph.T.tocsr(), drawn, choose_workers(graph, num_goals), predecessors=True)
-    goal, starts = np.arange(num) % num_goals, rng.choice(frames, num)
-    hops, walking, node = np.zeros(num, np.int64), np.arange(num), starts
-    while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
-        node = onward[goal[walking], node]
-        walking, node = walking[node >= 0], node[node >= 0]
-        hops[walking] += 1
-    hops = np.where(np.isfinite(length[goal, starts]), hops, np.inf)
-    return Episodes(starts, drawn[goal], length[goal, starts], hops.astype(np.float32))
+    goals, starts = np.resize(rng.choice(frames, num_goals, replace=False), num), rng.choice(frames, num)
+    length, hops, _ = validity.shortest_plans(graph, starts, goals, lambda first, second: np.zeros(len(first)))
+    return Episodes(starts, goals, length, hops.astype(np.float32))
 
 
 def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:

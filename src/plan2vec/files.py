@@ -14,7 +14,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary path to write to; it takes the place of `path` when the block ends well, and is removed when not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(".*.tmp*"):
-        if is_leftover(leftover, path.name):
+        if leftover.is_file() and is_leftover(leftover, path.name):
             leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
     temporary.unlink(missing_ok=True)  # a link of this name would be written through
@@ -35,11 +35,10 @@ def replacing(path: Path) -> Iterator[Path]:
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that becomes `path` when the block ends well; what killed processes left there is removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in path.parent.glob(f".{path.name}.*.tmp"):
-        made = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d{{1,9}})\.tmp", leftover.name)
-        if made and leftover.is_dir() and not leftover.is_symlink() and not process_lives(int(made[1])):
+    for leftover in path.parent.glob(".*.tmp*"):
+        if leftover.is_dir() and is_leftover(leftover, path.name):
             shutil.rmtree(leftover)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
     try:
         temporary.mkdir()
         yield temporary
@@ -75,7 +74,7 @@ def write_text(path: Path, text: str) -> None:
 def is_leftover(path: Path, name: str) -> bool:
     """Whether a process that lives no more left `path` behind, killed while it wrote the file called `name`."""
     made = re.fullmatch(rf"\.{re.escape(name)}\.(\d{{1,9}})\.tmp{re.escape(Path(name).suffix)}", path.name)
-    return made is not None and path.is_file() and not path.is_symlink() and not process_lives(int(made[1]))
+    return made is not None and not path.is_symlink() and not process_lives(int(made[1]))
 
 
 def process_lives(process: int) -> bool:

@@ -98,7 +98,7 @@ def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance,
         return np.where(soon(sequence, first, second), 0.0, truth.between(first, second) / step)
 
     starts, goals = draw_tasks(graph, truth, rng)
-    hops, worst = shortest_plans(graph, starts, goals, reach)
+    _, hops, worst = shortest_plans(graph, starts, goals, reach)
     near = lambda nodes, ends: truth.straight_between(nodes, ends) <= ARRIVED * step  # noqa: E731
     allowed = np.where(np.isfinite(hops), 4 * np.nan_to_num(hops, posinf=0) + 10, 0).astype(np.int64)
     walks = walk_many(graph, distance, starts, goals, allowed, 0.0, True, near, rng)
@@ -123,11 +123,10 @@ def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tupl
     return starts, goals
 
 
-def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray,
-                   reach: Distance) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) hops of the shortest paths and (m,) the farthest `reach` of their hops; both infinite where none leads."""
+def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reach: Distance) -> tuple[np.ndarray, ...]:
+    """(m,) steps and (m,) hops of the shortest paths, (m,) the farthest `reach` of a hop; all infinite: none leads."""
     ends, which = np.unique(goals, return_inverse=True)
-    length, onward = distances_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)), predecessors=True)
+    lengths, onward = distances_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)), predecessors=True)
     hops, worst = np.zeros(len(starts)), np.zeros(len(starts))
     walking, node = np.arange(len(starts)), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
@@ -135,8 +134,8 @@ def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray,
         walking, before, node = walking[node >= 0], before[node >= 0], node[node >= 0]
         worst[walking] = np.maximum(worst[walking], reach(before, node))
         hops[walking] += 1
-    none = np.isinf(length[which, starts])
-    return np.where(none, np.inf, hops), np.where(none, np.inf, worst)
+    length = lengths[which, starts]
+    return length, np.where(np.isinf(length), np.inf, hops), np.where(np.isinf(length), np.inf, worst)
 
 
 def revisit_recall(graph: csr_array, sequence: np.ndarray, truth: Truth, step: float,

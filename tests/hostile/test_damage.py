@@ -20,7 +20,7 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.runs.lock import changing_run
 from plan2vec.runs.manifest import COVERED, write_manifest
-from plan2vec.runs.struck import read_judged, strike
+from plan2vec.runs.struck import judge, read_judged
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=5, batch_size=16),
@@ -200,7 +200,7 @@ def test_a_second_writer_is_told_who_is_first(run):
 def strike_some(folder: Path, pairs: list) -> None:
     model = plan2vec.load(folder, "cpu")
     for pair in pairs:
-        strike(folder, model.graph, model.sequences.sequence, *pair)
+        judge(folder, model.graph, model.sequences.sequence, [pair])
 
 
 def test_strikes_of_two_processes_are_all_remembered(run):

@@ -17,7 +17,7 @@ from plan2vec.explorer import server
 from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
 from plan2vec.graph.build import closure_entries, edge_rows
-from plan2vec.runs.struck import strike, unstrike
+from plan2vec.runs.struck import judge, unstrike
 
 TOKEN = "a-token"
 
@@ -121,7 +121,7 @@ def test_strikes_by_others_change_the_plans_of_an_open_page(folder):
         session.model.graph.indptr[first] : session.model.graph.indptr[first + 1]
     ]
     edges = session.model.graph.nnz
-    strike(folder, session.model.graph, session.sequences.sequence, first, second)
+    judge(folder, session.model.graph, session.sequences.sequence, [(first, second)])
     client.get("/")
     assert session.model.graph.nnz == edges - 2
     unstrike(folder, first, second)

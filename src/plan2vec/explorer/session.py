@@ -25,7 +25,7 @@ from plan2vec.pictures.scene import Scene, graph_scene, map_scene, principal_com
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.readers.messages import UNREADABLE
 from plan2vec.runs.products import load_graph
-from plan2vec.runs.struck import Judged, Pair, drop_struck, keep, read_judged, strike, unstrike
+from plan2vec.runs.struck import Judged, Pair, drop_struck, judge, read_judged, unstrike
 from plan2vec.search.shortest_paths import Path as Way
 from plan2vec.validity import SOON, closure_numbers, counted_closures
 from plan2vec.verdict import make_verdict
@@ -201,8 +201,8 @@ class Session:
                 judged = unstrike(self.model.folder, first, second)
                 graph = load_graph(self.model.folder / "graph.npz").graph
             else:
-                write = strike if verdict == "strike" else keep
-                judged = write(self.model.folder, graph, self.sequences.sequence, first, second)
+                said = {"struck" if verdict == "strike" else "kept": [(first, second)]}
+                judged = judge(self.model.folder, graph, self.sequences.sequence, **said)
             self._use(graph, judged.struck)
 
 

@@ -5,7 +5,6 @@ unknown path), `recognizes(path) -> bool` and `read(path, reading) -> Sequences`
 it into FORMATS; the first that recognizes a path reads it. `describe` says what was read (`plan2vec inspect`).
 """
 
-import os
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +17,8 @@ from plan2vec.config import ReadOptions
 from plan2vec.data import Sequences, transitions
 from plan2vec.learning.training import Journal
 from plan2vec.readers import hdf5, image_folders, lerobot, minari, npz, ogbench_npz, pickled, streetlearn, video
-from plan2vec.readers.messages import Reading, first_line, shown
+from plan2vec.readers.folders import why_not_a_file
+from plan2vec.readers.messages import Reading, shown
 
 FORMATS = (ogbench_npz, npz, pickled, hdf5, minari, lerobot, streetlearn, video, image_folders)
 
@@ -32,15 +32,8 @@ def find_format(path: str | Path) -> ModuleType:
     path = Path(path)
     if known := next((known for known in FORMATS if known.recognizes(path)), None):
         return known
-    try:
-        os.stat(path)
-        problem = "is of no known kind"
-    except FileNotFoundError:
-        problem = "does not exist"
-    except (OSError, ValueError) as error:
-        problem = f"cannot be looked at ({(getattr(error, 'strerror', None) or first_line(error)).lower()})"
     expected = ", ".join(dict.fromkeys(known.EXPECTED for known in FORMATS))
-    raise ValueError(f"{shown(path)} {problem}; expected {expected}")
+    raise ValueError(f"{shown(path)}: {why_not_a_file(path) or 'of no known kind'}; expected {expected}")
 
 
 def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: bool = False) -> Sequences:

@@ -49,8 +49,10 @@ def why_not_a_file(path: Path, folder: Path | None = None) -> str | None:
         return OUTSIDE
     try:
         mode = os.stat(path).st_mode
-    except OSError as error:
-        return (error.strerror or "cannot be opened").lower()
+    except FileNotFoundError:
+        return "does not exist"
+    except (OSError, ValueError) as error:  # a ValueError where a name has bytes of zero
+        return f"cannot be looked at: {(getattr(error, 'strerror', None) or str(error)).lower()}"
     return None if stat.S_ISREG(mode) else "not a regular file"
 
 

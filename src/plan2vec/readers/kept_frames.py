@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import IO, Any
 
 import numpy as np
 from PIL import Image
 
-from plan2vec.config import Box, ReadOptions, parse_crop
+from plan2vec.config import ReadOptions, parse_crop
 from plan2vec.data import RECORDED, Sequences, make_sequences, transitions
 from plan2vec.readers.messages import Reading, first_line, name_some
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, frame_shape, to_frame
@@ -175,26 +174,23 @@ def usual_layout(open_one: Open, items: list, names: list[str], source: str,
 def decode_all(reading: Reading, open_one: Open, items: list, names: list[str], shape: tuple[int, ...]):
     """Frames of the readable pictures, their places and sizes, and (name, problem) of the others. A batch at a time, so
     that results never pile up; Pillow decodes without the GIL, so threads do."""
-    store, decode = FrameStore(shape=shape), partial(_decode, open_one, shape, parse_crop(reading.options.crop))
+    store, box = FrameStore(shape=shape), parse_crop(reading.options.crop)
     places, sizes, problems = [], [], []
+
+    def decode(item: Any) -> tuple[np.ndarray, tuple[int, int]]:
+        picture, size = open_one(item)
+        return to_frame(picture, shape, box), size
+
     with reading.journal.bar("images", len(names)) as advance, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for first in range(0, len(items), BATCH):
-            for place, (frame, size, problem) in enumerate(pool.map(decode, items[first : first + BATCH]), first):
-                if frame is None:
-                    problems.append((names[place], problem))
-                else:
-                    store.add(frame)
-                    places.append(place)
-                    sizes.append(size)
+            decoded = [pool.submit(decode, item) for item in items[first : first + BATCH]]
+            for place, one in enumerate(decoded, first):
+                if isinstance(error := one.exception(), BROKEN_PICTURE):
+                    problems.append((names[place], first_line(error)))
+                    continue
+                frame, size = one.result()
+                store.add(frame)
+                places.append(place)
+                sizes.append(size)
             advance(min(first + BATCH, len(items)))
     return store.finish(), places, sizes, problems
-
-
-def _decode(open_one: Open, shape: tuple[int, ...], box: Box | None,
-            item: Any) -> tuple[np.ndarray | None, tuple[int, int] | None, str]:
-    """The frame of a picture and the picture's size, or what is wrong with it."""
-    try:
-        picture, size = open_one(item)
-        return to_frame(picture, shape, box), size, ""
-    except BROKEN_PICTURE as error:
-        return None, None, first_line(error)

@@ -11,18 +11,13 @@ from plan2vec.readers.folders import require_file
 from plan2vec.readers.messages import DAMAGED, import_extra, refusing, require_memory, shown
 
 
-def import_pyarrow() -> Any:
-    pyarrow, _, _ = (import_extra(f"pyarrow{part}") for part in ("", ".compute", ".parquet"))
-    return pyarrow
-
-
 @contextmanager
 def open_parquet(file: Path, folder: Path) -> Iterator[Any]:
     """An open parquet file of the folder; whatever pyarrow finds wrong becomes one ValueError."""
-    pyarrow = import_pyarrow()
+    pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     require_file(file, shown(file.name), folder)
     clear = refusing(shown(file.name), (*DAMAGED, pyarrow.ArrowException), "cannot be read as parquet")
-    with clear, pyarrow.parquet.ParquetFile(file) as opened:
+    with clear, parquet.ParquetFile(file) as opened:
         yield opened
 
 
@@ -37,21 +32,16 @@ def read_columns(file: Path, names: list[str], folder: Path) -> dict[str, np.nda
 
 
 def _to_array(column: Any, name: str) -> np.ndarray:
-    pyarrow = import_pyarrow()
     if column.null_count:
         raise ValueError(f"{name} has {column.null_count} empty rows")
-    num_rows, width = len(column), None
-    types = pyarrow.types
-    if any(is_kind(column.type) for is_kind in (types.is_list, types.is_fixed_size_list, types.is_large_list)):
-        extremes = pyarrow.compute.min_max(pyarrow.compute.list_value_length(column)).as_py()
-        if not num_rows or extremes["min"] != extremes["max"]:
-            raise ValueError(f"{name} has rows of unequal length")
-        width = extremes["min"]
-        column = pyarrow.compute.list_flatten(column)
     values = np.asarray(column.to_numpy())
+    if len(values) and isinstance(values[0], np.ndarray):  # of a column of lists
+        if len({row.shape for row in values}) > 1:
+            raise ValueError(f"{name} has rows of unequal length")
+        values = np.stack(values)
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold numbers, but holds {values.dtype}")
-    return values if width is None else values.reshape(num_rows, width)
+    return values
 
 
 class EncodedColumn:

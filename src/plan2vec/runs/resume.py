@@ -65,7 +65,7 @@ def refuse_other_folder(folder: Path) -> None:
 def _is_first_file(path: Path) -> bool:
     """Whether a fit that was killed at its very first files left this one."""
     is_ours = (path.name == MARKER and is_marker(path)) or path.name == lock.FILE
-    return is_ours or is_leftover(path, MARKER) or is_leftover(path, "data.json")
+    return is_ours or (path.is_file() and (is_leftover(path, MARKER) or is_leftover(path, "data.json")))
 
 
 def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:

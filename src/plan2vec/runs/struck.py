@@ -45,14 +45,6 @@ def read_judged(folder: Path | None) -> Judged:
         return Judged(*(tuple(_pair(*pair) for pair in values.get(name, [])) for name in ("struck", "kept")))
 
 
-def strike(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
-    return judge(folder, graph, sequence, struck=((first, second),))
-
-
-def keep(folder: Path, graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Judged:
-    return judge(folder, graph, sequence, kept=((first, second),))
-
-
 def judge(folder: Path, graph: csr_array, sequence: np.ndarray, struck: Iterable[Pair] = (),
           kept: Iterable[Pair] = ()) -> Judged:
     """Remember closures of the graph as false and true; if one of them is no closure, none is remembered."""
