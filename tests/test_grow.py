@@ -218,7 +218,7 @@ def test_a_map_with_held_out_sequences_is_refused(copy, halves):
 
 def test_an_unfinished_run_is_refused(copy, halves):
     (copy / "vectors.npy").unlink()
-    with pytest.raises(ValueError, match="no finished run: vectors.npy missing"):
+    with pytest.raises(ValueError, match="no finished run, without vectors.npy"):
         plan2vec.add(copy, halves[1], device="cpu")
 
 

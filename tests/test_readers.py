@@ -155,11 +155,11 @@ def test_a_pickle_inside_or_instead_of_the_file_never_runs(tmp_path):
 
 
 def test_both_or_none_of_frames_and_observations_are_refused(refuse):
-    assert "exactly one of `frames`, `observations` and `features`, but the file holds frames, observations" in refuse(
+    assert "exactly one of `frames`, `observations` and `features`, but has frames, observations" in refuse(
         frames=frames(), observations=np.zeros((6, 2))
     )
-    assert "but the file holds pictures" in refuse(pictures=frames())
-    assert "but the file holds nothing" in refuse()
+    assert "but has pictures" in refuse(pictures=frames())
+    assert "but has nothing" in refuse()
 
 
 def test_a_wrong_type_is_refused(refuse):

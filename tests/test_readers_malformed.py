@@ -236,7 +236,7 @@ REFUSED = {
     "text named npz": (lambda p: put(p, "some.npz", "hello"), (), "is the file complete"),
     "a zip bomb": (zip_bomb, (), "claims 100,000.0 GB"), "a pickle inside an npz": (object_array, (), "--trust-pickle"),
     "a trap inside an npz that is trusted": (object_array, ("--trust-pickle",), "only arrays are admitted"),
-    "an npz without frames": (lambda p: saved(p, pictures=FRAMES), (), "but the file holds pictures"),
+    "an npz without frames": (lambda p: saved(p, pictures=FRAMES), (), "but has pictures"),
     "observations that are not numbers": (
         lambda p: saved(p, observations=np.full((5, 2), np.nan)), (), "NaN or infinity"
     ), "labels that come back": (lambda p: saved(p, frames=FRAMES, sequence=np.arange(8) % 2), (), "contiguous"),
@@ -277,7 +277,7 @@ REFUSED = {
     "an empty video": (lambda p: put(p, "film.mp4"), (), "cannot be decoded"),
     "text named mkv": (lambda p: put(p, "film.mkv", "hello" * 99), (), "cannot be decoded"),
     "a file with sound only": (audio_only, (), "no video stream"),
-    "an hdf5 without observations": (lambda p: hdf5(p, rewards=np.zeros(9)), (), "but the file holds rewards"),
+    "an hdf5 without observations": (lambda p: hdf5(p, rewards=np.zeros(9)), (), "but has rewards"),
     "an empty hdf5 file": (lambda p: put(p, "some.hdf5"), (), "is the file complete"),
     "a cut hdf5": (lambda p: cut(samples.write_d4rl(p / "some.hdf5")), (), "is the file complete"),
     "text named h5": (lambda p: put(p, "some.h5", "hello"), (), "is the file complete"),
@@ -289,7 +289,7 @@ REFUSED = {
     ),
     "observations of four axes": (
         lambda p: hdf5(p, observations=np.zeros((9, 2, 2, 2))), (), "expected uint8 pictures or vectors"
-    ), "an hdf5 that claims 40 TB": (hdf5_bomb, (), "far more than is in the file"),
+    ), "an hdf5 that claims 40 TB": (hdf5_bomb, (), "but holds less"),
     "an hdf5 that points elsewhere": (hdf5_elsewhere, (), "lies in other files"),
     "an hdf5 that links elsewhere": (
         lambda p: hdf5(p, observations=h5py.ExternalLink("/dev/zero", "x")), (), "lies in other files"

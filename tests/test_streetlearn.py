@@ -121,11 +121,11 @@ def remove_chunks(path: Path) -> None:
 
 REFUSED = {
     "a chunk in the middle is missing": (
-        lambda p: (p / "view_512/chunk_0001.npy").unlink(), "chunk_0001.npy is missing"
+        lambda p: (p / "view_512/chunk_0001.npy").unlink(), "4 images for 7 views of coords.npy"
     ),
     "the last chunk is missing": (
-        lambda p: (p / "view_512/chunk_0002.npy").unlink(), "6 images, but coords.npy has 7 views"
-    ), "no chunk at all": (remove_chunks, "holds no chunk_0000.npy"),
+        lambda p: (p / "view_512/chunk_0002.npy").unlink(), "6 images for 7 views of coords.npy"
+    ), "no chunk at all": (remove_chunks, "0 images for 7 views of coords.npy"),
     "a chunk of numbers": (
         lambda p: chunk(p, 1, np.zeros((3, 4), np.uint8)), "expected byte strings (n,), one JPEG each"
     ), "a chunk of text": (lambda p: chunk(p, 1, np.array(["a", "b", "c"])), "expected byte strings"),
@@ -136,25 +136,25 @@ REFUSED = {
         "none of 6 views that were tried can be read: view 0 ("
     ),
     "a walk to a view that is not there": (
-        lambda p: objects(p / "trajs.npy", [[0, 1], [6, 7]]), "names view 7, but there are views 0 to 6"
+        lambda p: objects(p / "trajs.npy", [[0, 1], [6, 7]]), "names view 7, beyond the last, 6"
     ), "a walk to a view before the first": (lambda p: objects(p / "trajs.npy", [[0, -1]]), "walk 0 names view -1"),
-    "a walk of words": (lambda p: objects(p / "trajs.npy", [[0, 1], ["a"]]), "but walk 1 is something else"),
-    "walks that are numbers": (lambda p: objects(p / "trajs.npy", [1, 2]), "but walk 0 is something else"),
-    "walks of fractions": (lambda p: np.save(p / "trajs.npy", np.zeros((2, 3))), "but walk 0 is something else"),
+    "a walk of words": (lambda p: objects(p / "trajs.npy", [[0, 1], ["a"]]), "but walk 1 is none"),
+    "walks that are numbers": (lambda p: objects(p / "trajs.npy", [1, 2]), "but walk 0 is none"),
+    "walks of fractions": (lambda p: np.save(p / "trajs.npy", np.zeros((2, 3))), "but walk 0 is none"),
     "no walks": (lambda p: objects(p / "trajs.npy", [[], []]), "it holds no walk"),
     "a walk that is no list": (lambda p: np.save(p / "trajs.npy", np.int64(3)), "it holds no walk"),
     "walks of one view each": (lambda p: objects(p / "trajs.npy", [[0], [1]]), "every sequence has length 1"),
-    "coordinates without longitude": (lambda p: objects(p / "coords.npy", [{"lat": 1.0}] * 7), "but view 0 has none"),
+    "coordinates without longitude": (lambda p: objects(p / "coords.npy", [{"lat": 1.0}] * 7), "not so view 0"),
     "coordinates that are text": (
-        lambda p: objects(p / "coords.npy", [{"lat": "1", "lng": "2"}] * 7), "but view 0 has none"
+        lambda p: objects(p / "coords.npy", [{"lat": "1", "lng": "2"}] * 7), "not so view 0"
     ),
     "coordinates off the globe": (
-        lambda p: np.save(p / "coords.npy", np.full((7, 2), 200.0)), "view 0 is at no latitude"
+        lambda p: np.save(p / "coords.npy", np.full((7, 2), 200.0)), "view 0 must have a latitude"
     ),
     "coordinates that are not numbers": (
-        lambda p: np.save(p / "coords.npy", np.full((7, 2), np.nan)), "view 0 is at no latitude"
+        lambda p: np.save(p / "coords.npy", np.full((7, 2), np.nan)), "view 0 must have a latitude"
     ),
-    "coordinates of three columns": (lambda p: np.save(p / "coords.npy", np.zeros((7, 3))), "came as float64 (7, 3)"),
+    "coordinates of three columns": (lambda p: np.save(p / "coords.npy", np.zeros((7, 3))), "not float64 (7, 3)"),
     "cut coordinates": (lambda p: cut(p / "coords.npy"), "coords.npy cannot be read as .npy"),
     "a trap": (lambda p: objects(p / "coords.npy", [Trap()]), "only arrays are admitted"),
     "all views at one place": (

@@ -293,8 +293,7 @@ def training_frames(sequence: np.ndarray, holdout: float, rng: np.random.Generat
     """(n,) bool: frames that may be trained on."""
     kept, held_out = split_sequences(sequence, holdout, rng)
     if holdout > 0 and not held_out.any():
-        raise ValueError(f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; "
-                         "record more or drop it")
+        raise ValueError(f"--holdout {holdout} leaves nothing out of {len(sequence)} frames in one sequence; drop it")
     return kept
 
 

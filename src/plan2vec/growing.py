@@ -126,8 +126,7 @@ def refuse_unlike(old: Model, new: Sequences) -> None:
                          f"on the map, but they have shape {new.frame_shape} and type {new.frames.dtype}; read them as "
                          "the map's were read")
     if old.config.holdout > 0:
-        raise ValueError(f"a map fitted with --holdout {old.config.holdout} cannot grow, "
-                         "because its split would change; fit it without")
+        raise ValueError(f"a map of --holdout {old.config.holdout} cannot grow: its split would change; fit anew")
 
 
 def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: Journal) -> Sequences:

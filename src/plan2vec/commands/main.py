@@ -70,8 +70,7 @@ def run_command(name: str, command: Command) -> int:
     show_log(is_program=True)
     try:
         if processes.asked_size() > 1 and name not in ("fit", "demo"):
-            processes.refuse("only `plan2vec fit` and `plan2vec demo` run in several processes; "
-                             "start this command without torchrun")
+            processes.refuse("only fit and demo run in several processes; start this command without torchrun")
         getattr(import_module(f"plan2vec.commands.{HOME_OF[name]}"), f"run_{name}")(command)
     except processes.OtherProcessError:  # it has said why
         return 2

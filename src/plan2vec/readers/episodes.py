@@ -93,8 +93,7 @@ def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, v
     chosen = choose_camera(source, pictures, vectors, camera)
     if chosen is None:
         found = ", ".join(map(shown, entries)) or "nothing"
-        raise ValueError(f"{source} holds no observations: expected uint8 pictures or vectors of numbers, "
-                         f"but an episode has {found}")
+        raise ValueError(f"{source} holds no observations: expected uint8 pictures or vectors, but one has {found}")
     return [chosen]
 
 

@@ -33,8 +33,7 @@ def list_files(folder: Path) -> tuple[list[list[Path]], list[tuple[str, str]]]:
 
 def _refuse(error: OSError) -> None:
     """What `os.walk` does with a folder that it cannot list."""
-    raise ValueError(f"{shown(error.filename)} cannot be listed ({error.strerror}); "
-                     "give yourself permission to read it")
+    raise ValueError(f"{shown(error.filename)} cannot be listed ({error.strerror}); give yourself permission to do so")
 
 
 def leads_outside(path: Path, folder: Path) -> bool:

@@ -57,8 +57,7 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     observed = require_array(file, "observations", source)
     if observed is None:
         found = ", ".join(shown(name) for name in list(file)[:8]) or "nothing"
-        raise ValueError(f"{source}: expected `observations` (D4RL) or `data/demo_0/obs` (robomimic), "
-                         f"but the file holds {found}")
+        raise ValueError(f"{source}: expected `observations` (D4RL) or `data/demo_0/obs` (robomimic), but has {found}")
     num_frames = len(observed)
     beside = recorded_actions(file, source)
     qpos = None if member(file, "infos/goal", source) is None else require_array(file, "infos/qpos", source)
@@ -121,8 +120,7 @@ def member(group: Any, path: str, source: str) -> Any:
         if isinstance(link, h5py.ExternalLink):
             raise ValueError(f"{source}: {shown(path)} lies in other files; copy it into one")
         if isinstance(link, h5py.SoftLink):
-            raise ValueError(f"{source}: {shown(path)} is a link to {shown(link.path)}; "
-                             "links are not followed, so copy it")
+            raise ValueError(f"{source}: {shown(path)} is a link to {shown(link.path)}, not followed; copy it instead")
         group = None if link is None else group.get(name)
     return group
 
@@ -140,6 +138,5 @@ def require_array(group: Any, name: str, source: str) -> Any:
                       for shape in (array.shape, array.chunks or (0,)))
     require_memory(f"{source}: a block of {shown(name)}", block)
     if claimed > LARGEST_RATIO * array.id.get_storage_size() + 1_000_000:
-        raise ValueError(f"{source}: {shown(name)} claims {claimed / 1e6:,.0f} MB, far more than is in the file; "
-                         "is it complete?")
+        raise ValueError(f"{source}: {shown(name)} claims {claimed / 1e6:,.0f} MB, but holds less; is it complete?")
     return array

@@ -18,8 +18,7 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any], held: It
     if len(given) != 1:
         names = list(held or arrays)
         words = shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
-        raise ValueError(f"{source}: expected exactly one of `frames`, `observations` and `features`, "
-                         f"but the file holds {words}")
+        raise ValueError(f"{source}: expected exactly one of `frames`, `observations` and `features`, but has {words}")
     frames = np.asanyarray(arrays[given[0]])
     wanted = (3, 4) if given[0] == "frames" else (2,)
     if frames.ndim not in wanted:
@@ -57,8 +56,7 @@ def name_arrays(source: str, content: Any) -> dict[str, Any]:
     common = set.intersection(*({name for name in part if np.ndim(part[name])} for part in parts)) - {"sequence"}
     names = [name for name in parts[0] if name in common]
     if not names:
-        raise ValueError(f"{source}: the sequences of the list have no array in common; "
-                         "expected `frames` or `observations` in each")
+        raise ValueError(f"{source}: its sequences have no array in common; expected `frames` or `observations`")
     with refusing(f"{source}:", (ValueError, TypeError), "the sequences of the list do not fit together"):
         joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
     return joined | {"sequence": np.repeat(np.arange(len(parts)), [len(part[names[0]]) for part in parts])}

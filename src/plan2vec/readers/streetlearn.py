@@ -77,17 +77,14 @@ def _coordinates(content: Any, source: str) -> np.ndarray:
         for view, one in enumerate(content):
             numbers = [one.get(key) for key in ("lat", "lng")] if isinstance(one, dict) else [None]
             if not all(isinstance(number, (float, int, np.number)) for number in numbers):
-                raise ValueError(f"{source}: expected a dict with the numbers `lat` and `lng` for every view, "
-                                 f"but view {view} has none")
+                raise ValueError(f"{source}: expected a dict of numbers `lat` and `lng` per view, not so view {view}")
         content = np.array([(one["lat"], one["lng"]) for one in content], np.float64)
     content = np.asarray(content)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
-        raise ValueError(f"{source}: expected {{lat, lng}} dicts or numbers (n, 2), "
-                         f"but came as {content.dtype} {content.shape}")
+        raise ValueError(f"{source}: needs {{lat, lng}} dicts or numbers (n, 2), not {content.dtype} {content.shape}")
     wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
     if len(wrong):
-        raise ValueError(f"{source}: view {wrong[0]} is at no latitude within 90 and longitude within 180 degrees; "
-                         "repair it")
+        raise ValueError(f"{source}: view {wrong[0]} must have a latitude within 90 and a longitude within 180 degrees")
     return content.astype(np.float64)
 
 
@@ -97,11 +94,9 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
     for number, row in enumerate(rows):
         is_list = isinstance(row, (list, tuple, np.ndarray))
         if not is_list or not all(isinstance(view, (int, np.integer)) for view in row):
-            raise ValueError(f"{source}: expected a list of view numbers for every walk, "
-                             f"but walk {number} is something else")
+            raise ValueError(f"{source}: expected a list of view numbers for every walk, but walk {number} is none")
         if outside := [view for view in row if not 0 <= view < num_views]:
-            raise ValueError(f"{source}: walk {number} names view {outside[0]}, "
-                             f"but there are views 0 to {num_views - 1} only")
+            raise ValueError(f"{source}: walk {number} names view {outside[0]}, beyond the last, {num_views - 1}")
         walks.append(np.array(row, np.int64))
     if not any(len(walk) for walk in walks):
         raise ValueError(f"{source}: expected an array of lists of view numbers, one per walk, but it holds no walk")
@@ -110,14 +105,8 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
 
 def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
     source = shown(folder / VIEWS)
-    files = {file.name for file in (folder / VIEWS).glob("chunk_*.npy")}
-    if not files:
-        raise ValueError(f"{source} holds no chunk_0000.npy; expected the views there as JPEGs, in chunks")
-    names = [f"chunk_{number:04d}.npy" for number in range(len(files))]
-    if missing := [name for name in names if name not in files]:
-        raise ValueError(f"{source}: {missing[0]} is missing of {len(files)} chunks or more; copy the whole folder")
     chunks = []
-    for file in (folder / VIEWS / name for name in names):
+    for file in sorted((folder / VIEWS).glob("chunk_*.npy")):
         with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
             chunk = np.load(file, mmap_mode="r", allow_pickle=False)
         if not isinstance(chunk, np.ndarray) or chunk.dtype.kind != "S" or chunk.ndim != 1:
@@ -125,8 +114,7 @@ def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
             raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {words}")
         chunks.append(chunk)
     if (num_images := sum(map(len, chunks))) != num_views:
-        raise ValueError(f"{source}: the chunks hold {num_images} images, but coords.npy has {num_views} views; "
-                         "is a chunk missing?")
+        raise ValueError(f"{source}: {num_images} images for {num_views} views of coords.npy; is a chunk missing?")
     return chunks
 
 

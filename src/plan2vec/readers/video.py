@@ -93,8 +93,7 @@ class Film:
             num_read = len(self.labels) - num_before
             if not num_read:
                 raise
-            self.reading.notes.append(f"{shown(file.name)} breaks off after {num_read} frames ({error}); "
-                                      "those are used")
+            self.reading.notes.append(f"{shown(file.name)} breaks off after {num_read} frames ({error}); they are kept")
         if len(self.labels) == num_before:
             raise ValueError("it holds no frame that can be decoded")
 

@@ -240,8 +240,7 @@ def require_finished(folder: Path) -> Config:
         raise ValueError(f"{folder} is not a run folder; {remedy}")
     finish_replacement(folder)
     if missing := [name for name in (*COVERED, manifest.FILE) if not (folder / name).exists()]:
-        raise ValueError(f"{folder} is no finished run: {', '.join(missing)} missing; "
-                         f"run `plan2vec fit ... --out {folder}` to the end")
+        raise ValueError(f"{folder} is no finished run, without {', '.join(missing)}; continue the same `plan2vec fit`")
     check_files(folder)
     return read_config(folder)
 

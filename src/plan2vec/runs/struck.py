@@ -90,8 +90,7 @@ def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) ->
 
 def _refuse_transition(sequence: np.ndarray, first: int, second: int) -> None:
     if second - first == 1 and second < len(sequence) and sequence[first] == sequence[second]:
-        raise ValueError(f"frames {first} and {second} are a recorded transition; "
-                         "only loop closures can be struck or kept")
+        raise ValueError(f"frames {first} and {second} are a recorded transition; only closures can be struck or kept")
 
 
 def _pair(first: int, second: int) -> Pair:
