@@ -7,9 +7,7 @@ import pytest
 
 from plan2vec.data import (
     Sequences,
-    camera_moves,
     equal_frames,
-    find_still,
     frames_ahead,
     is_still,
     make_sequences,
@@ -111,28 +109,28 @@ def parked(noise, drift=0.0):
 
 @pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_a_parked_camera_is_one_still_stretch_whatever_its_noise(noise):
-    first = find_still(parked(noise), np.zeros(70, int))
+    first = make_sequences(parked(noise)).still_since
     assert first[19:50].tolist() == [19] * 31
     assert first[:19].tolist() == list(range(19)) and first[50:].tolist() == list(range(50, 70))
 
 
 def test_slow_motion_ends_a_still_stretch():
-    first = find_still(parked(0.0, drift=1.0), np.zeros(70, int))
+    first = make_sequences(parked(0.0, drift=1.0)).still_since
     assert 2 <= len(np.unique(first[19:50])) <= 10 and len(np.unique(first[50:])) == 20
 
 
 def test_a_stretch_ends_with_its_sequence_and_vectors_are_still_only_where_equal():
     frames = np.zeros((6, 2), np.float32)
     frames[5] = 1e-3
-    assert find_still(frames, np.array([0, 0, 0, 1, 1, 1])).tolist() == [0, 0, 0, 3, 3, 5]
+    assert make_sequences(frames, np.array([0, 0, 0, 1, 1, 1])).still_since.tolist() == [0, 0, 0, 3, 3, 5]
 
 
 def test_a_moving_camera_changes_the_picture_all_over_and_a_moving_object_does_not():
     block = np.full((50, 32, 32, 1), 200, np.uint8)
     for k in range(50):
         block[k, 10:16, k // 2 : k // 2 + 6] = 20
-    assert camera_moves(parked(0.0), np.zeros(70, int)) and not camera_moves(block, np.zeros(50, int))
-    assert not camera_moves(np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32), np.zeros(50, int))
+    assert make_sequences(parked(0.0)).camera_moves and not make_sequences(block).camera_moves
+    assert not make_sequences(np.random.default_rng(0).normal(size=(50, 4))).camera_moves
 
 
 def noisy(frames: np.ndarray, noise: float) -> np.ndarray:
@@ -167,12 +165,12 @@ def test_a_camera_that_drives_moves_though_sky_and_ground_are_almost_uniform_and
     frames = noisy(np.concatenate((driving(), driving()[-1:].repeat(num_still, 0))), 2.0)
     changed = np.abs(frames[1:].astype(int) - frames[:-1]) > 8
     assert changed.mean() < 0.25  # few pixels change, but in most cells of the picture some do
-    assert camera_moves(frames, np.zeros(len(frames), int))
+    assert make_sequences(frames).camera_moves
 
 
 @pytest.mark.parametrize(("noise", "light"), [(0, 0), (2, 0), (8, 0), (2, 5), (2, 20)])
 def test_a_fixed_camera_is_fixed_whatever_its_noise_and_the_light(noise, light):
-    assert not camera_moves(noisy(crossing(light), noise), np.zeros(100, int))
+    assert not make_sequences(noisy(crossing(light), noise)).camera_moves
 
 
 # ---------------------------------------------------------------------------------------------------- splits

@@ -85,13 +85,35 @@ class Sequences:
 
     @cached_property
     def still_since(self) -> np.ndarray:
-        """(n,) the frame since which nothing has moved, computed once: it reads every frame (`find_still`)."""
-        return find_still(self.frames, self.sequence)
+        """(n,) number of the frame since which nothing has moved; a frame's own number where it moved.
+
+        A parked robot's frames differ by the camera's noise. So images are still as long as they differ from that
+        *first* frame by less than a tenth of what the median step changes: slow motion ends a pause. Vectors are still
+        where equal. Computed once, as it reads every frame.
+        """
+        frames, start = self.frames, transitions(self.sequence)
+        change = _change_ahead(frames)[start]
+        moved = change[change > 0]
+        limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
+        first = np.arange(len(self))
+        for number in start[change <= limit] + 1:  # in order, so the answer of the frame before is known
+            head = first[number - 1]
+            if head == number - 1 or _mean_change(frames[head : head + 1], frames[number : number + 1])[0] <= limit:
+                first[number] = head
+        return first
 
     @cached_property
     def camera_moves(self) -> bool:
-        """Whether the camera itself moves (`camera_moves`)."""
-        return camera_moves(self.frames, self.sequence)
+        """Whether the steps that move anything change the picture all over, as an object before a fixed camera does
+        not. Counted are cells of the picture, not pixels: a road and a sky have few edges, but some in most cells. A
+        change of the light, the same everywhere, does not count, nor does noise. Steps that change no cell stand still.
+        """
+        if self.frames.dtype != np.uint8:
+            return False
+        change, noise = _changes(self.frames, transitions(self.sequence), 1)
+        is_changed = _pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)
+        share = is_changed.mean(axis=(1, 2))
+        return bool(share.any() and np.median(share[share > 0]) > MOVING_SHARE)
 
     @cached_property
     def background_shifts(self) -> bool:
@@ -185,24 +207,6 @@ def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple
     return numbers[is_new], (np.cumsum(is_new) - 1)[first[code]]
 
 
-def find_still(frames: np.ndarray, sequence: np.ndarray) -> np.ndarray:
-    """(n,) number of the frame since which nothing has moved; a frame's own number where it moved.
-
-    A parked robot's frames differ by the camera's noise. So images are still as long as they differ from that *first*
-    frame by less than a tenth of what the median step changes: slow motion ends a pause. Vectors are still where equal.
-    """
-    start = transitions(sequence)
-    change = _change_ahead(frames)[start]
-    moved = change[change > 0]
-    limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
-    first = np.arange(len(sequence))
-    for number in start[change <= limit] + 1:  # in order, so the answer of the frame before is known
-        head = first[number - 1]
-        if head == number - 1 or _mean_change(frames[head : head + 1], frames[number : number + 1])[0] <= limit:
-            first[number] = head
-    return first
-
-
 def _change_ahead(frames: np.ndarray) -> np.ndarray:
     """(n - 1,) mean absolute difference of each frame and the next; read in order, by as many threads as cores."""
     change = np.empty(len(frames) - 1, np.float32)
@@ -225,20 +229,6 @@ def _mean_change(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         change = change.reshape(len(first), np.prod(first.shape[1:], dtype=int))
         return change.sum(axis=1, dtype=np.uint32).astype(np.float32) / np.float32(change.shape[1])
     return np.abs(first - second).mean(axis=tuple(range(1, first.ndim)))
-
-
-def camera_moves(frames: np.ndarray, sequence: np.ndarray) -> bool:
-    """Whether the steps that move anything change the picture all over, as an object before a fixed camera does not.
-
-    Counted are cells of the picture, not pixels: a road and a sky have few edges, but some in most cells. A change of
-    the light, the same everywhere, does not count, nor does noise. Steps that change no cell stand still.
-    """
-    if frames.dtype != np.uint8:
-        return False
-    change, noise = _changes(frames, transitions(sequence), 1)
-    is_changed = _pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)
-    share = is_changed.mean(axis=(1, 2))
-    return bool(share.any() and np.median(share[share > 0]) > MOVING_SHARE)
 
 
 def _changes(frames: np.ndarray, first: np.ndarray, ahead: int) -> tuple[np.ndarray, np.ndarray]:
