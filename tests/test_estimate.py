@@ -57,7 +57,7 @@ def test_an_update_is_timed_in_pieces_as_training_makes_it(monkeypatch):
         seen.append(len(images))
         return images.flatten(1) * torch.ones((), requires_grad=True)
 
-    assert time_estimate._time_update(network, FrameTensors(recordings.frames, CPU), 20, 9, repeats=1) > 0
+    assert time_estimate._time_update(network, FrameTensors(recordings.frames, CPU), 20, 9) > 0
     assert seen[:3] == [9, 9, 2] and max(seen) == 9
 
 

@@ -306,9 +306,8 @@ def _arrange(frames: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):  # becomes infinity, which is refused
             return np.ascontiguousarray(frames, dtype=np.float32)
     if frames.dtype != np.uint8 or frames.ndim not in (3, 4):
-        raise ValueError(
-            "frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or float observations (n, d), "
-            f"but came as {frames.dtype} {frames.shape}; convert them, e.g. (255 * frames).astype('uint8')")
+        raise ValueError("frames must be uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or floats (n, d), not "
+                         f"{frames.dtype} {frames.shape}; convert them, e.g. (255 * frames).astype('uint8')")
     frames = frames[..., None] if frames.ndim == 3 else frames
     channels_first = frames.shape[1] < frames.shape[3]  # the smaller axis is the channels
     return np.ascontiguousarray(frames.transpose(0, 2, 3, 1)) if channels_first else frames

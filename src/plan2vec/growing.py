@@ -122,9 +122,8 @@ def write_grown(change: Run, folder: Path, old: Model, new: Sequences) -> tuple[
 def refuse_unlike(old: Model, new: Sequences) -> None:
     then = old.sequences
     if then.frame_shape != new.frame_shape or then.frames.dtype != new.frames.dtype:
-        raise ValueError(f"{new.source}: expected frames of shape {then.frame_shape} and type {then.frames.dtype}, as "
-                         f"on the map, but they have shape {new.frame_shape} and type {new.frames.dtype}; read them as "
-                         "the map's were read")
+        expected, came = (f"shape {one.frame_shape} and type {one.frames.dtype}" for one in (then, new))
+        raise ValueError(f"{new.source}: expected frames of {expected}, as on the map, but they have {came}")
     if old.config.holdout > 0:
         raise ValueError(f"a map of --holdout {old.config.holdout} cannot grow: its split would change; fit anew")
 

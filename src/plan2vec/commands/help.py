@@ -40,9 +40,8 @@ class Option:
 def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[Option]:
     """The options that the fields of a dataclass become, those of nested ones too."""
     hints, comments = get_type_hints(settings, include_extras=True), comments_of(settings)
-    shared = [field.name not in settings.__annotations__ and not plain_type(hints[field.name])[1]
-              for field in dataclasses.fields(settings)]  # with other commands: they come last
-    for _, field in sorted(zip(shared, dataclasses.fields(settings), strict=True), key=lambda pair: pair[0]):
+    is_own = lambda field: field.name in settings.__annotations__ or plain_type(hints[field.name])[1]  # noqa: E731
+    for field in sorted(dataclasses.fields(settings), key=is_own, reverse=True):  # shared with other commands: last
         kind, is_positional = plain_type(hints[field.name])
         if dataclasses.is_dataclass(kind):
             nameless = field.name in ("config", "reading")
@@ -93,10 +92,9 @@ def command_help(name: str, command: type, full: bool = False) -> str:
 
 
 def option_lines(option: Option) -> list[str]:
-    text = textwrap.wrap(option.text, WIDTH - INDENT) or [""]
-    flag = f"  {option.flag}"
-    first = [f"{flag:<{INDENT}}{text[0]}".rstrip()] if len(flag) < INDENT - 1 else [flag, " " * INDENT + text[0]]
-    return [*first, *(" " * INDENT + line for line in text[1:])]
+    flag, indent = f"  {option.flag}", " " * INDENT
+    lines = textwrap.wrap(option.text, WIDTH, initial_indent=indent, subsequent_indent=indent) or [""]
+    return [flag + lines[0][len(flag) :], *lines[1:]] if len(flag) < INDENT - 1 else [flag, *lines]
 
 
 def program_help(commands: dict[str, type]) -> str:

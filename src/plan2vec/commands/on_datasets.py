@@ -114,8 +114,7 @@ def run_progress(command: Progress) -> None:
 def _frames_of(model: Model, episode: int) -> np.ndarray:
     numbers, known = np.flatnonzero(model.sequences.sequence == episode), np.unique(model.sequences.sequence)
     if not len(numbers):
-        named = f"the run has {len(known)}, numbered from {known[0]} to {known[-1]}"
-        raise ValueError(f"--video {episode}: there is no such episode; {named}")
+        raise ValueError(f"--video {episode}: there is no such episode of {len(known)}, {known[0]} to {known[-1]}")
     require_images(model.sequences)
     return numbers
 

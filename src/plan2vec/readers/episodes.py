@@ -112,10 +112,9 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
             try:
-                kept = _kept(reading, episode, keys)
-                num_rows = len(episode.entries[keys[0]])
-                along = {name: _padded(values, num_rows)[kept] for name, values in episode.beside.items()}
-                add([episode.entries[key] for key in keys], kept)
+                kept, entries = _kept(reading, episode, keys), [episode.entries[key] for key in keys]
+                along = {name: _padded(values, len(entries[0]))[kept] for name, values in episode.beside.items()}
+                add(entries, kept)
                 labels.append(np.full(len(kept), episode.label))
                 beside.append(along)
             except BROKEN_PICTURE as error:

@@ -113,9 +113,8 @@ def thinned(sequences: Sequences, reading: Reading) -> Sequences:
     if sequences.time is None:
         reading.require_no_rate(sequences.source)
     parts = np.split(np.arange(sequences.num_frames), np.flatnonzero(np.diff(sequences.sequence)) + 1)
-    times = [None if sequences.time is None else np.asarray(sequences.time)[part] for part in parts]
-    numbers = np.concatenate([part[kept_frames(options, len(part), time)]
-                              for part, time in zip(parts, times, strict=True)])
+    time = np.zeros(sequences.num_frames) if sequences.time is None else np.asarray(sequences.time)
+    numbers = np.concatenate([part[kept_frames(options, len(part), time[part])] for part in parts])
     recorded = {name: value[numbers] for name in RECORDED if (value := getattr(sequences, name)) is not None}
     sequence = sequences.sequence[numbers]
     if sequences.step_length is not None:

@@ -64,10 +64,10 @@ def read(path: Path, reading: Reading) -> Sequences:
         return _read_all_cameras(path, reading)
     info = _read_info(path, reading.options.camera)
     with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
-        listed = list((_listed_in_v3 if info.version.startswith("v3") else _listed_in_v2)(info))
+        listed_in = _listed_in_v3 if info.version.startswith("v3") else _listed_in_v2
+        listed = sorted(listed_in(info), key=lambda one: one.index)
     if not listed:
         raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
-    listed = sorted(listed, key=lambda one: one.index)
     episodes, problems = _read_data(info, {one.index for one in listed}, reading)
     if info.kind != "video":
         refuse_most(info.source, problems, len(listed), "episodes", f"{AGAIN} or record them again")
@@ -186,16 +186,14 @@ def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.
     import_extra("av")
     kept = {index: kept_frames(reading.options, len(beside["time"]), beside["time"]) for index, beside in rows.items()}
     taken: list[tuple[int, int]] = []  # (episode, row) of every frame
-    listed = [one for one in listed if one.index in rows]
-    listed = sorted(listed, key=lambda one: (str(one.video), one.begins, one.index))
+    listed = sorted((one for one in listed if one.index in rows), key=lambda one: (one.video, one.begins, one.index))
     with reading.journal.bar("video", sum(map(len, kept.values()))) as advance:
         film = Film(reading, advance)
         for file, group in groupby(listed, key=lambda one: one.video):
             wanted = [(one.begins + float(rows[one.index]["time"][row]), one.index, int(row))
                       for one in group for row in kept[one.index]]
-            why = why_not_a_file(file, info.folder) or ""
-            if not why:
-                why = _take_frames(film, file, wanted, 0.5 / max(info.rate, 1e-3) + 1e-3, rows, taken)
+            near = 0.5 / max(info.rate, 1e-3) + 1e-3
+            why = why_not_a_file(file, info.folder) or _take_frames(film, file, wanted, near, rows, taken)
             lost = {index for _, index, _ in wanted} - {index for index, _ in taken}
             problems = problems + [(f"episode {index}", f"{shown(file.name)}: {why}") for index in sorted(lost)]
             advance(len(taken))

@@ -38,7 +38,7 @@ def _to_array(column: Any, name: str) -> np.ndarray:
     if len(values) and isinstance(values[0], np.ndarray):  # of a column of lists
         if len({row.shape for row in values}) > 1:
             raise ValueError(f"{name} has rows of unequal length")
-        values = np.stack(values)
+        values = np.stack(list(values))
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold numbers, but holds {values.dtype}")
     return values

@@ -89,9 +89,8 @@ def _coordinates(content: Any, source: str) -> np.ndarray:
 
 
 def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
-    rows = list(content) if isinstance(content, np.ndarray) and content.ndim else []
     walks = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(content if isinstance(content, np.ndarray) and content.ndim else ()):
         is_list = isinstance(row, (list, tuple, np.ndarray))
         if not is_list or not all(isinstance(view, (int, np.integer)) for view in row):
             raise ValueError(f"{source}: expected a list of view numbers for every walk, but walk {number} is none")

@@ -255,8 +255,7 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
     if ":" in named and named != encoder:
         asked = "" if encoder is None else f", but --encoder {encoder} was given"
         raise ValueError(f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. "
-                         f"It runs only if you name it: add --encoder {named} to the command, or encoder={named!r} to "
-                         "plan2vec.load, if you trust that module")
+                         f"If you trust it, add --encoder {named} to the command, or encoder={named!r} to plan2vec.load")
 
 
 def read_config(folder: Path) -> Config:

@@ -150,12 +150,11 @@ def _memory(name: str) -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _time_update(network: Callable[[Tensor], Tensor], images: FrameTensors, size: int, at_once: int | None,
-                 repeats: int = 3) -> float:
+def _time_update(network: Callable[[Tensor], Tensor], images: FrameTensors, size: int, at_once: int | None) -> float:
     """Seconds of one forward and backward pass, the best of a few; memory stays bounded as in training."""
     numbers = np.arange(size) % len(images)
     times: list[float] = []
-    while len(times) < repeats and sum(times) < ENOUGH:
+    while len(times) < 3 and sum(times) < ENOUGH:
         began = time.perf_counter()
         loss = in_shares(size, lambda part: network(images(numbers[part])), at_once).square().mean()
         loss.backward()
