@@ -6,6 +6,7 @@ import re
 import textwrap
 import types
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -82,13 +83,11 @@ def command_help(name: str, command: type, full: bool = False) -> str:
     lines = [f"usage: plan2vec {name} {positional}".rstrip() + " [OPTIONS]", "",
              inspect.cleandoc(command.__doc__ or ""), ""]
     shown = [option for option in options if full or not option.stage]
-    for before, option in zip([None, *shown], shown, strict=False):
-        if before is not None and before.stage != option.stage:
-            lines.append("")
-        lines += option_lines(option)
+    for _, stage in groupby(shown, key=lambda option: option.stage):
+        lines += [*(line for option in stage for line in option_lines(option)), ""]
     if hidden := len(options) - len(shown):
-        lines += ["", f"{hidden} settings of single stages are not shown: plan2vec {name} --help-all"]
-    return "\n".join(lines)
+        lines.append(f"{hidden} settings of single stages are not shown: plan2vec {name} --help-all")
+    return "\n".join(lines).rstrip()
 
 
 def option_lines(option: Option) -> list[str]:

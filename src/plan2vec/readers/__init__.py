@@ -65,7 +65,8 @@ def describe(sequences: Sequences, format_name: str, warnings: list[str]) -> dic
         "channels": shape[2] if is_image else None,
         "source_size": list(size) if size is not None else None,  # (width, height)
         "rate": recorded_rate(sequences),
-        "position": _columns(sequences.position), "action": _columns(sequences.action),
+        "position": 0 if sequences.position is None else sequences.position.shape[1],
+        "action": 0 if sequences.action is None else sequences.action.shape[1],
         "step_length": sequences.step_length is not None, "time": sequences.time is not None, "warnings": warnings,
     }
 
@@ -77,7 +78,3 @@ def recorded_rate(sequences: Sequences) -> float | None:
     start = transitions(sequences.sequence)
     seconds = float(np.median(sequences.time[start + 1] - sequences.time[start]))
     return round(1 / seconds, 3) if seconds > 0 else None
-
-
-def _columns(values: np.ndarray | None) -> int:
-    return 0 if values is None else int(values.shape[1])

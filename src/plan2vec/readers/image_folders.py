@@ -38,10 +38,8 @@ def read(path: Path, reading: Reading) -> Sequences:
     others = [file for files in found for file in files if file.suffix.lower() not in SUFFIXES]
     skipped = [*((shown(file.name), "not an image") for file in others), *links]
     if not groups:
-        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        held = ", ".join(name for name, _ in skipped[:3]) + more or "nothing"
         kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
-        raise ValueError(f"{source} holds no images ({kinds}) and no videos; found {held}")
+        raise ValueError(f"{source} holds no images ({kinds}) and no videos; found {name_some(skipped) or 'nothing'}")
     kept = [[group[k] for k in kept_frames(reading.options, len(group))] for group in groups]
     files = [file for group in kept for file in group]
     label = np.repeat(np.arange(len(kept)), [len(group) for group in kept])

@@ -21,33 +21,15 @@ NUM_SAMPLED = 32  # pictures that are looked at to choose size and channels
 Open = Callable[[Any], tuple[Image.Image, tuple[int, int]]]  # a picture and its size in the file
 
 
-class Picker:
-    """Which frames of a sequence are kept: every n-th, or the first at or after each tick of a clock."""
-
-    def __init__(self, options: ReadOptions):
-        self.every, self.rate = options.every, options.rate
-        self.first_time: float | None = None
-        self.num_ticks = 0
-
-    def keeps(self, index: int, time: float) -> bool:
-        """Asked for every frame of a sequence in order; `time` in seconds."""
-        if self.rate is None:
-            return index % self.every == 0
-        if self.first_time is None:
-            self.first_time = time
-        if (time - self.first_time) * self.rate < self.num_ticks - 1e-3:
-            return False
-        self.num_ticks = int((time - self.first_time) * self.rate + 1e-3) + 1
-        return True
+def tick_of(options: ReadOptions, index: Any, time: Any) -> Any:
+    """The tick of each frame, by its index or its time (seconds) in its sequence; the first frame of a tick is kept."""
+    return index // options.every if options.rate is None else np.floor(time * options.rate + 1e-3)
 
 
 def kept_frames(options: ReadOptions, num_frames: int, time: np.ndarray | None = None) -> np.ndarray:
     """(m,) the kept frame numbers of one sequence."""
-    if options.rate is None:
-        return np.arange(0, num_frames, options.every)
-    assert time is not None
-    picker = Picker(options)
-    return np.array([index for index in range(num_frames) if picker.keeps(index, float(time[index]))], np.int64)
+    tick = tick_of(options, np.arange(num_frames), None if time is None else time - time[:1])
+    return np.flatnonzero(tick > np.maximum.accumulate(np.append(-1, tick[:-1])))
 
 
 class FrameStore:

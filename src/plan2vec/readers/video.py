@@ -12,7 +12,7 @@ from PIL import Image
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.image_folders import SUFFIXES as IMAGE_SUFFIXES
-from plan2vec.readers.kept_frames import FrameStore, Picker, build
+from plan2vec.readers.kept_frames import FrameStore, build, tick_of
 from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refuse_most, shown
 from plan2vec.readers.picture_to_frame import LARGEST_PICTURE
 
@@ -25,21 +25,17 @@ PLAYLISTS = (b"ffconcat", b"#EXTM3U", b"<?xml", b"<MPD")  # how they begin
 GRAY_SPREAD = 24  # levels of 255 by which the channels of a gray pixel may differ after a codec
 COLOURED_SHARE = 0.001  # of the pixels beyond that: a small coloured object makes a picture coloured
 COMPLETE = 0.9  # share of the promised frames below which a video counts as cut off
-REMEDY = "repair or remove what is damaged, or convert it to .mp4"
 
 
 def recognizes(path: Path) -> bool:
     """A video file, or a folder with at least as many videos as images directly in it or, without images, below it."""
     if not os.path.isdir(path):
         return path.suffix.lower() in SUFFIXES and os.path.exists(path)
-    try:
-        suffixes = [Path(name).suffix.lower() for name in os.listdir(path) if not name.startswith(".")]
-    except OSError:
-        return False
-    num_videos, num_images = (sum(suffix in kind for suffix in suffixes) for kind in (SUFFIXES, IMAGE_SUFFIXES))
+    here, *below = [[file.suffix.lower() for file in files] for files in list_files(path)[0]]
+    num_videos, num_images = (sum(suffix in kind for suffix in here) for kind in (SUFFIXES, IMAGE_SUFFIXES))
     if num_videos or num_images:
-        return num_videos >= max(num_images, 1)
-    found = {file.suffix.lower() for files in list_files(path)[0] for file in files}
+        return num_videos >= num_images
+    found = {suffix for suffixes in below for suffix in suffixes}
     return not found.isdisjoint(SUFFIXES) and found.isdisjoint(IMAGE_SUFFIXES)
 
 
@@ -59,9 +55,7 @@ def read(path: Path, reading: Reading) -> Sequences:
             except ValueError as error:
                 problems.append((shown(file.name), str(error)))
         advance(film.num_decoded)
-    if problems and len(videos) == 1:
-        raise ValueError(f"{source}: {problems[0][1]}; {REMEDY}")
-    refuse_most(source, problems, len(videos), "videos", REMEDY)
+    refuse_most(source, problems, len(videos), "videos", "repair or remove what is damaged, or convert it to .mp4")
     reading.note_skipped([*problems, *others, *links], len(files) + len(links), "files")
     return film.finish(source)
 
@@ -79,7 +73,7 @@ class Film:
 
     def add_video(self, file: Path, label: int) -> None:
         """The kept frames of a file; one that breaks off gives those before the break."""
-        picker, num_before = Picker(self.reading.options), len(self.labels)
+        last_tick, num_before = -1, len(self.labels)
         if not self.labels:
             self.shows_gray = shows_gray(file)
         try:
@@ -87,8 +81,9 @@ class Film:
                 self.num_decoded += 1
                 if self.num_decoded % 100 == 0:
                     self.advance(self.num_decoded)
-                if picker.keeps(index, time):
+                if (tick := tick_of(self.reading.options, index, time)) > last_tick:
                     self.add(frame, label, time)
+                    last_tick = tick
         except ValueError as error:
             num_read = len(self.labels) - num_before
             if not num_read:

@@ -130,9 +130,11 @@ class Run:
                 with readable(self.folder / "struck.json"):
                     return replace(built, graph=drop_struck(built.graph, self.sequences.sequence, self.struck))
             case "embedding":
+                graph = self.folder / PRODUCTS["graph"]
+                with readable(graph), np.load(graph, allow_pickle=False) as file:
+                    directed = bool(file["directed"])
                 with readable(self.folder / "config.json"):
-                    found = products.read_direction(self.folder / PRODUCTS["graph"])
-                    embedding = build_embedding(frames, replace(self.config, directed=found))
+                    embedding = build_embedding(frames, replace(self.config, directed=directed))
                 products.load_module(path, embedding)
                 return embedding.to(self.device)
             case _:
@@ -255,7 +257,7 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
     if ":" in named and named != encoder:
         asked = "" if encoder is None else f", but --encoder {encoder} was given"
         raise ValueError(f"{folder} was fitted with the network {named}, which is code and no part of the run{asked}. "
-                         f"If you trust it, add --encoder {named} to the command, or encoder={named!r} to plan2vec.load")
+                         f"To trust it, add --encoder {named} to the command, or encoder={named!r} to plan2vec.load")
 
 
 def read_config(folder: Path) -> Config:

@@ -104,12 +104,6 @@ def checked_matrix(arrays: list[np.ndarray], num: int) -> csr_array:
     return csr_array((data, indices, indptr), shape=(num, num))
 
 
-def read_direction(path: Path) -> bool:
-    """Whether the graph of a file follows time, without reading its edges."""
-    with readable(path), np.load(path, allow_pickle=False) as file:
-        return bool(file["directed"])
-
-
 def describe_graph(path: Path) -> str:
     """What a graph file holds, without reading its edges."""
     with readable(path), np.load(path, allow_pickle=False) as file:
