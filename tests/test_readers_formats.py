@@ -14,6 +14,7 @@ from PIL import Image
 from plan2vec import ReadOptions, read
 from plan2vec.readers import ReadWarning
 from plan2vec.readers.folders import natural_key
+from plan2vec.readers.kept_frames import kept_frames
 
 BLOCK = samples.moving_block(12)
 
@@ -202,6 +203,13 @@ def test_step_lengths_add_up_over_frames_left_out(tmp_path):
     )
     assert found.step_length[[0, 2]].tolist() == [3, 9] and np.isnan(found.step_length[[1, 3]]).all()
     assert read(tmp_path / "some.npz", ReadOptions(rate=0.5)).time.tolist() == [0, 2, 4, 6]
+
+
+def test_at_a_rate_the_first_frame_of_every_tick_is_kept_and_none_without_a_time():
+    time = 100 + np.array([0, 0.3, 0.6, np.nan, 0.9, 1.0, 0.2, 3.1])
+    assert kept_frames(ReadOptions(rate=2), 8, time).tolist() == [0, 2, 5, 7]
+    assert kept_frames(ReadOptions(rate=2), 0, time[:0]).tolist() == []
+    assert kept_frames(ReadOptions(every=3), 8).tolist() == [0, 3, 6]
 
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])

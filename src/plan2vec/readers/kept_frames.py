@@ -27,9 +27,9 @@ def tick_of(options: ReadOptions, index: Any, time: Any) -> Any:
 
 
 def kept_frames(options: ReadOptions, num_frames: int, time: np.ndarray | None = None) -> np.ndarray:
-    """(m,) the kept frame numbers of one sequence."""
+    """(m,) the kept frame numbers of one sequence; of a rate, a frame without a time (NaN) is not kept."""
     tick = tick_of(options, np.arange(num_frames), None if time is None else time - time[:1])
-    return np.flatnonzero(tick > np.maximum.accumulate(np.append(-1, tick[:-1])))
+    return np.flatnonzero(tick > np.fmax.accumulate(np.append(-1, tick[:-1])))
 
 
 class FrameStore:
