@@ -99,9 +99,9 @@ def run_progress(command: Progress) -> None:
     table = progress_files.progress_table(model, progress)
     write(table, command.out)
     say_what_is_unknown(model, goals, progress)
-    answer = {"out": str(command.out), "frames": len(table.progress),
-              "episodes": len(np.unique(table.episode_index)), "goals": len(goals.numbers),
-              "ends_left_out": list(goals.left_out), "unknown_frames": int(np.isnan(table.progress).sum()),
+    answer = {"out": str(command.out), "frames": len(table["index"]),
+              "episodes": len(np.unique(table["episode_index"])), "goals": len(goals.numbers),
+              "ends_left_out": list(goals.left_out), "unknown_frames": int(np.isnan(table["progress_sparse"]).sum()),
               "chunk": command.chunk} | progress_files.sample_weights(table, command.chunk)
     if episode is not None:
         suffix = ".mp4" if find_spec("av") else ".gif"
