@@ -75,17 +75,19 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
         notes.append(f"{episodes.num} episodes are too few to say what is usual: only copies were looked for")
     else:
         found += _compared(episodes, sequences, near, unjoined)
+        detours, num_judged = find_detours(model, episodes) if model is not None else ([], 0)
+        found += detours
         if model is None:
             notes.append("detours were not judged: that needs a map (leave --no-fit out)")
-        else:
-            detours, num_judged = find_detours(model, episodes)
-            found += detours
-            if num_judged < episodes.num:
-                notes.append(f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on "
-                             "the graph leads from start to end over other episodes")
+        elif num_judged < episodes.num:
+            notes.append(f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on the "
+                         "graph leads from start to end over other episodes")
     if sequences.options.every > 1 or sequences.options.rate is not None:
         notes.append("frames are counted as they were read, with --every or --rate")
-    return Audit(sequences.source, _rows(episodes, found), notes)
+    found.sort(key=lambda one: -one.severity)
+    rows = [Audited(label, length, [one for one in found if one.episode == label])
+            for label, length in zip(episodes.label.tolist(), episodes.length.tolist(), strict=True)]
+    return Audit(sequences.source, sorted(rows, key=lambda row: (-row.severity, row.episode)), notes)
 
 
 def _compared(episodes: Episodes, sequences: Sequences, near: np.ndarray, unjoined: np.ndarray) -> list[Finding]:
@@ -136,15 +138,6 @@ def ways_without(graph: csr_array, vectors: np.ndarray, episodes: Episodes) -> n
              np.append(graph.indptr, len(data) + NUM_PLACES)), shape=(n + 1, n + 1))
         way[k] = (distances_from(placed, np.array([n]))[0, near_end] + end[near_end]).min()
     return way
-
-
-def _rows(episodes: Episodes, found: list[Finding]) -> list[Audited]:
-    by_episode: dict[int, list[Finding]] = {}
-    for one in sorted(found, key=lambda one: -one.severity):
-        by_episode.setdefault(one.episode, []).append(one)
-    rows = [Audited(int(label), int(length), by_episode.get(int(label), []))
-            for label, length in zip(episodes.label, episodes.length, strict=True)]
-    return sorted(rows, key=lambda row: (-row.severity, row.episode))
 
 
 def as_json(answer: Audit) -> dict[str, Any]:

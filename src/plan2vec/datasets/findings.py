@@ -8,7 +8,7 @@ may be bad, and no threshold knows the recording. None of this needs a map.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import maximum_filter, minimum_filter1d
+from scipy.ndimage import find_objects, label, maximum_filter, minimum_filter1d
 
 from plan2vec.data import Sequences, chunks
 from plan2vec.datasets.prints import Episodes, difference, nearest_per_episode
@@ -75,10 +75,9 @@ def find_still(episodes: Episodes, pixel_change: np.ndarray) -> list[Finding]:
 
 def _longest_run(holds: np.ndarray) -> tuple[int, int]:
     """(first, stop) of the longest stretch where it holds; equal where it never does."""
-    edges = np.flatnonzero(np.diff(np.concatenate(((0,), holds.astype(np.int8), (0,)))))
-    first, stop = edges[::2], edges[1::2]
-    best = int(np.argmax(stop - first)) if len(first) else -1
-    return (int(first[best]), int(stop[best])) if best >= 0 else (0, 0)
+    runs = [run for (run,) in find_objects(label(holds)[0])]
+    longest = max(runs, key=lambda run: run.stop - run.start, default=slice(0, 0))
+    return longest.start, longest.stop
 
 
 def _longest_pause(episodes: Episodes, number: int) -> tuple[int, int]:
@@ -114,13 +113,13 @@ def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
     usual, usual_white = float(np.median(gray)), float(np.median(white))
     is_black, is_white = gray < min(BLACK, usual / 2), white > usual_white + SATURATED * (1 - usual_white)
     found = []
-    for number, label in enumerate(episodes.label.tolist()):
+    for number, episode in enumerate(episodes.label.tolist()):
         part = episodes.part(number)
         for kind, holds in (("black", is_black[part]), ("overexposed", is_white[part])):
             if holds.any():
                 first, stop = _longest_run(holds)
                 text = f"{frames_words(first, stop - 1)} are {kind} ({np.count_nonzero(holds)} of {len(holds)} frames)"
-                found.append(Finding(label, kind, first, stop - 1, text, 1 + 9 * float(holds.mean())))
+                found.append(Finding(episode, kind, first, stop - 1, text, 1 + 9 * float(holds.mean())))
     level = np.array([np.median(gray[episodes.part(k)]) for k in range(episodes.num)])
     low, high = fence(level, 0.02 * usual)
     for k in np.flatnonzero((level < low) | (level > high)):
