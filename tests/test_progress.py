@@ -174,7 +174,8 @@ def test_progress_never_looks_at_positions():
 @pytest.fixture
 def table() -> Table:
     progress = np.array([0, 0.5, np.nan, 1, 0.25], np.float32)
-    return dict(zip(COLUMNS, (np.arange(5), np.array([3, 3, 3, 7, 7]), np.array([0, 1, 2, 0, 1]), progress), strict=True))
+    episode, frame = np.array([3, 3, 3, 7, 7]), np.array([0, 1, 2, 0, 1])
+    return dict(zip(COLUMNS, (np.arange(5), episode, frame, progress), strict=True))
 
 
 def test_the_parquet_file_has_the_names_and_types_that_lerobot_reads_and_keeps_nan(table, tmp_path):
