@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
+from plan2vec.acting.relabel import HINDSIGHT, relabel, require_new
 from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.answers import clean, plain_console, print_answer, say
 from plan2vec.commands.arguments import AuditCommand, Export, Progress, Relabel
@@ -145,5 +145,6 @@ def run_relabel(command: Relabel) -> None:
     if command.goal not in HINDSIGHT:
         goal = (model.prepare(command.goal)[0] if is_file(command.goal)
                 else np.asarray(model.sequences.frames[model.frame_number(command.goal, "goal")]))
-    sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
+    whole = replace(model.sequences.options, every=1, rate=None)  # a reward belongs to every step
+    sequences, _ = read_recordings(command.dataset, whole)
     print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)

@@ -11,6 +11,7 @@ Where the run was read from a LeRobot folder, the file has a row for every frame
 """
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,23 +52,17 @@ def choose_goals(model: Model, text: str) -> Goals:
     words = [word for word in text.split(",") if word]
     if words and all(":" in word for word in words):
         return Goals(goal_numbers(model, [model.frame_number(word, "--goals") for word in words]), True)
-    ends = _ends(model)
-    episodes = [episode for word in words for episode in _episodes(word, text, sorted(ends))]
-    if not episodes:
+    if not words or not all(re.fullmatch(r"\d+(-\d+)?", word) for word in words):
         raise ValueError(f"--goals must be {EXPECTED}, but is {text or 'empty'}")
-    return Goals(np.unique([ends[episode] for episode in episodes]), True)
-
-
-def _episodes(word: str, text: str, known: list[int]) -> list[int]:
-    """The known episodes of "7" or "10-19"."""
-    first, dash, last = word.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise ValueError(f"--goals must be {EXPECTED}, but is {text}")
-    found = [episode for episode in known if int(first) <= episode <= int(last or first)]
-    if not found:
-        raise ValueError(f"--goals {text}: there is no fitted episode {word}; the run has {len(known)}, numbered from "
-                         f"{known[0]} to {known[-1]}")
-    return found
+    ends, numbers = _ends(model), list[int]()
+    for word in words:
+        first, _, last = word.partition("-")
+        found = [end for episode, end in ends.items() if int(first) <= episode <= int(last or first)]
+        if not found:
+            raise ValueError(f"--goals {text}: there is no fitted episode {word}; the run has {len(ends)}, numbered "
+                             f"from {min(ends)} to {max(ends)}")
+        numbers += found
+    return Goals(np.unique(numbers), True)
 
 
 def _ends(model: Model) -> dict[int, int]:

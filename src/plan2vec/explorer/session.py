@@ -132,18 +132,18 @@ class Session:
 
     def episodes(self) -> dict:
         """The recordings as the timeline draws them: label and number of frames of each, and what an audit found."""
-        labels, first = np.unique(self.sequences.sequence, return_index=True)
-        order = np.argsort(first)
-        counts = np.diff(first[order], append=self.num_frames)
-        start = dict(zip(labels.tolist(), first.tolist(), strict=True))
+        sequence = self.sequences.sequence
+        first = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
+        counts = np.diff(first, append=self.num_frames)
+        start = dict(zip(sequence[first].tolist(), first.tolist(), strict=True))
 
         def numbered(audit: dict) -> list[dict]:  # an audit counts frames from the first of each episode
             return [{"kind": str(found["kind"]), "words": str(found["words"])}
                     | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
                     for one in audit["episodes"] for found in one["findings"]]
 
-        found = read_beside(self.model.folder, "audit.json", numbered, "audit", "its marks are") or []
-        return {"labels": labels[order].tolist(), "counts": counts.tolist(), "findings": found}
+        return {"labels": list(start), "counts": counts.tolist(),
+                "findings": read_beside(self.model.folder, "audit.json", numbered) or []}
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
         if method != "dijkstra":
@@ -208,7 +208,7 @@ def from_query(query: str, default: dict[str, str], colors: tuple[str, ...] = CO
 
 def read_card(model: Model) -> tuple[dict, bool]:
     """The scorecard that `fit` or `evaluate` left, and True; without one what the model itself knows, and False."""
-    known = read_beside(model.folder, "scorecard.json", lambda card: make_verdict(card) and card, "scorecard", "it is")
+    known = read_beside(model.folder, "scorecard.json", lambda card: make_verdict(card) and card)
     if known is not None:
         return known, True
     sequences, truth = model.sequences, truth_of(model.sequences)
@@ -226,7 +226,7 @@ def read_card(model: Model) -> tuple[dict, bool]:
     return card, False
 
 
-def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any], what: str, left_out: str) -> Any:
+def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any]) -> Any:
     """What `read` makes of a JSON file of the run; None where there is none, or it cannot be read, which is said."""
     path = None if folder is None else folder / name
     if path is None or not path.exists():
@@ -234,7 +234,7 @@ def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any], what
     try:
         return read(json.loads(read_text(path)))
     except UNREADABLE:
-        print(f"explorer: {path} is no {what} that this version reads; {left_out} left out", file=sys.stderr)
+        print(f"explorer: {path} is no {path.stem} that this version reads; it is left out", file=sys.stderr)
         return None
 
 
