@@ -393,9 +393,9 @@ def test_points_travel_as_bytes_in_one_trace(session):
 def test_a_picture_of_less_than_six_tenths_of_the_variance_says_that_it_misleads(session):
     known = session.model.vectors
     session.model.vectors = np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
-    assert "% of variance only: what looks near here may be far" in charts.map_words(session, "2-d")
+    assert "% of variance only: what looks near here may be far" in charts.map_words(Session(session.model), "2-d")
     session.model.vectors = known * [1, 1, 0.1]
-    assert charts.map_words(session, "2-d").endswith("% of variance")
+    assert charts.map_words(Session(session.model), "2-d").endswith("% of variance")
     session.model.vectors = known
 
 

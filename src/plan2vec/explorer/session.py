@@ -21,7 +21,7 @@ from plan2vec.files import read_text
 from plan2vec.learning.random_streams import Stream
 from plan2vec.model import Located, Model
 from plan2vec.pictures.hops import doubted_closures, unjudged
-from plan2vec.pictures.scene import Scene, graph_scene, map_scene, principal_components, room_scene
+from plan2vec.pictures.scene import Scene, graph_scene, map_scene, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.readers.messages import UNREADABLE
 from plan2vec.runs.products import load_graph
@@ -79,13 +79,8 @@ class Session:
         """A layout of the graph where two principal components say little, or parts of it would lie over each other."""
         if self.model.vectors.shape[1] == 3:
             return "3-d"
-        unclear = self.shown_share(2) < LEAST_SHARE or np.mean(self.model.parts[1] == 0) < LARGE_PART
+        unclear = self.scene("2-d").share < LEAST_SHARE or np.mean(self.model.parts[1] == 0) < LARGE_PART
         return "graph" if unclear and self.model.graph.nnz <= MANY_EDGES else "2-d"
-
-    def shown_share(self, num_axes: int) -> float:
-        """The share of the map's variance that so many principal components hold."""
-        vectors = self.model.vectors
-        return 1.0 if vectors.shape[1] <= num_axes else float(principal_components(vectors, num_axes)[1].sum())
 
     def _make_scene(self, axes: str) -> Scene:
         if axes == "graph":
