@@ -67,7 +67,7 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
                          "sequence; give recordings of several episodes")
     place, near, unjoined = compare_all(episodes)
-    found = find_copies(episodes, place, near)
+    found = [*find_copies(episodes, place, near)]
     notes = []
     if against is not None:
         found += find_leaks(episodes, episodes_of(against), against.source, equal_below(episodes, near))
@@ -91,14 +91,13 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
 
 
 def _compared(episodes: Episodes, sequences: Sequences, near: np.ndarray, unjoined: np.ndarray) -> list[Finding]:
-    found = findings.find_still(episodes, findings.pixel_changes(sequences.frames)) + findings.find_lengths(episodes)
-    found += findings.find_jumps(episodes, unjoined) + findings.find_wrong_ends(episodes)
-    strange = findings.find_strange(episodes, near)
-    if len(sequences.frame_shape) != 3:
-        return found + strange
-    whole = findings.find_light(episodes, sequences) + findings.find_shifts(episodes, sequences)
-    known = {one.episode for one in whole if one.kind == "off-map"}
-    return found + whole + [one for one in strange if one.episode not in known]
+    found = [*findings.find_still(episodes, findings.pixel_changes(sequences.frames)),
+             *findings.find_lengths(episodes), *findings.find_jumps(episodes, unjoined),
+             *findings.find_wrong_ends(episodes)]
+    if len(sequences.frame_shape) == 3:
+        found += [*findings.find_light(episodes, sequences), *findings.find_shifts(episodes, sequences)]
+    known = {one.episode for one in found if one.kind == "off-map"}
+    return [*found, *(one for one in findings.find_strange(episodes, near) if one.episode not in known)]
 
 
 def find_detours(model: Model, episodes: Episodes) -> tuple[list[Finding], int]:
