@@ -40,12 +40,6 @@ def test_an_action_that_changed_nothing_is_not_repeated_until_something_changes(
     actions = [int(agent.act(np.array([view], np.float32))[0]) for view in (0, 0, 0, 1, 1, 0)]
     assert actions == [0, 1, 2, 0, 1, 0]
     agent.reset(np.ones(1, np.float32))
-    views = (0, 1e-7, 2e-7, 1, 1)  # of the same frame thrice, each time in a batch of another size
-    actions = [
-        int(agent.act_many(np.array([[view]], np.float32), None, np.full((1, 2, 2), view >= 1))[0, 0]) for view in views
-    ]
-    assert actions == [0, 1, 2, 0, 1]
-    agent.reset(np.ones(1, np.float32))
     view = np.zeros(1, np.float32)
     assert int(agent.act(view)[0]) == 0
     view[:] = 1  # the environment writes into the array it showed

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlencode
@@ -30,13 +30,14 @@ from plan2vec.search.shortest_paths import best_first
 
 pytest.importorskip("dash")
 
+from dash import no_update
 from werkzeug.test import Client
 
 from plan2vec.explorer import charts, pieces, server, underway
-from plan2vec.explorer.callbacks import changed_plan, find_upload, judge_pair, overlay_data
+from plan2vec.explorer.callbacks import changed_plan, compare, judge_pair, upload
 from plan2vec.explorer.exports import LARGEST_FILE, decode_upload
 from plan2vec.explorer.page import verdict_section
-from plan2vec.explorer.session import COLORS, Session, View, exact_plan, from_query
+from plan2vec.explorer.session import COLORS, VIEW, Session, exact_plan, from_query
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.pictures.figures import far_points, verdict_figure
 from plan2vec.pictures.hops import hops_of
@@ -129,24 +130,24 @@ def test_a_request_that_is_too_large_is_refused(session):
 
 
 def test_the_address_of_a_view_gives_the_view_back():
-    asked = View("12", "3:7", "astar", "distance", "3-d")
-    assert from_query("?" + urlencode(asdict(asked)), View()) == (asked, "")
+    asked = VIEW | {"start": "12", "goal": "3:7", "method": "astar", "color": "distance", "axes": "3-d"}
+    assert from_query("?" + urlencode(asked), VIEW) == (asked, "")
 
 
 def test_an_empty_address_gives_the_usual_view(session):
     assert from_query("", session.default) == (session.default, "")
-    assert session.default == View(color="position", axes="3-d")
+    assert session.default == VIEW | {"color": "position", "axes": "3-d"}
 
 
 @pytest.mark.parametrize("query", ["method=teleport", "color=%3Cscript%3E", "axes=4-d", "start=" + "9" * 1000])
 def test_an_address_that_asks_for_nonsense_gets_the_usual_and_a_message(query):
-    found, complaint = from_query(f"?{query}", View())
-    assert found == View() and query.split("=")[0] in complaint
+    found, complaint = from_query(f"?{query}", VIEW)
+    assert found == VIEW and query.split("=")[0] in complaint
 
 
 def test_an_address_of_a_thousand_fields_is_refused_with_a_message():
-    found, complaint = from_query("&".join(f"a{k}=1" for k in range(1000)), View())
-    assert found == View() and "too much" in complaint
+    found, complaint = from_query("&".join(f"a{k}=1" for k in range(1000)), VIEW)
+    assert found == VIEW and "too much" in complaint
 
 
 @pytest.mark.parametrize("text", ["200", "-5", "9" * 39, "../x", "3:99", "", "None"])
@@ -160,16 +161,16 @@ def test_unknown_frames_get_a_message(session, text):
 
 def test_an_uploaded_frame_is_found_on_the_map(session):
     answer = server.make_app(session).server.test_client().get("/frame/31.png")
-    number, message = find_upload(session, data_address(answer.data))
-    assert number is not None and (session.sequences.frames[number] == session.sequences.frames[31]).all()
-    assert f"frame {number}" in message
+    number, message, _ = upload(session, data_address(answer.data))
+    assert (session.sequences.frames[int(number)] == session.sequences.frames[31]).all()
+    assert f"frame {number}" in message.children
 
 
 def test_broken_uploads_get_a_message_and_no_frame(session):
     half = data_address(png(40, 40)[:60])
     for contents in (half, data_address(b"no image"), "data:image/png;base64,@@@", "nonsense", data_address(b"")):
-        number, message = find_upload(session, contents)
-        assert number is None and message.startswith("the upload")
+        number, message, _ = upload(session, contents)
+        assert number is no_update and message.children.startswith("the upload")
 
 
 TINY = make_sequences(np.stack((np.zeros((16, 16), np.uint8), np.ones((16, 16), np.uint8))), np.zeros(2, int))
@@ -193,8 +194,8 @@ def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(side):
 
 
 def test_vectors_cannot_be_asked_for_by_an_image(islands):
-    number, message = find_upload(Session(islands), data_address(png(4, 4)))
-    assert number is None and "gray or RGB" in message
+    number, message, _ = upload(Session(islands), data_address(png(4, 4)))
+    assert number is no_update and "gray or RGB" in message.children
 
 
 # ---------------------------------------------------------------------------------------------------- plans
@@ -218,13 +219,12 @@ def test_no_exact_plan_leads_to_another_part(islands):
 
 
 def test_all_methods_stand_side_by_side_and_touched_frames_are_counted_rightly(session):
-    plans = session.compare(0, 150)
-    assert [plan.method for plan in plans] == list(METHODS)
-    assert all(len(plan.touched) == plan.num_touched for plan in plans)
-    drawn = overlay_data(plans, "dijkstra")
+    plans = {method: session.plan(0, 150, method) for method in METHODS}
+    assert all(len(plan.touched) == plan.num_touched for plan in plans.values())
+    bars, drawn = compare(session, {"start": 0, "goal": 150, "method": "dijkstra"})
     touched = np.frombuffer(base64.b64decode(drawn["touched"]), np.int32)
-    assert set(touched.tolist()) == plans[3].touched
-    assert "dijkstra" in str(pieces.method_bars(plans, "dijkstra"))
+    assert set(touched.tolist()) == plans["dijkstra"].touched
+    assert all(method in str(bars) for method in METHODS)
 
 
 def test_the_film_shows_every_frame_of_a_plan_and_a_choice_of_a_long_one(session):
@@ -354,9 +354,9 @@ def test_a_layout_by_shortest_paths_keeps_distances_and_sets_parts_side_by_side(
 def test_a_map_that_two_components_hardly_show_opens_laid_out_by_the_graph(session):
     known = session.model.vectors
     session.model.vectors = np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
-    assert Session(session.model).default.axes == "graph"
+    assert Session(session.model).default["axes"] == "graph"
     session.model.vectors = known
-    assert Session(session.model).default.axes == "3-d"
+    assert Session(session.model).default["axes"] == "3-d"
 
 
 def test_the_map_is_shown_itself_where_it_fits_and_says_when_not(session):
@@ -393,16 +393,16 @@ def test_points_travel_as_bytes_in_one_trace(session):
 def test_a_picture_of_less_than_six_tenths_of_the_variance_says_that_it_misleads(session):
     known = session.model.vectors
     session.model.vectors = np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
-    assert "% of variance only: what looks near here may be far" in charts.map_words(session, "2-d")
+    assert "% of variance only: what looks near here may be far" in charts.map_words(Session(session.model), "2-d")
     session.model.vectors = known * [1, 1, 0.1]
-    assert charts.map_words(session, "2-d").endswith("% of variance")
+    assert charts.map_words(Session(session.model), "2-d").endswith("% of variance")
     session.model.vectors = known
 
 
 def test_without_true_positions_colours_are_sequences_or_the_time_of_the_only_one(islands):
-    assert Session(islands).default.axes == "graph"  # its two parts stand side by side
-    assert Session(islands).default.color == "sequence" and "position" not in Session(islands).colors
-    assert Session(replace_sequence(islands)).default.color == "time"
+    assert Session(islands).default["axes"] == "graph"  # its two parts stand side by side
+    assert Session(islands).default["color"] == "sequence" and "position" not in Session(islands).colors
+    assert Session(replace_sequence(islands)).default["color"] == "time"
 
 
 def replace_sequence(model: Model) -> Model:

@@ -13,6 +13,7 @@ from samples import write_lerobot
 from plan2vec.commands.main import main
 from plan2vec.data import make_sequences
 from plan2vec.datasets.progress_files import (
+    COLUMNS,
     LAST,
     Goals,
     Table,
@@ -173,7 +174,8 @@ def test_progress_never_looks_at_positions():
 @pytest.fixture
 def table() -> Table:
     progress = np.array([0, 0.5, np.nan, 1, 0.25], np.float32)
-    return Table(np.arange(5), np.array([3, 3, 3, 7, 7]), np.array([0, 1, 2, 0, 1]), progress)
+    episode, frame = np.array([3, 3, 3, 7, 7]), np.array([0, 1, 2, 0, 1])
+    return dict(zip(COLUMNS, (np.arange(5), episode, frame, progress), strict=True))
 
 
 def test_the_parquet_file_has_the_names_and_types_that_lerobot_reads_and_keeps_nan(table, tmp_path):
@@ -198,10 +200,11 @@ def test_csv_and_json_leave_unknown_progress_empty(table, tmp_path):
 
 def lerobot_deltas(table: Table, chunk: int) -> list[float]:
     """As LeRobot's weighting takes them, frame by frame."""
-    known = {int(i): float(p) for i, p in zip(table.index, table.progress, strict=True) if not np.isnan(p)}
+    numbers, episodes, _, progress = table.values()
+    known = {int(i): float(p) for i, p in zip(numbers, progress, strict=True) if not np.isnan(p)}
     deltas = []
-    for index, episode in zip(table.index.tolist(), table.episode_index.tolist(), strict=True):
-        last = table.index[table.episode_index == episode].max()
+    for index, episode in zip(numbers.tolist(), episodes.tolist(), strict=True):
+        last = numbers[episodes == episode].max()
         future = min(index + chunk, last)
         deltas.append(known[future] - known[index] if index in known and future in known else float("nan"))
     return deltas
@@ -212,7 +215,7 @@ def test_kappa_and_the_dropped_share_are_what_lerobots_weighting_would_see():
     progress = np.where(rng.random(60) < 0.1, np.nan, rng.random(60)).astype(np.float32)
     progress[[19, 39, 59]] = 1  # a mean above zero
     episode = np.repeat([4, 5, 9], 20)
-    table = Table(np.arange(60), episode, np.tile(np.arange(20), 3), progress)
+    table = dict(zip(COLUMNS, (np.arange(60), episode, np.tile(np.arange(20), 3), progress), strict=True))
     for chunk in (1, 7, 50):
         deltas = np.array(lerobot_deltas(table, chunk))
         found = sample_weights(table, chunk)
@@ -233,12 +236,12 @@ def test_a_lerobot_folder_gets_a_row_per_frame_though_the_run_kept_every_second(
     model = fit(recorded, replace(FEW, dim=2), device="cpu")
     progress = np.linspace(0, 1, 16).astype(np.float32)
     progress[recorded.sequence == 1] = np.nan
-    table = progress_table(model, progress)
-    assert table.index.tolist() == list(range(31)) and np.bincount(table.episode_index).tolist() == [12, 9, 10]
-    assert table.frame_index[12:14].tolist() == [0, 1]
-    np.testing.assert_allclose(table.progress[[0, 2, 4]], progress[:3], atol=1e-6)  # those that were kept
-    assert table.progress[1] == pytest.approx(progress[:2].mean())  # between two of them
-    assert np.isnan(table.progress[12:21]).all() and np.isfinite(table.progress[21:]).all()
+    index, episode, frame_index, written = progress_table(model, progress).values()
+    assert index.tolist() == list(range(31)) and np.bincount(episode).tolist() == [12, 9, 10]
+    assert frame_index[12:14].tolist() == [0, 1]
+    np.testing.assert_allclose(written[[0, 2, 4]], progress[:3], atol=1e-6)  # those that were kept
+    assert written[1] == pytest.approx(progress[:2].mean())  # between two of them
+    assert np.isnan(written[12:21]).all() and np.isfinite(written[21:]).all()
 
 
 # ---------------------------------------------------------------------------------------------------- the command

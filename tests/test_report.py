@@ -120,6 +120,7 @@ def test_a_number_that_could_not_be_measured_gets_no_verdict(islands):
 def test_held_out_frames_have_a_scorecard_of_their_own(islands):
     text = page(islands, {"success_graph": 0.5, "holdout": {"success_graph": 0.25}}, [])
     assert "0.5 (50.0%)" in text and "0.25 (25.0%)" in text and "never trained on" in text
+    assert "never trained on" not in page(islands, {"holdout": None}, [])  # no step was held out
 
 
 def test_settings_that_differ_from_the_default_are_marked(islands):

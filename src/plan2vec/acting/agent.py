@@ -122,23 +122,18 @@ class Agent:
         nodes = self.map.locate(self.map.embed(goals))
         self.journeys = [Journey(int(node), np.empty(0, np.int64), np.zeros(1)) for node in nodes]
 
-    def act_many(self, observations: np.ndarray, running: np.ndarray | None = None,
-                 frames: np.ndarray | None = None) -> np.ndarray:
-        """(r, a) actions for observations (r, ...) of the episodes numbered `running` (r,); None: all episodes.
-
-        `frames` (r, ...): what the observations were computed from, if it shows more surely whether anything changed.
-        """
+    def act_many(self, observations: np.ndarray, running: np.ndarray | None = None) -> np.ndarray:
+        """(r, a) actions for observations (r, ...) of the episodes numbered `running` (r,); None: all episodes."""
         running = np.arange(len(self.journeys)) if running is None else running
         vectors = self.map.embed(observations)
         waypoints = np.array([self._pick_waypoint(self.journeys[number], vector)
                               for number, vector in zip(running, vectors, strict=True)])
         targets = self.goals[running].copy()
         targets[waypoints >= 0] = self.map.frames[waypoints[waypoints >= 0]]
-        witness = observations if frames is None else frames
-        futile = None if self.tried is None else self.tried.futile_at(running, witness)
+        futile = None if self.tried is None else self.tried.futile_at(running, observations)
         actions = self.controller.act(observations, targets, futile)
         if self.tried is not None:
-            self.tried.note(running, witness, actions[:, 0])
+            self.tried.note(running, observations, actions[:, 0])
         return actions
 
     def _pick_waypoint(self, journey: Journey, vector: np.ndarray) -> int:

@@ -26,7 +26,6 @@ class GuideConfig:
     jump: float = 1e-3  # chance that one is suddenly anywhere
     sure: float = 0.5  # share of the belief around one frame; with less one is lost
     around: float = 4.0  # steps that "around" means
-    off_plan: float = 4.0  # steps from the plan beyond which a new one is made
 
 
 class Whereabouts:
@@ -82,9 +81,7 @@ class RouteGuide:
     def waypoint(self, view: np.ndarray) -> np.ndarray | None:
         vector = local_vectors(self.model.local_metric, FrameTensors(view[None], self.model.device))[0]
         self.node = self.places.see(vector)
-        if self.node is None:
-            return None
-        ahead = self._ahead()
+        ahead = None if self.node is None else self._ahead(self.node)
         if ahead is None:
             return None
         steps = self.length[ahead:] - self.length[ahead]
@@ -93,25 +90,16 @@ class RouteGuide:
         chosen = ahead + max(1, int(beyond[0]) if len(beyond) else len(steps))
         return self.goal_view if chosen >= len(self.plan) - 1 else self.model.sequences.frames[self.plan[chosen]]
 
-    def _ahead(self) -> int | None:
+    def _ahead(self, node: int) -> int | None:
         """Index in the plan of where one is; makes a new one where that is off it. None: no way leads to the goal."""
-        assert self.node is not None
-        near = self.places.around[[self.node]].indices
-        on_plan = np.flatnonzero(np.isin(self.plan, near))
+        on_plan = np.flatnonzero(np.isin(self.plan, self.places.around[[node]].indices))
         if len(on_plan):
             return int(on_plan[self.places.away[self.plan[on_plan]].argmin()])
-        nodes = self._plan_from(self.node)
-        if nodes is None:
-            return None
-        self.plan = np.array(nodes)
-        self.length = np.cumsum([0.0, *hop_lengths(self.graph, nodes)])
-        return 0
-
-    def _plan_from(self, node: int) -> list[int] | None:
-        methods = ("dijkstra",) if self.config.search == "dijkstra" else ("greedy", "astar")
-        for method in methods:
+        for method in ("dijkstra",) if self.config.search == "dijkstra" else ("greedy", "astar"):
             made = make_plan(self.graph, self.model.distance_between, node, self.goal, method, memory=True)
             self.num_touched += made.num_touched
             if made.nodes is not None:
-                return made.nodes
+                self.plan = np.array(made.nodes)
+                self.length = np.cumsum([0.0, *hop_lengths(self.graph, made.nodes)])
+                return 0
         return None

@@ -12,14 +12,12 @@ at its goal, D is 0 there.
 import os
 import shutil
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from plan2vec.acting.shaping import Shaping
-from plan2vec.config import ReadOptions
 from plan2vec.data import Sequences, frames_left, transitions
 from plan2vec.files import new_folder, replacing
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -60,11 +58,6 @@ def require_new(dataset: Path, out: Path) -> None:
         raise ValueError(f"--out must end in .npz as the dataset does, but is {shown(out)}")
 
 
-def all_frames(options: ReadOptions) -> ReadOptions:
-    """How the run's recordings were read, but none left out: a reward belongs to every step."""
-    return replace(options, every=1, rate=None)
-
-
 def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shaping: Shaping, plain: np.ndarray | None,
                 rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(n,) rewards of all recorded steps, and (n,) their goals; `plain` (n,): the dataset's own, or None."""
@@ -102,8 +95,8 @@ def npz_rewards(path: Path) -> np.ndarray | None:
     with np.load(path, allow_pickle=False) as archive:
         reward = archive.get(npz_names(archive.files)[0])
     if reward is not None and (reward.ndim != 1 or reward.dtype.kind not in "fiub"):
-        came = f"{reward.dtype} {reward.shape}"
-        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {came}")
+        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {reward.dtype} "
+                         f"{reward.shape}")
     return reward
 
 

@@ -8,8 +8,7 @@ from plan2vec.domains import doom
 from plan2vec.experiments.doom_scene import PICTURE, DoomScene, drive
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import load
-from plan2vec.pictures.drive_film import Moment, save_drive
-from plan2vec.pictures.films import writer_of
+from plan2vec.pictures.films import Moment, save_drive, writer_of
 from plan2vec.results.experiment import Settings
 
 

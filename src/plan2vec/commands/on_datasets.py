@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from plan2vec.acting.relabel import HINDSIGHT, all_frames, relabel, require_new
+from plan2vec.acting.relabel import HINDSIGHT, relabel, require_new
 from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.answers import clean, plain_console, print_answer, say
 from plan2vec.commands.arguments import AuditCommand, Export, Progress, Relabel
@@ -99,9 +99,9 @@ def run_progress(command: Progress) -> None:
     table = progress_files.progress_table(model, progress)
     write(table, command.out)
     say_what_is_unknown(model, goals, progress)
-    answer = {"out": str(command.out), "frames": len(table.progress),
-              "episodes": len(np.unique(table.episode_index)), "goals": len(goals.numbers),
-              "ends_left_out": list(goals.left_out), "unknown_frames": int(np.isnan(table.progress).sum()),
+    answer = {"out": str(command.out), "frames": len(table["index"]),
+              "episodes": len(np.unique(table["episode_index"])), "goals": len(goals.numbers),
+              "ends_left_out": list(goals.left_out), "unknown_frames": int(np.isnan(table["progress_sparse"]).sum()),
               "chunk": command.chunk} | progress_files.sample_weights(table, command.chunk)
     if episode is not None:
         suffix = ".mp4" if find_spec("av") else ".gif"
@@ -144,5 +144,6 @@ def run_relabel(command: Relabel) -> None:
     if command.goal not in HINDSIGHT:
         goal = (model.prepare(command.goal)[0] if is_file(command.goal)
                 else np.asarray(model.sequences.frames[model.frame_number(command.goal, "goal")]))
-    sequences, _ = read_recordings(command.dataset, all_frames(model.sequences.options))
+    whole = replace(model.sequences.options, every=1, rate=None)  # a reward belongs to every step
+    sequences, _ = read_recordings(command.dataset, whole)
     print_answer(relabel(model, sequences, command.dataset, command.out, goal, shaping, command.seed), command.json)

@@ -67,7 +67,7 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
                          "sequence; give recordings of several episodes")
     place, near, unjoined = compare_all(episodes)
-    found = find_copies(episodes, place, near)
+    found = [*find_copies(episodes, place, near)]
     notes = []
     if against is not None:
         found += find_leaks(episodes, episodes_of(against), against.source, equal_below(episodes, near))
@@ -75,28 +75,29 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
         notes.append(f"{episodes.num} episodes are too few to say what is usual: only copies were looked for")
     else:
         found += _compared(episodes, sequences, near, unjoined)
+        detours, num_judged = find_detours(model, episodes) if model is not None else ([], 0)
+        found += detours
         if model is None:
             notes.append("detours were not judged: that needs a map (leave --no-fit out)")
-        else:
-            detours, num_judged = find_detours(model, episodes)
-            found += detours
-            if num_judged < episodes.num:
-                notes.append(f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on "
-                             "the graph leads from start to end over other episodes")
+        elif num_judged < episodes.num:
+            notes.append(f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on the "
+                         "graph leads from start to end over other episodes")
     if sequences.options.every > 1 or sequences.options.rate is not None:
         notes.append("frames are counted as they were read, with --every or --rate")
-    return Audit(sequences.source, _rows(episodes, found), notes)
+    found.sort(key=lambda one: -one.severity)
+    rows = [Audited(label, length, [one for one in found if one.episode == label])
+            for label, length in zip(episodes.label.tolist(), episodes.length.tolist(), strict=True)]
+    return Audit(sequences.source, sorted(rows, key=lambda row: (-row.severity, row.episode)), notes)
 
 
 def _compared(episodes: Episodes, sequences: Sequences, near: np.ndarray, unjoined: np.ndarray) -> list[Finding]:
-    found = findings.find_still(episodes, findings.pixel_changes(sequences.frames)) + findings.find_lengths(episodes)
-    found += findings.find_jumps(episodes, unjoined) + findings.find_wrong_ends(episodes)
-    strange = findings.find_strange(episodes, near)
-    if len(sequences.frame_shape) != 3:
-        return found + strange
-    whole = findings.find_light(episodes, sequences) + findings.find_shifts(episodes, sequences)
-    known = {one.episode for one in whole if one.kind == "off-map"}
-    return found + whole + [one for one in strange if one.episode not in known]
+    found = [*findings.find_still(episodes, findings.pixel_changes(sequences.frames)),
+             *findings.find_lengths(episodes), *findings.find_jumps(episodes, unjoined),
+             *findings.find_wrong_ends(episodes)]
+    if len(sequences.frame_shape) == 3:
+        found += [*findings.find_light(episodes, sequences), *findings.find_shifts(episodes, sequences)]
+    known = {one.episode for one in found if one.kind == "off-map"}
+    return [*found, *(one for one in findings.find_strange(episodes, near) if one.episode not in known)]
 
 
 def find_detours(model: Model, episodes: Episodes) -> tuple[list[Finding], int]:
@@ -136,15 +137,6 @@ def ways_without(graph: csr_array, vectors: np.ndarray, episodes: Episodes) -> n
              np.append(graph.indptr, len(data) + NUM_PLACES)), shape=(n + 1, n + 1))
         way[k] = (distances_from(placed, np.array([n]))[0, near_end] + end[near_end]).min()
     return way
-
-
-def _rows(episodes: Episodes, found: list[Finding]) -> list[Audited]:
-    by_episode: dict[int, list[Finding]] = {}
-    for one in sorted(found, key=lambda one: -one.severity):
-        by_episode.setdefault(one.episode, []).append(one)
-    rows = [Audited(int(label), int(length), by_episode.get(int(label), []))
-            for label, length in zip(episodes.label, episodes.length, strict=True)]
-    return sorted(rows, key=lambda row: (-row.severity, row.episode))
 
 
 def as_json(answer: Audit) -> dict[str, Any]:

@@ -6,6 +6,7 @@ those count that differ from the one counted before.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,14 +20,12 @@ LEAST_OVERLAP = 0.5  # of the shorter episode
 LEAST_COUNTED = 5  # frames
 
 
-def find_copies(episodes: Episodes, place: np.ndarray, near: np.ndarray) -> list[Finding]:
+def find_copies(episodes: Episodes, place: np.ndarray, near: np.ndarray) -> Iterator[Finding]:
     """Episodes that repeat another; the shorter or later one is the copy. `place`, `near`: of `compare_all`."""
-    found = []
     for first, second, shift in _alike(episodes, episodes, place, near, equal_below(episodes, near)):
         keep, copy = sorted((first, second), key=lambda k: (-episodes.length[k], k))
         shift = shift if (first, second) == (copy, keep) else -shift
-        found.append(_copy(episodes, copy, episodes, keep, shift, "duplicate", "episode"))
-    return found
+        yield _copy(episodes, copy, episodes, keep, shift, "duplicate", "episode")
 
 
 def find_leaks(episodes: Episodes, known: Episodes, source: str, limit: float) -> list[Finding]:

@@ -36,9 +36,7 @@ def export(model: Model, kind: str, out: Path, start: str | None = None, goal: s
         with new_folder(out) as temporary:
             for name, columns in (("nodes", nodes), ("edges", edge_columns(model))):
                 with open(temporary / f"{name}.csv", "w", encoding="utf-8") as file:
-                    file.write(",".join(columns) + "\n")
-                    file.writelines(",".join(f"{value:.6g}" if isinstance(value, float) else str(value)
-                                             for value in row.values()) + "\n" for row in _rows(columns))
+                    file.writelines(csv_lines(columns))
     return {"out": str(out), "nodes": model.graph.shape[0], "edges": model.graph.nnz}
 
 
@@ -62,19 +60,25 @@ def graphml_lines(model: Model) -> Iterator[str]:
     for owner, name, kind in kinds:
         yield f'<key id="{name}" for="{owner}" attr.name="{name}" attr.type="{kind}"/>\n'
     yield f'<graph id={quoteattr(model.sequences.source)} edgedefault="directed">\n'
+    node = '<node id="n{}"><data key="episode">{}</data><data key="index">{}</data><data key="part">{}</data></node>\n'
     for number, row in enumerate(_rows(node_columns(model))):
-        inner = "".join(f'<data key="{name}">{value}</data>' for name, value in row.items())
-        yield f'<node id="n{number}">{inner}</node>\n'
-    for row in _rows(edge_columns(model)):
-        closure = "true" if row["closure"] else "false"
-        inner = f'<data key="steps">{row["steps"]:.6g}</data><data key="closure">{closure}</data>'
-        yield f'<edge source="n{row["source"]}" target="n{row["target"]}">{inner}</edge>\n'
+        yield node.format(number, *row)
+    for source, target, steps, closure in _rows(edge_columns(model)):
+        inner = f'<data key="steps">{steps:.6g}</data><data key="closure">{"true" if closure else "false"}</data>'
+        yield f'<edge source="n{source}" target="n{target}">{inner}</edge>\n'
     yield "</graph>\n</graphml>\n"
 
 
-def _rows(columns: dict[str, np.ndarray]) -> Iterator[dict[str, float]]:
-    lists = [column.tolist() for column in columns.values()]
-    return (dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True))
+def csv_lines(columns: dict[str, np.ndarray]) -> Iterator[str]:
+    """The names, then one line per row; numbers with a point have six digits, what is not known is empty."""
+    yield ",".join(columns) + "\n"
+    for row in _rows(columns):
+        words = (f"{value:.6g}".replace("nan", "") if isinstance(value, float) else str(value) for value in row)
+        yield ",".join(words) + "\n"
+
+
+def _rows(columns: dict[str, np.ndarray]) -> Iterator[tuple]:
+    return zip(*(column.tolist() for column in columns.values()), strict=True)
 
 
 def write_topomap(model: Model, out: Path, start: str | None, goal: str | None) -> dict[str, object]:

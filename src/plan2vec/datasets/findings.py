@@ -5,10 +5,11 @@ fence: three interquartile ranges above the upper quartile (or below the lower o
 may be bad, and no threshold knows the recording. None of this needs a map.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import maximum_filter, minimum_filter1d
+from scipy.ndimage import find_objects, label, maximum_filter, minimum_filter1d
 
 from plan2vec.data import Sequences, chunks
 from plan2vec.datasets.prints import Episodes, difference, nearest_per_episode
@@ -75,10 +76,9 @@ def find_still(episodes: Episodes, pixel_change: np.ndarray) -> list[Finding]:
 
 def _longest_run(holds: np.ndarray) -> tuple[int, int]:
     """(first, stop) of the longest stretch where it holds; equal where it never does."""
-    edges = np.flatnonzero(np.diff(np.concatenate(((0,), holds.astype(np.int8), (0,)))))
-    first, stop = edges[::2], edges[1::2]
-    best = int(np.argmax(stop - first)) if len(first) else -1
-    return (int(first[best]), int(stop[best])) if best >= 0 else (0, 0)
+    runs = [run for (run,) in find_objects(label(holds)[0])]
+    longest = max(runs, key=lambda run: run.stop - run.start, default=slice(0, 0))
+    return longest.start, longest.stop
 
 
 def _longest_pause(episodes: Episodes, number: int) -> tuple[int, int]:
@@ -104,7 +104,7 @@ def pixel_changes(frames: np.ndarray) -> np.ndarray:
     return change
 
 
-def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
+def find_light(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
     """Black and overexposed frames; episodes that are darker or brighter than the others."""
     gray = episodes.prints.mean(axis=1)
     white = np.empty(len(gray), np.float32)
@@ -113,25 +113,23 @@ def find_light(episodes: Episodes, sequences: Sequences) -> list[Finding]:
         white[part] = (some >= WHITE).mean(axis=tuple(range(1, some.ndim)))
     usual, usual_white = float(np.median(gray)), float(np.median(white))
     is_black, is_white = gray < min(BLACK, usual / 2), white > usual_white + SATURATED * (1 - usual_white)
-    found = []
-    for number, label in enumerate(episodes.label.tolist()):
+    for number, episode in enumerate(episodes.label.tolist()):
         part = episodes.part(number)
         for kind, holds in (("black", is_black[part]), ("overexposed", is_white[part])):
             if holds.any():
                 first, stop = _longest_run(holds)
                 text = f"{frames_words(first, stop - 1)} are {kind} ({np.count_nonzero(holds)} of {len(holds)} frames)"
-                found.append(Finding(label, kind, first, stop - 1, text, 1 + 9 * float(holds.mean())))
+                yield Finding(episode, kind, first, stop - 1, text, 1 + 9 * float(holds.mean()))
     level = np.array([np.median(gray[episodes.part(k)]) for k in range(episodes.num)])
     low, high = fence(level, 0.02 * usual)
     for k in np.flatnonzero((level < low) | (level > high)):
         than = "darker" if level[k] < low else "brighter"
         text = f"all frames are {than} than the others' (mean gray {level[k]:.0f}; others {low:.0f} to {high:.0f})"
         severity = 1 + abs(level[k] - (low if level[k] < low else high)) / max(high - low, 1e-9)
-        found.append(Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, text, severity))
-    return found
+        yield Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, text, severity)
 
 
-def find_shifts(episodes: Episodes, sequences: Sequences) -> list[Finding]:
+def find_shifts(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
     """Episodes in which the camera stood elsewhere; the light does not matter. Cameras are moved between sessions, too.
     So the usual view of an episode is laid over those of the episodes recorded before it and of those after it, and the
     better match counts: what begins with an episode and stays is no finding."""
@@ -141,14 +139,11 @@ def find_shifts(episodes: Episodes, sequences: Sequences) -> list[Finding]:
     shifts = np.stack([_shift_of(views, k) for k in range(episodes.num)])
     length = np.linalg.norm(shifts, axis=1)
     limit = fence(length, LEAST_SHIFT * max(views.shape[1:]))[1]
-    found = []
     for k in np.flatnonzero(length > limit):
         down, right = shifts[k]
         words = f"all frames are shifted, {abs(right):.1f} pixels to the {'right' if right > 0 else 'left'} and "
         words += f"{abs(down):.1f} {'down' if down > 0 else 'up'}: the camera moved (others less than {limit:.1f})"
-        found.append(Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, words,
-                             float(length[k] / limit)))
-    return found
+        yield Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, words, length[k] / limit)
 
 
 def usual_view(frames: np.ndarray) -> np.ndarray:
@@ -190,34 +185,30 @@ def _vertex(line: np.ndarray, place: int) -> float:
     return float((line[place - 1] - line[place + 1]) / (2 * bend)) if bend > 0 else 0.0
 
 
-def find_strange(episodes: Episodes, near: np.ndarray) -> list[Finding]:
+def find_strange(episodes: Episodes, near: np.ndarray) -> Iterator[Finding]:
     """Frames like none of another episode; `near` (n,): how much the most similar one of another episode differs."""
     near = near / max(episodes.step, 1e-9)
     lasting = [minimum_filter1d(near[episodes.part(k)], LASTING, mode="constant") for k in range(episodes.num)]
     most = np.array([one.max() for one in lasting])
     limit = max(FAR_STEPS, fence(most, 0.02)[1])
-    found = []
     for k in np.flatnonzero(most > limit):
         first, stop = _longest_run(near[episodes.part(int(k))] > limit)
         text = f"{frames_words(first, stop - 1)} are like no frame of another episode ({most[k]:.1f} steps away; "
         text += f"others up to {limit:.1f})"
-        found.append(Finding(int(episodes.label[k]), "off-map", first, stop - 1, text, most[k] / limit))
-    return found
+        yield Finding(int(episodes.label[k]), "off-map", first, stop - 1, text, most[k] / limit)
 
 
-def find_jumps(episodes: Episodes, unjoined: np.ndarray) -> list[Finding]:
+def find_jumps(episodes: Episodes, unjoined: np.ndarray) -> Iterator[Finding]:
     """Steps that change what stays as it is before and after, and that no other episode makes (`unjoined`, n)."""
     jumps = [np.sqrt(_unexpected(episodes.prints[part], episodes.grid) * np.maximum(unjoined[part][:-1], 0))
              for part in map(episodes.part, range(episodes.num))]
     most = np.array([one.max(initial=0.0) for one in jumps])
     limit = max(LEAST_JUMP * episodes.step, fence(most, 0.0)[1])
-    found = []
     for k in np.flatnonzero(most > limit):
         first, times = int(jumps[k].argmax()), float(most[k] / max(limit, 1e-9))
         text = f"frames {first} and {first + 1} do not follow from each other: dropped frames or a splice"
         text += f" ({times:.1f} times the most that is usual)"
-        found.append(Finding(int(episodes.label[k]), "jump", first, first + 1, text, times))
-    return found
+        yield Finding(int(episodes.label[k]), "jump", first, first + 1, text, times)
 
 
 def _unexpected(prints: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
@@ -233,7 +224,7 @@ def _unexpected(prints: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     return np.maximum(change - expected, 0).mean(axis=(1, 2))
 
 
-def find_wrong_ends(episodes: Episodes) -> list[Finding]:
+def find_wrong_ends(episodes: Episodes) -> Iterator[Finding]:
     """Episodes that end where others are still on their way. What is found is no longer compared with."""
     looks = [nearest_per_episode(episodes.prints[stop - 1], episodes) for stop in episodes.stop]
     good = np.ones(episodes.num, bool)
@@ -244,14 +235,12 @@ def find_wrong_ends(episodes: Episodes) -> list[Finding]:
         if np.array_equal(before, good):
             break
     limit = fence(left, 1.0)[1]
-    found = []
     for k in np.flatnonzero(left > limit):
         last = int(episodes.length[k]) - 1
         begins = "where others begin" if ahead[k] < 0.25 else "where others are on their way"
         text = f"frame {last}, the last, is {begins}: from there others go on for {left[k]:.0f} frames"
         text += f" (from other ends up to {limit:.0f})"
-        found.append(Finding(int(episodes.label[k]), "wrong-end", max(0, last - 4), last, text, left[k] / limit))
-    return found
+        yield Finding(int(episodes.label[k]), "wrong-end", max(0, last - 4), last, text, left[k] / limit)
 
 
 def _ways_left(episodes: Episodes, looks: list[tuple[np.ndarray, np.ndarray]],
@@ -266,11 +255,9 @@ def _ways_left(episodes: Episodes, looks: list[tuple[np.ndarray, np.ndarray]],
     return left, ahead
 
 
-def find_lengths(episodes: Episodes) -> list[Finding]:
+def find_lengths(episodes: Episodes) -> Iterator[Finding]:
     low, high = np.exp(fence(np.log(episodes.length), 0.1))
-    found = []
     for k in np.flatnonzero((episodes.length < low) | (episodes.length > high)):
         num = int(episodes.length[k])
         text = f"{num} frames, {'fewer' if num < low else 'more'} than the others ({low:.0f} to {high:.0f})"
-        found.append(Finding(int(episodes.label[k]), "length", 0, num - 1, text, max(low / num, num / high)))
-    return found
+        yield Finding(int(episodes.label[k]), "length", 0, num - 1, text, max(low / num, num / high))

@@ -11,7 +11,7 @@ Where the run was read from a LeRobot folder, the file has a row for every frame
 """
 
 import json
-import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from plan2vec.data import frames_left, index_within
+from plan2vec.datasets.export import csv_lines
 from plan2vec.files import replacing, write_text
 from plan2vec.graph.build import joined_nodes
 from plan2vec.model import Model, is_file
@@ -31,18 +32,7 @@ COLUMNS = ("index", "episode_index", "frame_index", "progress_sparse")  # as LeR
 EXPECTED = f"{LAST}, episodes (3,7,10-19), frames (3:57,7:60) or an image file"
 
 
-@dataclass(frozen=True)
-class Table:
-    """One row per frame, in order; fields as the file's columns."""
-
-    index: np.ndarray  # (n,) int64
-    episode_index: np.ndarray  # (n,) int64
-    frame_index: np.ndarray  # (n,) int64
-    progress: np.ndarray  # (n,) float32
-
-    @property
-    def columns(self) -> dict[str, np.ndarray]:
-        return dict(zip(COLUMNS, (self.index, self.episode_index, self.frame_index, self.progress), strict=True))
+Table = dict[str, np.ndarray]  # the columns: three (n,) int64, progress (n,) float32; one row per frame, in order
 
 
 @dataclass(frozen=True)
@@ -62,23 +52,17 @@ def choose_goals(model: Model, text: str) -> Goals:
     words = [word for word in text.split(",") if word]
     if words and all(":" in word for word in words):
         return Goals(goal_numbers(model, [model.frame_number(word, "--goals") for word in words]), True)
-    ends = _ends(model)
-    episodes = [episode for word in words for episode in _episodes(word, text, sorted(ends))]
-    if not episodes:
+    if not words or not all(re.fullmatch(r"\d+(-\d+)?", word) for word in words):
         raise ValueError(f"--goals must be {EXPECTED}, but is {text or 'empty'}")
-    return Goals(np.unique([ends[episode] for episode in episodes]), True)
-
-
-def _episodes(word: str, text: str, known: list[int]) -> list[int]:
-    """The known episodes of "7" or "10-19"."""
-    first, dash, last = word.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise ValueError(f"--goals must be {EXPECTED}, but is {text}")
-    found = [episode for episode in known if int(first) <= episode <= int(last or first)]
-    if not found:
-        raise ValueError(f"--goals {text}: there is no fitted episode {word}; the run has {len(known)}, numbered from "
-                         f"{known[0]} to {known[-1]}")
-    return found
+    ends, numbers = _ends(model), list[int]()
+    for word in words:
+        first, _, last = word.partition("-")
+        found = [end for episode, end in ends.items() if int(first) <= episode <= int(last or first)]
+        if not found:
+            raise ValueError(f"--goals {text}: there is no fitted episode {word}; the run has {len(ends)}, numbered "
+                             f"from {min(ends)} to {max(ends)}")
+        numbers += found
+    return Goals(np.unique(numbers), True)
 
 
 def _ends(model: Model) -> dict[int, int]:
@@ -116,7 +100,7 @@ def progress_table(model: Model, progress: np.ndarray) -> Table:
     """Progress (n,) of the run's frames as rows: of the LeRobot folder they were read from, else of the run."""
     source, time, sequence = Path(model.sequences.source), model.sequences.time, model.sequences.sequence
     if not lerobot.recognizes(source) or time is None:
-        return Table(np.arange(len(sequence)), sequence.astype(np.int64), index_within(sequence), progress)
+        return _table(sequence.astype(np.int64), progress)
     recorded = lerobot.frame_times(source)
     episode = np.repeat(list(recorded), [len(times) for times in recorded.values()]).astype(np.int64)
     rows = np.full(len(episode), np.nan, np.float32)
@@ -124,16 +108,20 @@ def progress_table(model: Model, progress: np.ndarray) -> Table:
         mine = sequence == label
         if mine.any():
             rows[episode == label] = np.interp(times, time[mine], progress[mine])
-    return Table(np.arange(len(episode)), episode, index_within(episode), rows)
+    return _table(episode, rows)
+
+
+def _table(episode: np.ndarray, progress: np.ndarray) -> Table:
+    return dict(zip(COLUMNS, (np.arange(len(episode)), episode, index_within(episode), progress), strict=True))
 
 
 def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
     """What LeRobot's weighting would do with samples of `chunk` frames: it compares the progress at a sample's end (or
     the episode's) with that at its start, and drops the sample if it is less. `kappa`: the mean of these differences,
     above which a sample counts in full."""
-    number = np.arange(len(table.progress))
-    ahead = number + np.minimum(chunk, frames_left(table.episode_index))
-    delta = table.progress[ahead] - table.progress
+    _, episode, _, progress = table.values()
+    ahead = np.arange(len(progress)) + np.minimum(chunk, frames_left(episode))
+    delta = progress[ahead] - progress
     known = delta[np.isfinite(delta)]
     return {"kappa": max(0.0, float(known.mean())) if len(known) else None,
             "dropped_share": float(np.mean(delta < 0)), "unknown_share": float(np.mean(np.isnan(delta)))}
@@ -152,17 +140,14 @@ def writer_of(path: Path) -> Callable[[Table, Path], None]:
 def write_parquet(table: Table, path: Path) -> None:
     pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
     with replacing(path) as temporary:
-        parquet.write_table(pyarrow.table(table.columns), temporary)  # NaN stays NaN: an array has no nulls
+        parquet.write_table(pyarrow.table(table), temporary)  # NaN stays NaN: an array has no nulls
 
 
 def write_csv(table: Table, path: Path) -> None:
-    lines = [",".join(COLUMNS)]
-    for *numbers, value in zip(*(column.tolist() for column in table.columns.values()), strict=True):
-        lines.append(",".join([*map(str, numbers), "" if math.isnan(value) else f"{value:.6g}"]))
-    write_text(path, "\n".join(lines) + "\n")
+    write_text(path, "".join(csv_lines(table)))
 
 
 def write_json(table: Table, path: Path) -> None:
-    columns = {name: column.tolist() for name, column in table.columns.items()}
-    known = [None if math.isnan(value) else round(value, 6) for value in columns[COLUMNS[-1]]]
+    columns = {name: column.tolist() for name, column in table.items()}
+    known = [None if np.isnan(value) else round(value, 6) for value in columns[COLUMNS[-1]]]
     write_text(path, json.dumps(columns | {COLUMNS[-1]: known}, allow_nan=False))

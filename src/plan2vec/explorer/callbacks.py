@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable
-from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -14,12 +13,11 @@ from dash.exceptions import PreventUpdate
 from plan2vec.explorer import page, pieces
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
 from plan2vec.explorer.exports import decode_upload
-from plan2vec.explorer.session import PANELS, Session, from_query
+from plan2vec.explorer.session import PANELS, VIEW, Session, from_query
 from plan2vec.pictures.hops import hops_of
-from plan2vec.planner import METHODS, Plan
+from plan2vec.planner import METHODS
 
 DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
-VIEW = ("start", "goal", "method", "color", "axes", "panel")  # fields that the address keeps
 DONE = {"strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
         "undo": "what was said about it is forgotten."}
 
@@ -79,11 +77,11 @@ def _add_scripts(app: Dash) -> None:
 def read_address(session: Session, search: str | None, *now: str | None) -> list[Any]:
     """Only what differs from the view on the page (`now`): every value that is set asks the server again."""
     view, complaint = from_query(search or "", session.default, session.colors)
-    if not view.start and not view.goal:  # a page that opens with a plan shows what it is for
+    if not view["start"] and not view["goal"]:  # a page that opens with a plan shows what it is for
         start, goal = session.far_frames()
-        lost = view.method == "greedy" and session.plan(int(start), int(goal), "greedy").nodes is None
-        view = replace(view, start=start, goal=goal, method="astar" if lost else view.method)
-    changed = [value if value != (old or "") else no_update for value, old in zip(astuple(view), now, strict=True)]
+        lost = view["method"] == "greedy" and session.plan(start, goal, "greedy").nodes is None
+        view |= {"start": str(start), "goal": str(goal), "method": "astar" if lost else view["method"]}
+    changed = [value if value != (old or "") else no_update for value, old in zip(view.values(), now, strict=True)]
     return [*changed, pieces.said(complaint) or no_update]
 
 
@@ -164,22 +162,19 @@ def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
 
 
 def compare(session: Session, plan: dict) -> tuple:
-    """All methods side by side, once the chosen one is on the page."""
+    """All methods side by side, once the chosen one is on the page; the frames that it touched, as the bytes of int32,
+    and the paths of the others."""
     start, goal, method = (plan.get(name) for name in ("start", "goal", "method"))
     if start is None or goal is None or method not in METHODS:
         return page.COMPARED, None
-    plans = session.compare(session.number(start, "start"), session.number(goal, "goal"))
-    return pieces.method_bars(plans, method), overlay_data(plans, method)
-
-
-def overlay_data(plans: list[Plan], method: str) -> dict[str, Any]:
-    """The frames that the chosen method touched, as the bytes of int32, and the paths of the other methods."""
-    (chosen,) = (plan for plan in plans if plan.method == method)
-    touched = np.fromiter(sorted(chosen.touched), np.int32, len(chosen.touched))
-    others = [{"nodes": plan.nodes, "method": plan.method, "color": pieces.METHOD_COLORS[plan.method]}
-              for plan in plans if plan is not chosen and plan.nodes]
-    task = {"start": chosen.start, "goal": chosen.goal, "method": method}
-    return task | {"touched": base64.b64encode(touched.data).decode("ascii"), "others": others}
+    start, goal = session.number(start, "start"), session.number(goal, "goal")
+    plans = {name: session.plan(start, goal, name) for name in METHODS}
+    others = [{"nodes": plan.nodes, "method": name, "color": pieces.METHOD_COLORS[name]}
+              for name, plan in plans.items() if name != method and plan.nodes]
+    touched = np.array(sorted(plans[method].touched), np.int32)
+    drawn = {"start": start, "goal": goal, "method": method, "others": others}
+    drawn["touched"] = base64.b64encode(touched.data).decode("ascii")
+    return pieces.method_bars(list(plans.values()), method), drawn
 
 
 def list_neighbors(session: Session, near: dict) -> Any:
@@ -223,20 +218,15 @@ def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
 
 
 def upload(session: Session, contents: str | None) -> tuple:
-    """(the frame, message, the upload itself: emptied)."""
+    """(the frame that an uploaded image stands for, message, the upload itself: emptied)."""
     if not contents:
         raise PreventUpdate
-    number, message = find_upload(session, contents)
-    return no_update if number is None else str(number), pieces.said(message, number is not None), None
-
-
-def find_upload(session: Session, contents: str) -> tuple[int | None, str]:
-    """The frame that an uploaded image stands for, if any, and what to say."""
     try:
         found = session.locate(decode_upload(contents, session.sequences))
     except ValueError as error:
-        return None, f"{error}."
+        return no_update, pieces.said(f"{error}."), None
     if found.on_map:
-        return found.number, f"The image lies at frame {found.number}, {found.distance:.2f} steps away."
+        where = f"The image lies at frame {found.number}, {found.distance:.2f} steps away."
+        return str(found.number), pieces.said(where, True), None
     where = f"the nearest frame, {found.number}, is {found.distance:.1f} steps away"
-    return None, f"This image is not on the map: {where}."
+    return no_update, pieces.said(f"This image is not on the map: {where}."), None

@@ -53,7 +53,7 @@ def map_words(session: Session, axes: str, no_goal: bool = False) -> str:
         return f"{wait} - laid out by shortest paths on the graph{apart}"
     if dim <= num_axes:
         return f"{wait} - the {dim}-d map itself, no projection"
-    share = session.shown_share(num_axes)
+    share = session.scene(axes).share
     doubt = "" if share >= LEAST_SHARE else " only: what looks near here may be far; see layout: graph"
     return f"{wait} - {num_axes} principal components of {dim}-d, {share:.0%} of variance{doubt}"
 

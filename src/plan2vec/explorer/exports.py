@@ -1,7 +1,6 @@
 """What passes beside the callbacks: frames, distances to a goal, plans as figure and film, the verdict; uploads."""
 
 import base64
-import binascii
 import io
 import tempfile
 import threading
@@ -105,7 +104,5 @@ def decode_upload(contents: str, sequences: Sequences) -> np.ndarray:
     try:
         data = io.BytesIO(base64.b64decode(text, validate=True))
         return image_frame(data, sequences.frame_shape, sequences.options, sequences.source_size, LARGEST_IMAGE)
-    except binascii.Error:
-        raise ValueError("the upload is damaged") from None
-    except ValueError as error:
+    except ValueError as error:  # also of base64
         raise ValueError(f"the upload cannot be read as an image ({error})") from None

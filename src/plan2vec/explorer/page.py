@@ -28,15 +28,15 @@ def page(session: Session) -> html.Div:
     """The whole page with the usual view of the map; callbacks fill in the rest."""
     usual = session.default
     rooms = [_plot("room", "True positions", "", None)] if session.room else []
-    figure = map_figure(session, usual.axes, marker_of(session, usual.color, None))
-    words = map_words(session, usual.axes)
+    figure = map_figure(session, usual["axes"], marker_of(session, usual["color"], None))
+    words = map_words(session, usual["axes"])
     sizes = f"{session.num_frames:,} frames, {session.model.vectors.shape[1]}-d map"
     facts = f"{session.sequences.source}: {sizes}, {session.model.graph.nnz:,} directed edges"
     message = html.Div(id="message", role="status", **aria("live", "polite"))
     strip = html.Div(id="strip", tabIndex=0, role="region", **aria("label", "film strip of the plan"))
     return html.Div([
         *(dcc.Store(id=name) for name in STORES),
-        dcc.Store(id="shown", data={"color": usual.color, "axes": usual.axes}),
+        dcc.Store(id="shown", data={"color": usual["color"], "axes": usual["axes"]}),
         dcc.Store(id="episodes", data=session.episodes()),
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
         verdict_section(session.model, session.card, session.evaluated),
@@ -88,15 +88,15 @@ def _end_control(name: str) -> html.Div:
 def _choices(session: Session) -> list:
     """One row: what a click sets, the method, and two folded menus: how the map is shown, and what can be saved."""
     usual, drawn = session.default, ["touched", "pictures"]
-    shown = [_radio("color", "colour by", session.colors, usual.color),
-             _radio("axes", "layout", tuple(NUM_AXES), usual.axes),
+    shown = [_radio("color", "colour by", session.colors, usual["color"]),
+             _radio("axes", "layout", tuple(NUM_AXES), usual["axes"]),
              html.Fieldset([html.Legend("draw"), dcc.Checklist(DRAWN, drawn, id="show", inline=True)])]
     endings = FIGURES if is_image(session.sequences) else {name: FIGURES[name] for name in ("png", "svg")}
     saved = [html.Button(words, value=name, className="save") for name, words in endings.items()]
     menus = [html.Details([html.Summary(name), html.Div(inside)], id=f"{name}-menu", className="menu")
              for name, inside in (("view", shown), ("save", saved))]
     return [_radio("next", "a click sets", ("start", "goal"), "start"),
-            _radio("method", "method", METHODS, usual.method), *menus]
+            _radio("method", "method", METHODS, usual["method"]), *menus]
 
 
 def _radio(name: str, legend: str, options: tuple[str, ...], value: str) -> html.Fieldset:

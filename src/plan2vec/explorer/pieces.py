@@ -75,20 +75,18 @@ def method_bars(plans: list[Plan], chosen: str) -> list:
              "times expanded": "num_expanded"}
     groups = []
     for title, name in facts.items():
-        values = [getattr(plan, name) for plan in plans]
-        most = max([value for value in values if value is not None], default=0) or 1
-        bars = (_bar(plan.method, value, most, chosen) for plan, value in zip(plans, values, strict=True))
-        groups.append(html.Div([html.H3(title), *bars]))
+        values = {plan.method: getattr(plan, name) for plan in plans}
+        most = max([value for value in values.values() if value is not None], default=0) or 1
+        rows = []
+        for method, value in values.items():
+            text = "no path" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+            style = {"width": f"{100 * (value or 0) / most:.1f}%", "background": METHOD_COLORS[method]}
+            bar = html.Div(html.Div(className="bar", style=style), className="track")
+            row = [html.Span(method), bar, html.Span(text, className="value")]
+            rows.append(html.Div(row, className="bars chosen" if method == chosen else "bars"))
+        groups.append(html.Div([html.H3(title), *rows]))
     failed = [html.P(f"{plan.method}: {plan.reason}", className="quiet") for plan in plans if plan.nodes is None]
     return [*groups, *failed]
-
-
-def _bar(method: str, value: float | None, most: float, chosen: str) -> html.Div:
-    text = "no path" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-    style = {"width": f"{100 * (value or 0) / most:.1f}%", "background": METHOD_COLORS[method]}
-    bar = html.Div(html.Div(className="bar", style=style), className="track")
-    row = [html.Span(method), bar, html.Span(text, className="value")]
-    return html.Div(row, className="bars chosen" if method == chosen else "bars")
 
 
 def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:

@@ -5,7 +5,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from plan2vec.files import read_text
 from plan2vec.learning.random_streams import Stream
 from plan2vec.model import Located, Model
 from plan2vec.pictures.hops import doubted_closures, unjudged
-from plan2vec.pictures.scene import Scene, graph_scene, map_scene, principal_components, room_scene
+from plan2vec.pictures.scene import Scene, graph_scene, map_scene, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.readers.messages import UNREADABLE
 from plan2vec.runs.products import load_graph
-from plan2vec.runs.struck import Judged, Pair, drop_struck, judge, read_judged, unstrike
+from plan2vec.runs.struck import Judged, drop_struck, judge, read_judged, unstrike
 from plan2vec.search.shortest_paths import Path as Way
 from plan2vec.validity import SOON, closure_numbers, counted_closures
 from plan2vec.verdict import make_verdict
@@ -41,16 +41,8 @@ NUM_NEIGHBORS = 24  # neighbours listed
 MANY_EDGES = 5_000_000  # graphs with more get fewer searches, and no comparison with the truth before the page opens
 
 
-@dataclass(frozen=True)
-class View:
-    """What the address keeps, so that a link reproduces it: start and goal as typed, and how they are shown."""
-
-    start: str = ""
-    goal: str = ""
-    method: str = "greedy"
-    color: str = "sequence"
-    axes: str = "2-d"
-    panel: str = PANELS[0]
+# the view that the address keeps, so that a link reproduces it: start and goal as typed, and how they are shown
+VIEW = {"start": "", "goal": "", "method": "greedy", "color": "sequence", "axes": "2-d", "panel": PANELS[0]}
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,8 @@ class Session:
         self.scene = lru_cache(len(NUM_AXES))(self._make_scene)
         self.colors = COLORS if self.room else COLORS[:-1]  # the last are the true positions
         one = model.sequences.sequence[0] == model.sequences.sequence[-1]
-        self.default = View(color="position" if self.room else "time" if one else "sequence", axes=self._usual_axes())
+        color = "position" if self.room else "time" if one else "sequence"
+        self.default = VIEW | {"color": color, "axes": self._usual_axes()}
         self.card, self.evaluated = read_card(model)
         self._lock, self._search = threading.Lock(), threading.Lock()
         self._suspicious: list[dict] = []
@@ -86,13 +79,8 @@ class Session:
         """A layout of the graph where two principal components say little, or parts of it would lie over each other."""
         if self.model.vectors.shape[1] == 3:
             return "3-d"
-        unclear = self.shown_share(2) < LEAST_SHARE or np.mean(self.model.parts[1] == 0) < LARGE_PART
+        unclear = self.scene("2-d").share < LEAST_SHARE or np.mean(self.model.parts[1] == 0) < LARGE_PART
         return "graph" if unclear and self.model.graph.nnz <= MANY_EDGES else "2-d"
-
-    def shown_share(self, num_axes: int) -> float:
-        """The share of the map's variance that so many principal components hold."""
-        vectors = self.model.vectors
-        return 1.0 if vectors.shape[1] <= num_axes else float(principal_components(vectors, num_axes)[1].sum())
 
     def _make_scene(self, axes: str) -> Scene:
         if axes == "graph":
@@ -107,15 +95,13 @@ class Session:
         self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))
 
     def follow_strikes(self) -> None:
-        """Somebody else may have struck closures of this run."""
+        """What somebody, here or elsewhere, has struck leaves the graph; what was forgotten comes back."""
         if self.model.folder is not None and self.judged().struck != self._struck:
             with self._lock:
-                self._use(load_graph(self.model.folder / "graph.npz").graph, self.judged().struck)
-
-    def _use(self, graph: csr_array, struck: tuple[Pair, ...]) -> None:
-        self._struck = struck
-        self.model.graph = drop_struck(graph, self.sequences.sequence, struck)
-        self._forget_graph()
+                self._struck = self.judged().struck
+                graph = load_graph(self.model.folder / "graph.npz").graph
+                self.model.graph = drop_struck(graph, self.sequences.sequence, self._struck)
+                self._forget_graph()
 
     def get_ready(self) -> None:
         """What every plan needs, before the first is asked for."""
@@ -123,13 +109,13 @@ class Session:
         self._exact_graph()
         threading.Thread(target=self.suspicious, daemon=True).start()  # takes a second or so: not when it is asked for
 
-    def far_frames(self) -> tuple[str, str]:
+    def far_frames(self) -> tuple[int, int]:
         """Two frames of the largest part that are far apart on the map: the farthest from some frame, and from it."""
         part = np.flatnonzero(self.model.parts[1] == 0)
         ends = [int(part[0])]
         for _ in range(2):
             ends.append(int(part[np.argmax(self.model.distance_between(part, ends[-1]))]))
-        return str(ends[1]), str(ends[2])
+        return ends[1], ends[2]
 
     def number(self, text: str, name: str) -> int:
         """A frame number from what was typed or linked; ValueError says what is wrong."""
@@ -141,27 +127,24 @@ class Session:
 
     def episodes(self) -> dict:
         """The recordings as the timeline draws them: label and number of frames of each, and what an audit found."""
-        labels, first = np.unique(self.sequences.sequence, return_index=True)
-        order = np.argsort(first)
-        counts = np.diff(first[order], append=self.num_frames)
-        start = dict(zip(labels.tolist(), first.tolist(), strict=True))
+        sequence = self.sequences.sequence
+        first = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
+        counts = np.diff(first, append=self.num_frames)
+        start = dict(zip(sequence[first].tolist(), first.tolist(), strict=True))
 
         def numbered(audit: dict) -> list[dict]:  # an audit counts frames from the first of each episode
             return [{"kind": str(found["kind"]), "words": str(found["words"])}
                     | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
                     for one in audit["episodes"] for found in one["findings"]]
 
-        found = read_beside(self.model.folder, "audit.json", numbered, "audit", "its marks are") or []
-        return {"labels": labels[order].tolist(), "counts": counts.tolist(), "findings": found}
+        return {"labels": list(start), "counts": counts.tolist(),
+                "findings": read_beside(self.model.folder, "audit.json", numbered) or []}
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
         if method != "dijkstra":
             return self.model.plan(start, goal, method)
         known = self.plan(start, goal, "greedy").length
         return exact_plan(self._exact_graph(), start, goal, math.inf if known is None else 1.001 * known)
-
-    def compare(self, start: int, goal: int) -> list[Plan]:
-        return [self.plan(start, goal, method) for method in METHODS]
 
     def neighbors(self, number: int, goal: int | None) -> list[Neighbor]:
         """The neighbours of a frame on the graph: recorded steps, then the nearest closures."""
@@ -191,22 +174,20 @@ class Session:
 
     def judge(self, verdict: str, first: int, second: int) -> None:
         """Strike, keep or undo; the graph of this session follows at once."""
-        if self.model.folder is None:
+        folder = self.model.folder
+        if folder is None:
             raise ValueError("this model lies in no run folder, so nothing can be remembered; save it first")
-        with self._lock:
-            if verdict != "undo" and (min(first, second), max(first, second)) in self.judged().struck:
-                raise ValueError(f"the closure of frames {first} and {second} is already struck; undo brings it back")
-            graph = self.model.graph
-            if verdict == "undo":
-                judged = unstrike(self.model.folder, first, second)
-                graph = load_graph(self.model.folder / "graph.npz").graph
-            else:
-                said = {"struck" if verdict == "strike" else "kept": [(first, second)]}
-                judged = judge(self.model.folder, graph, self.sequences.sequence, **said)
-            self._use(graph, judged.struck)
+        if verdict == "undo":
+            unstrike(folder, first, second)
+        elif (min(first, second), max(first, second)) in self.judged().struck:
+            raise ValueError(f"the closure of frames {first} and {second} is already struck; undo brings it back")
+        else:
+            said = {"struck" if verdict == "strike" else "kept": [(first, second)]}
+            judge(folder, self.model.graph, self.sequences.sequence, **said)
+        self.follow_strikes()
 
 
-def from_query(query: str, default: View, colors: tuple[str, ...] = COLORS) -> tuple[View, str]:
+def from_query(query: str, default: dict[str, str], colors: tuple[str, ...] = COLORS) -> tuple[dict[str, str], str]:
     """The view that an address asks for, and a complaint about what it asks for wrongly."""
     try:
         asked = {name: values[-1] for name, values in parse_qs(query.lstrip("?"), max_num_fields=20).items()}
@@ -215,14 +196,14 @@ def from_query(query: str, default: View, colors: tuple[str, ...] = COLORS) -> t
     allowed = {"method": METHODS, "color": colors, "axes": tuple(NUM_AXES), "panel": PANELS}
     wrong = [name for name, choices in allowed.items() if name in asked and asked[name] not in choices]
     wrong += [name for name in ("start", "goal") if len(asked.get(name, "")) > LONGEST]
-    good = {name: asked[name] for name in asdict(default) if name in asked and name not in wrong}
+    good = {name: asked[name] for name in default if name in asked and name not in wrong}
     complaint = f"The address asks for an unknown {' and '.join(wrong)}; the usual one is shown." if wrong else ""
-    return View(**(asdict(default) | good)), complaint
+    return default | good, complaint
 
 
 def read_card(model: Model) -> tuple[dict, bool]:
     """The scorecard that `fit` or `evaluate` left, and True; without one what the model itself knows, and False."""
-    known = read_beside(model.folder, "scorecard.json", lambda card: make_verdict(card) and card, "scorecard", "it is")
+    known = read_beside(model.folder, "scorecard.json", lambda card: make_verdict(card) and card)
     if known is not None:
         return known, True
     sequences, truth = model.sequences, truth_of(model.sequences)
@@ -240,7 +221,7 @@ def read_card(model: Model) -> tuple[dict, bool]:
     return card, False
 
 
-def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any], what: str, left_out: str) -> Any:
+def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any]) -> Any:
     """What `read` makes of a JSON file of the run; None where there is none, or it cannot be read, which is said."""
     path = None if folder is None else folder / name
     if path is None or not path.exists():
@@ -248,7 +229,7 @@ def read_beside(folder: Path | None, name: str, read: Callable[[Any], Any], what
     try:
         return read(json.loads(read_text(path)))
     except UNREADABLE:
-        print(f"explorer: {path} is no {what} that this version reads; {left_out} left out", file=sys.stderr)
+        print(f"explorer: {path} is no {path.stem} that this version reads; it is left out", file=sys.stderr)
         return None
 
 

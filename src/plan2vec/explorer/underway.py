@@ -47,21 +47,17 @@ def page_of(folder: Path) -> str:
     stages = [f'<li class="{state}">{STAGES[name]}: {said[state]}</li>' for name, state in states.items()]
     quiet = time.time() - max(path.stat().st_mtime for path in (folder, *folder.glob("*.json*")))
     silence = SILENCE.format(round(quiet / 60)) if quiet >= LONG_QUIET else ""
-    body = f"<ol>{''.join(stages)}</ol>{silence}{_known(folder)}{FOOT}"
+    known = ""
+    if (folder / "config.json").exists():
+        recorded = read_data(folder)
+        images = (f'<img src="/frame/{k}.png" alt="frame {k}" title="frame {k}">'
+                  for k in even_choice(recorded.num_frames, NUM_PICTURES))
+        facts = f"{recorded.source}: {recorded.num_frames:,} frames in {len(np.unique(recorded.sequence)):,} sequences"
+        known = f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{''.join(images)}</p>"
+    if (folder / "graph.npz").exists():
+        known += f"<h2>Graph</h2><p>{escape(describe_graph(folder / 'graph.npz'))}</p>"
+    body = f"<ol>{''.join(stages)}</ol>{silence}{known}{FOOT}"
     return WAITING.format(seconds=REFRESH, title=escape(f"fit is under way: {stage}{count}"), body=body)
-
-
-def _known(folder: Path) -> str:
-    """The recordings and the graph, as far as they are there."""
-    if not (folder / "config.json").exists():
-        return ""
-    sequences = read_data(folder)
-    numbers = even_choice(sequences.num_frames, NUM_PICTURES)
-    images = "".join(f'<img src="/frame/{k}.png" alt="frame {k}" title="frame {k}">' for k in numbers)
-    facts = f"{sequences.source}: {sequences.num_frames:,} frames in {len(np.unique(sequences.sequence)):,} sequences"
-    known = f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{images}</p>"
-    path = folder / "graph.npz"
-    return f"{known}<h2>Graph</h2><p>{escape(describe_graph(path))}</p>" if path.exists() else known
 
 
 def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Callable:

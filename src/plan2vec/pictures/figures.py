@@ -242,9 +242,9 @@ def verdict_figure(model: Model, first_bad: str | None) -> Figure:
         figure.suptitle(f"all frames {scene.words}; each colour is a part", fontsize=9)
         return figure
     draw_points(ax, scene, GRAY, zorder=1)
-    row, column = edge_rows(model.graph), model.graph.indices
-    chosen = closure_entries(model.graph, model.sequences.sequence) & (row < column)
-    pairs, known = np.stack((row[chosen], column[chosen]), axis=1), model.built.confidence
+    chosen = closure_entries(model.graph, model.sequences.sequence) & each_pair_once(model.graph)
+    ends = np.stack((edge_rows(model.graph), model.graph.indices), axis=1)
+    pairs, known = np.sort(ends[chosen], axis=1), model.built.confidence
     sure = np.ones(len(pairs)) if known is None or not len(pairs) else np.asarray(known[pairs[:, 0], pairs[:, 1]])
     doubtful = (sure > 0) & (sure < BELIEVED)
     for some, color, width in ((pairs[~doubtful], BLUE, 0.5), (pairs[doubtful], RED, 0.9)):

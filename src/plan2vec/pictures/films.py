@@ -1,8 +1,9 @@
-"""Moving pictures: a plan, frame after frame, while a dot moves on the map; an episode with the curve of its progress.
-
-GIF by Pillow, MP4 by PyAV."""
+"""Moving pictures: a plan, frame after frame, while a dot moves on the map; a drive, with the waypoint and the goal; an
+episode with the curve of its progress. GIF by Pillow, MP4 by PyAV."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ SMALLEST = 256  # pixels of the shorter side of an enlarged frame
 CAPTION = 36  # pixels of the line of text below it
 FRAMES_PER_SECOND, LAST_FRAME_SECONDS = 4, 1.5  # the goal stays
 MARGIN, DOT = 16, 7  # pixels around the map beside the frames; half the width of the dot that moves there
+SIDE, MOST = 240, 400  # of a drive: pixels, at least, of the shorter side of each picture; pictures, some left out
 CURVE, EDGE, WORDS = 96, 8, 24  # pixels: height of a curve, space around it, the line of words above it
 INK, FAINT, NOW = "#1f77b4", "#d9d9d9", "#d62728"
 
@@ -31,10 +33,7 @@ def save_video(model: Model, plan: Plan, path: Path, scene: Scene | None = None)
     if plan.nodes is None:
         raise ValueError(f"there is no plan to show: {plan.reason}")
     pictures = [captioned(model.sequences, plan.nodes, index) for index in range(len(plan.nodes))]
-    ground, places = plan_ground(scene or scene_of(model), plan.nodes, pictures[0].height)
-    pictures = [beside(picture, ground, place) for picture, place in zip(pictures, places, strict=True)]
-    with replacing(path) as temporary:
-        write(temporary, pictures)
+    write(with_map(pictures, scene or scene_of(model), plan.nodes))
 
 
 def require_images(sequences: Sequences) -> None:
@@ -43,19 +42,25 @@ def require_images(sequences: Sequences) -> None:
         raise ValueError(f"--video needs frames that are images, but these are vectors of shape {shape}")
 
 
-def writer_of(path: Path) -> Callable[[Path, list[Image.Image]], None]:
-    """The writer for a file of this ending, or a clear refusal before any work is done."""
-    if path.suffix.lower() == ".gif":
-        return write_gif
-    if path.suffix.lower() != ".mp4":
+def writer_of(path: Path) -> Callable[[list[Image.Image]], None]:
+    """What writes pictures to this file, by its ending; a clear refusal before any work is done."""
+    ending = path.suffix.lower()
+    if ending not in (".gif", ".mp4"):
         raise ValueError(f"--video must end in .gif or .mp4, but is {path}")
-    try:
-        import av  # noqa: F401
-    except ModuleNotFoundError:
-        message = "writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)"
-        raise ValueError(message) from None
-    stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
-    return lambda path, pictures: encode_mp4(path, [*pictures, *[pictures[-1]] * stay])
+    if ending == ".mp4" and find_spec("av") is None:
+        raise ValueError("writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)")
+
+    def write(pictures: list[Image.Image]) -> None:
+        with replacing(path) as temporary:
+            if ending == ".mp4":
+                stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
+                encode_mp4(temporary, [*pictures, *[pictures[-1]] * stay])
+                return
+            durations = [1000 // FRAMES_PER_SECOND] * (len(pictures) - 1) + [int(1000 * LAST_FRAME_SECONDS)]
+            pictures[0].save(temporary, format="GIF", save_all=True, append_images=pictures[1:], duration=durations,
+                             loop=0)
+
+    return write
 
 
 def frame_picture(sequences: Sequences, number: int) -> Image.Image:
@@ -104,6 +109,12 @@ def plan_ground(scene: Scene, nodes: list[int], height: int) -> tuple[Image.Imag
     return ground, pixels[nodes]
 
 
+def with_map(pictures: list[Image.Image], scene: Scene, nodes: list[int]) -> list[Image.Image]:
+    """Each picture beside the map, where a dot stands at its node."""
+    ground, places = plan_ground(scene, nodes, pictures[0].height)
+    return [beside(picture, ground, place) for picture, place in zip(pictures, places, strict=True)]
+
+
 def beside(picture: Image.Image, ground: Image.Image, place: np.ndarray) -> Image.Image:
     """The frame and, to its right, the map with a dot at its place."""
     both = Image.new("RGB", (picture.width + ground.width, picture.height), "white")
@@ -112,11 +123,6 @@ def beside(picture: Image.Image, ground: Image.Image, place: np.ndarray) -> Imag
     x, y = float(place[0]) + picture.width, float(place[1])
     ImageDraw.Draw(both).ellipse((x - DOT, y - DOT, x + DOT, y + DOT), fill=ORANGE, outline="black", width=2)
     return both
-
-
-def write_gif(path: Path, pictures: list[Image.Image]) -> None:
-    durations = [1000 // FRAMES_PER_SECOND] * (len(pictures) - 1) + [int(1000 * LAST_FRAME_SECONDS)]
-    pictures[0].save(path, format="GIF", save_all=True, append_images=pictures[1:], duration=durations, loop=0)
 
 
 def encode_mp4(path: Path, pictures: list[Image.Image]) -> None:
@@ -136,10 +142,8 @@ def save_progress_video(sequences: Sequences, numbers: np.ndarray, progress: np.
     """The frames (m,) of one episode with their progress (m,); `path` ends in .gif or .mp4."""
     require_images(sequences)
     write = writer_of(path)
-    pictures = [_with_curve(enlarged(frame_picture(sequences, int(number))), progress, now,
-                            f"episode {sequences.sequence[number]}, frame {now}") for now, number in enumerate(numbers)]
-    with replacing(path) as temporary:
-        write(temporary, pictures)
+    write([_with_curve(enlarged(frame_picture(sequences, int(number))), progress, now,
+                       f"episode {sequences.sequence[number]}, frame {now}") for now, number in enumerate(numbers)])
 
 
 def _with_curve(image: Image.Image, progress: np.ndarray, now: int, words: str) -> Image.Image:
@@ -161,4 +165,40 @@ def _with_curve(image: Image.Image, progress: np.ndarray, now: int, words: str) 
             draw.line(ends, fill=INK if before < now else FAINT, width=2)
     if np.isfinite(value):
         draw.ellipse((x[now] - 4, y[now] - 4, x[now] + 4, y[now] + 4), fill=NOW)
+    return canvas
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One decision of a drive."""
+
+    view: np.ndarray  # (h, w, 3) uint8
+    waypoint: np.ndarray | None  # the recorded view headed for; None: lost
+    node: int | None  # the frame where the driver believes to be
+
+
+def save_drive(model: Model, moments: list[Moment], goal: np.ndarray, path: Path) -> None:
+    """`path` ends in .gif or .mp4. The dot stays where the driver was last sure to be."""
+    write = writer_of(path)
+    shown = moments[:: -(-len(moments) // MOST)]
+    nodes, last = list[int](), next((moment.node for moment in shown if moment.node is not None), 0)
+    for moment in shown:
+        last = last if moment.node is None else moment.node
+        nodes.append(last)
+    write(with_map([_side_by_side(moment, goal) for moment in shown], scene_of(model), nodes))
+
+
+def _side_by_side(moment: Moment, goal: np.ndarray) -> Image.Image:
+    """The view, the waypoint and the goal; without a waypoint its place stays white."""
+    parts = {"view": moment.view, "waypoint": moment.waypoint, "goal": goal}
+    pictures = {name: enlarged(Image.fromarray(np.ascontiguousarray(goal if image is None else image)), SIDE)
+                for name, image in parts.items()}
+    width, height = max(one.width for one in pictures.values()), max(one.height for one in pictures.values())
+    canvas = Image.new("RGB", (3 * width + width % 2, height + CAPTION + height % 2), "white")
+    pen = ImageDraw.Draw(canvas)
+    for number, (name, picture) in enumerate(pictures.items()):
+        if parts[name] is not None:
+            canvas.paste(picture, (number * width, 0))
+        words = "lost: looks around" if parts[name] is None else name
+        pen.text((number * width + 8, height + 8), words, fill="black", font=ImageFont.load_default(16))
     return canvas

@@ -51,7 +51,7 @@ def page(model: Model, scorecard: dict, pictures: list[tuple[Path, str, str]]) -
     seconds = scorecard.get("seconds") or model.seconds
     domain = find_domain(model.sequences.domain)
     unit = domain.unit if domain else POSITION
-    held_out = [scorecard["holdout"]] if "holdout" in scorecard else []
+    held_out = [card] if (card := scorecard.get("holdout")) else []  # None where no step was held out
     versions = {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
                 "scipy": scipy.__version__, "torch": str(torch.__version__)}
     times = ((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())

@@ -26,6 +26,7 @@ class Scene:
     words: str  # "at true positions" | "on the metric map"
     extent: Box  # of the first two axes: x_min, x_max, y_min, y_max
     walls: tuple[Box, ...] = ()
+    share: float = 1.0  # of the map's variance that is shown
 
     @property
     def height(self) -> float:
@@ -51,15 +52,16 @@ def room_scene(sequences: Sequences) -> Scene | None:
 
 def map_scene(vectors: np.ndarray, num_axes: int = 2) -> Scene:
     """The vectors themselves where they have no more than `num_axes` dimensions, else their principal components."""
-    dim, axes = vectors.shape[1], range(1, num_axes + 1)
+    dim, axes, shown = vectors.shape[1], range(1, num_axes + 1), 1.0
     if dim <= num_axes:
         points = np.pad(vectors, ((0, 0), (0, num_axes - dim)))
         labels = [f"coordinate {k} of the map (steps)" if k <= dim else f"(the map is {dim}-d)" for k in axes]
     else:
         points, share = principal_components(vectors, num_axes)
+        shown = float(share.sum())
         # without a unit: where the head's distance is not Euclid's, lengths along them are no steps
         labels = [f"principal component {k}\n{share[k - 1]:.0%} of variance" for k in axes]
-    return Scene(points, tuple(labels), "on the metric map", _extent(points))
+    return Scene(points, tuple(labels), "on the metric map", _extent(points), share=shown)
 
 
 def graph_scene(graph: csr_array, directed: bool = False) -> Scene:
