@@ -22,7 +22,7 @@ from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
 from plan2vec.search.gpu_search import DeviceGraph
-from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
+from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from, paths_from
 from plan2vec.version import __version__
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     frames = np.unique(places(graph, sequence))  # standing still is no task of its own
     num_goals = min(NUM_GOALS, num, len(frames))
     drawn = rng.choice(frames, num_goals, replace=False)
-    length, onward = distances_from(graph.T.tocsr(), drawn, choose_workers(graph, num_goals), predecessors=True)
+    length, onward = paths_from(graph.T.tocsr(), drawn, choose_workers(graph, num_goals))
     goal, starts = np.arange(num) % num_goals, rng.choice(frames, num)
     hops, walking, node = np.zeros(num, np.int64), np.arange(num), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end

@@ -26,7 +26,7 @@ from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_devi
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
 from plan2vec.runs.products import load_module, readable, save_module
-from plan2vec.search.shortest_paths import distances_from
+from plan2vec.search.shortest_paths import paths_from
 
 PAIRS_AT_ONCE = 2**14  # whose hidden layers fit a processor's cache
 
@@ -169,7 +169,7 @@ class SptmGuide:
         near = self._middle_of_best(np.arange(num), self._logits(code, np.arange(num)))
         self.codes[num:] = code
         graph = memory_graph(num, np.concatenate((self.shortcuts, [[near, num]])))
-        distances, onward = distances_from(graph, np.array([num]), predecessors=True)
+        distances, onward = paths_from(graph, np.array([num]))
         self.distances, self.onward = distances[0], onward[0]
         self.num_touched += num + 1
 
