@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plan2vec.domains import doom, doom_play
+from plan2vec.domains import doom
 from plan2vec.experiments import doom_driving
 from plan2vec.experiments.doom_scene import DoomScene
 from plan2vec.results.experiment import SMOKE, Settings
@@ -62,14 +62,14 @@ def test_the_controller_never_explores_the_maze_that_is_driven_in_and_says_where
 
 
 def test_who_explores_holds_buttons_and_turns_away_where_nothing_moves():
-    press = doom_play.HeldButtons(np.random.default_rng(0))
+    press = doom.HeldButtons(np.random.default_rng(0))
     moving = [press(np.full((4, 4, 3), 100 * (number % 2), np.uint8)) for number in range(300)]
     assert np.mean(np.diff(moving) == 0) > 0.5 and set(moving) == set(range(7))
     wall, pressed = np.zeros((4, 4, 3), np.uint8), []
     for _ in range(40):
         pressed.append(press(wall))
-    stuck = [after for before, after in pairwise(pressed) if before not in doom_play.TURNS]
-    assert len(stuck) and set(stuck) <= set(doom_play.TURNS)
+    stuck = [after for before, after in pairwise(pressed) if before not in doom.TURNS]
+    assert len(stuck) and set(stuck) <= set(doom.TURNS)
 
 
 @needs_mazes
@@ -94,7 +94,7 @@ def test_the_environment_passes_gymnasiums_checks_and_refuses_what_is_not_there(
 @needs_mazes
 def test_exploration_starts_at_every_map_and_is_the_same_every_time():
     pytest.importorskip("vizdoom")
-    first, second = (doom_play.explore(DATA, "branching", 80, 0, 24, 32) for _ in range(2))
+    first, second = (doom.explore(DATA, "branching", 80, 0, 24, 32) for _ in range(2))
     assert first.frames.shape == (80, 24, 32, 3) and first.action.shape == (80, 1) and first.action.dtype.kind == "i"
     assert np.array_equal(first.frames, second.frames) and np.array_equal(first.action, second.action)
     assert np.unique(first.sequence).tolist() == [0, 1, 2, 3]

@@ -6,7 +6,7 @@
 The agent sees views alone. Positions are in `info`, for evaluation.
 """
 
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from plan2vec.domains import doom
-from plan2vec.domains.doom_play import ACTIONS, BUTTONS_OF, find_goal, goal_view
+from plan2vec.domains.doom import ACTIONS, BUTTONS_OF
 
 NAME = "plan2vec/DoomMaze-v0"
 SCREEN = (120, 160, 3)
@@ -31,16 +31,21 @@ class DoomMaze(gymnasium.Env[np.ndarray, np.int64]):
 
     def __init__(self, folder: str | Path, maze: str, start_map: int = 0, goal: int = 0,
                  render_mode: str | None = None) -> None:
-        self.folder, self.render_mode = Path(folder).resolve(), render_mode
-        self.setup = doom.find_setup(self.folder, maze)
-        self.place = np.array(find_goal(self.setup, goal)["position"])
-        if not 0 <= start_map < len(self.setup["start_maps"]):
-            raise ValueError(f"{maze} has start maps 0 to {len(self.setup['start_maps']) - 1}, but {start_map} came")
-        self.goal_view = goal_view(self.folder, self.setup, goal)
+        folder, self.render_mode = Path(folder), render_mode
+        setup = doom.find_setup(folder, maze)
+        for name, number, there in (("start maps", start_map, setup["start_maps"]), ("goals", goal, setup["goals"])):
+            if not 0 <= number < len(there):
+                raise ValueError(f"{maze} has {name} 0 to {len(there) - 1}, but {number} came")
+        recording = setup["goals"][goal]["recording"]
+        if not (folder / setup["folder"] / recording).is_file():
+            raise ValueError(f"{folder / setup['folder'] / recording} is missing: the goal is given as the last view "
+                             "of this recording")
+        *_, (goal_view, _, _) = doom.replayed_tics(folder, setup, recording)
+        self.place, self.goal_view = np.array(setup["goals"][goal]["position"]), goal_view.copy()
         self.observation_space = spaces.Box(0, 255, SCREEN, np.uint8)
         self.action_space = spaces.Discrete(len(ACTIONS))
-        self._scratch = tempfile.TemporaryDirectory(prefix="plan2vec-doom-")
-        self._game = doom.start_game(self.folder, self.setup, Path(self._scratch.name), start_map)
+        self._opened = ExitStack()
+        self._game = self._opened.enter_context(doom.started_game(folder, setup, start_map))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
@@ -61,16 +66,14 @@ class DoomMaze(gymnasium.Env[np.ndarray, np.int64]):
         return None if self.render_mode is None else self._seen()[0]
 
     def close(self) -> None:
-        self._game.close()
-        self._scratch.cleanup()
+        self._opened.close()
 
     def _seen(self) -> tuple[np.ndarray, Info]:
-        state = self._game.get_state()
-        x, y, _, heading = state.game_variables
+        view, (x, y, heading) = doom.screen_and_place(self._game)
         position = np.array([x, y])
         arrived = bool(np.linalg.norm(position - self.place) < SUCCESS_RADIUS)
-        return state.screen_buffer.copy(), {"is_success": arrived, "position": position, "heading": float(heading),
-                                            "goal_view": self.goal_view.copy()}
+        return view.copy(), {"is_success": arrived, "position": position, "heading": float(heading),
+                             "goal_view": self.goal_view.copy()}
 
 
 def register_environment() -> None:

@@ -28,7 +28,7 @@ from plan2vec.baselines.sptm_memory import (
 )
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
-from plan2vec.domains.doom_play import TURNS, HeldButtons, explore
+from plan2vec.domains.doom import TURNS, HeldButtons, explore
 from plan2vec.experiments.base_scene import Scene
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.learning.random_streams import Stream, rng_at
