@@ -9,10 +9,11 @@ from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from plan2vec import baselines
+from plan2vec.baselines import VectorScorer
 from plan2vec.baselines.contrastive import ContrastiveConfig, Futures, train_contrastive
 from plan2vec.baselines.dqn import CostNetwork, DQNConfig, Learner, train_dqn
 from plan2vec.baselines.isomap import fit_isomap
-from plan2vec.baselines.registry import MetricScorer, pixel_scorer, random_scorer
+from plan2vec.baselines.registry import MetricScorer, random_scorer
 from plan2vec.baselines.vae import VAE, Decoder, VAEConfig, train_vae
 from plan2vec.config import LocalMetricConfig
 from plan2vec.data import transitions
@@ -74,7 +75,7 @@ def scorer(name, frames, sequence, action, num_updates=3, seed=0, dim=2):
     if name == "random":
         return random_scorer(frames, "small", dim, seed, CPU)
     if name == "pixels":
-        return pixel_scorer(CPU)
+        return VectorScorer(torch.nn.Flatten(), CPU)
     if name == "isomap":
         return fit_isomap(corridor_graph(), dim)
     if name == "contrastive":
@@ -207,7 +208,8 @@ def test_pairs_in_small_blocks_give_the_same_distances(monkeypatch):
 def test_pixels_are_the_plain_l2_distance_of_images_in_0_to_1():
     frames = image_world().frames
     expected = np.linalg.norm((frames[3].astype(float) - frames[20]).ravel() / 255)
-    assert pixel_scorer(CPU).on(frames)(np.array([3]), np.array([20]))[0] == pytest.approx(expected, rel=1e-5)
+    found = VectorScorer(torch.nn.Flatten(), CPU).on(frames)(np.array([3]), np.array([20]))
+    assert found[0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("architecture", ["siamese", "stacked"])

@@ -73,22 +73,20 @@ def test_who_explores_holds_buttons_and_turns_away_where_nothing_moves():
 
 
 @needs_mazes
-def test_the_environment_passes_gymnasiums_checks_and_refuses_what_is_not_there():
+def test_a_drive_starts_at_its_map_moves_and_refuses_what_is_not_there():
     pytest.importorskip("vizdoom")
-    gymnasium = pytest.importorskip("gymnasium")
-    from gymnasium.utils.env_checker import check_env
-
-    from plan2vec.domains import doom_env
-
-    environment = gymnasium.make(doom_env.NAME, folder=DATA, maze="office1", start_map=1, goal=2)
-    check_env(environment.unwrapped, skip_render_check=True)
-    _, info = environment.reset(seed=0)
+    environment = doom.DoomMaze(DATA, "office1", start_map=1, goal=2)
+    view, info = environment.reset(0)
     assert info["position"] == pytest.approx([-64, -320], abs=1) and not info["is_success"]
+    assert view.shape == environment.goal_view.shape == (120, 160, 3)
+    for _ in range(5):
+        _, after = environment.step(doom.ACTIONS.index("forward"))
+    assert np.linalg.norm(after["position"] - info["position"]) > 10
     environment.close()
     with pytest.raises(ValueError, match="goals 0 to 3, but 9 came"):
-        doom_env.DoomMaze(DATA, "office1", goal=9)
+        doom.DoomMaze(DATA, "office1", 0, goal=9)
     with pytest.raises(ValueError, match="start maps 0 to 3, but 4 came"):
-        doom_env.DoomMaze(DATA, "office1", start_map=4)
+        doom.DoomMaze(DATA, "office1", start_map=4, goal=0)
 
 
 @needs_mazes

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from numpy.lib.stride_tricks import sliding_window_view
 from safetensors import safe_open
 from scipy.sparse import csr_array
+from scipy.special import logit
 from torch import Tensor, nn
 
 from plan2vec.data import Sequences, frames_left, transitions
@@ -215,10 +216,6 @@ class SptmGuide:
         self.num_touched += len(nodes)
         known = self.codes[on_device(nodes, self.codes.device)]
         return self.reachability.logits(code, known).cpu().numpy()
-
-
-def logit(probability: float) -> float:
-    return float(np.log(probability / (1 - probability)))
 
 
 @torch.no_grad()

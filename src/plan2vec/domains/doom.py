@@ -1,4 +1,4 @@
-"""SPTM's first-person mazes (Savinov, Dosovitskiy and Koltun, 2018) in ViZDoom: walks replayed, and random exploration.
+"""SPTM's first-person mazes (Savinov, Dosovitskiy and Koltun, 2018) in ViZDoom: replays, exploration, and driving.
 
 The folder holds `setups.json` (per maze its folder, its maps, goals and recordings), `default.cfg` and the mazes. It is
 part of the authors' MIT-licensed release (github.com/nsavinov/SPTM); nothing of it is in this package.
@@ -7,7 +7,7 @@ part of the authors' MIT-licensed release (github.com/nsavinov/SPTM); nothing of
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ BLOCKED = 4.0  # gray levels, on average, by which views differ at least where s
 HELD = 6  # an exploring agent holds a button for at most so many decisions
 TURNS = (ACTIONS.index("turn left"), ACTIONS.index("turn right"))
 PREFERENCE = np.array([0.40, 0.14, 0.06, 0.06, 0.02, 0.16, 0.16])  # with which it draws the next one
+
+TIME_LIMIT, IDLE_TICS = 5000, 140  # tics of a drive, and before it
+SUCCESS_RADIUS = 63.0  # map units from the goal
 
 
 def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequences:
@@ -65,9 +68,9 @@ def explore(folder: Path, maze: str, num_actions: int, seed: int, height: int, w
             game.new_episode()
             press = HeldButtons(rng)
             for _ in range(num):
-                screen, place = screen_and_place(game)
+                screen, here = screen_and_place(game)
                 frames.append(shrink(screen, height, width))
-                places.append(place)
+                places.append(here)
                 action.append(press(frames[-1]))
                 game.make_action(BUTTONS_OF[action[-1]], TICS)
     place = np.array(places)
@@ -90,6 +93,46 @@ class HeldButtons:
             self.left = int(self.rng.integers(1, HELD + 1)) + 2 * is_blocked
         self.left, self.before = self.left - 1, view
         return self.pressed
+
+
+class DoomMaze:
+    """One start and one goal of a maze to drive in: `reset`, then `step` by step; `close` ends the game. A view is
+    (120, 160, 3); beside it come position, heading and success, for evaluation."""
+
+    def __init__(self, folder: Path, maze: str, start_map: int, goal: int) -> None:
+        setup = find_setup(folder, maze)
+        for name, number, there in (("start maps", start_map, setup["start_maps"]), ("goals", goal, setup["goals"])):
+            if not 0 <= number < len(there):
+                raise ValueError(f"{maze} has {name} 0 to {len(there) - 1}, but {number} came")
+        recording = setup["goals"][goal]["recording"]
+        if not (folder / setup["folder"] / recording).is_file():
+            raise ValueError(f"{folder / setup['folder'] / recording} is missing: the goal is given as the last view "
+                             "of this recording")
+        *_, (goal_view, _, _) = replayed_tics(folder, setup, recording)
+        self.place, self.goal_view = np.array(setup["goals"][goal]["position"]), goal_view.copy()
+        self._opened = ExitStack()
+        self._game = self._opened.enter_context(started_game(folder, setup, start_map))
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def reset(self, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
+        self._game.set_seed(int(np.random.default_rng(seed).integers(2**31)))
+        self._game.new_episode()
+        for _ in range(IDLE_TICS // TICS):
+            self._game.make_action(BUTTONS_OF[ACTIONS.index("idle")], TICS)
+        return self._seen()
+
+    def step(self, action: int) -> tuple[np.ndarray, dict[str, Any]]:
+        """What is seen after an action of ACTIONS was held for 4 tics."""
+        self._game.make_action(BUTTONS_OF[action], TICS)
+        return self._seen()
+
+    def _seen(self) -> tuple[np.ndarray, dict[str, Any]]:
+        view, (x, y, heading) = screen_and_place(self._game)
+        position = np.array([x, y])
+        arrived = bool(np.linalg.norm(position - self.place) < SUCCESS_RADIUS)
+        return view.copy(), {"is_success": arrived, "position": position, "heading": heading}
 
 
 def read_setups(folder: Path) -> dict[str, Any]:

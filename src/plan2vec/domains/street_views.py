@@ -199,7 +199,7 @@ def _texels(far: np.ndarray, along: np.ndarray, bits: np.ndarray, slope: np.ndar
 
 @lru_cache(maxsize=4)
 def _facade_atlas(seed: int) -> np.ndarray:
-    """(2, texels) float32: gray levels times coverage, and coverage (0: sky), of facades coarser from level to level."""
+    """(2, texels) float32: gray times coverage, and coverage (0: sky); facades get coarser from level to level."""
     rng = np.random.default_rng(seed)
     levels = [np.array([_draw_facade(rng) for _ in range(NUM_FACADES)]).swapaxes(0, 1).astype(np.float32)]
     for _ in range(NUM_LEVELS - 1):  # (shade and cover, facade, along, up)

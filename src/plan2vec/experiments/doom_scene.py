@@ -174,18 +174,18 @@ def route(sequence: np.ndarray) -> csr_array:
     return graph_of_edges(*ends, np.ones(2 * len(first), np.float32), len(sequence))
 
 
-def drive(environment: Any, driver: Drives, seed: int, max_decisions: int,
+def drive(environment: doom.DoomMaze, driver: Drives, seed: int, max_decisions: int,
           watch: Callable[[np.ndarray, np.ndarray], None] = lambda view, position: None) -> Episode:
     """One episode. The driver is given views alone, shrunk to the size of the recording."""
-    view, info = environment.reset(seed=seed)
+    view, info = environment.reset(seed)
     path, seconds, num = [info["position"]], 0.0, 0
-    driver.reset(doom.shrink(info["goal_view"], *PICTURE))
+    driver.reset(doom.shrink(environment.goal_view, *PICTURE))
     while num < max_decisions and not info["is_success"]:
         began = perf_counter()
         pressed = driver.act(doom.shrink(view, *PICTURE))
         seconds += perf_counter() - began
         watch(view, info["position"])
-        view, _, _, _, info = environment.step(np.int64(pressed))
+        view, info = environment.step(pressed)
         path.append(info["position"])
         num += 1
     return Episode(info["is_success"], num, np.array(path), seconds)
