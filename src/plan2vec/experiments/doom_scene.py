@@ -126,7 +126,8 @@ class DoomScene(Scene):
     def reachability(self) -> Any:
         config = self.size.shorten(ReachabilityConfig())
         return self.learned_elsewhere(
-            "reachability", load_reachability, lambda network, path: save_reachability(path, network),
+            "reachability", lambda path, device: load_reachability(path, self.recordings.frames, config, device),
+            lambda network, path: save_reachability(path, network),
             lambda explored: train_reachability(explored, config, 0, self.device, Journal(show_progress=True)))
 
     def guide(self, method: str) -> Guide:
