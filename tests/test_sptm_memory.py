@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_numbers_and_a_saved_network_too(tmp_path):
            for seed in (0, 0, 1)]
     first, second, other = (network.codes(frames) for network in few)
     assert torch.equal(first, second) and not torch.equal(first, other)
-    save_reachability(tmp_path / "reachability.safetensors", few[0])
+    save_reachability(few[0], tmp_path / "reachability.safetensors")
     loaded = load_reachability(tmp_path / "reachability.safetensors", frames[:1], TINY, CPU)
     assert torch.equal(loaded.codes(frames), first)
 

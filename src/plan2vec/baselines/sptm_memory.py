@@ -118,7 +118,7 @@ def pair_loss(logits: Tensor, apart: Tensor, config: ReachabilityConfig) -> Tens
     return (missed + (F.softplus(logits) * far).sum() / far.sum().clamp(min=1)) / 2
 
 
-def save_reachability(path: Path, reachability: Reachability) -> None:
+def save_reachability(reachability: Reachability, path: Path) -> None:
     with replacing(path) as temporary:
         save_module(temporary, reachability)
 
@@ -164,8 +164,8 @@ class SptmGuide:
         self.codes[num:] = code
         successive = np.arange(num - 1)
         hops = np.concatenate((np.stack((successive, successive + 1), axis=1), self.shortcuts, [[near, num]]))
-        both_ways = np.concatenate((hops, hops[:, ::-1]))
-        graph = graph_of_edges(*both_ways.T, np.ones(len(both_ways), np.float32), num + 1)
+        first, second = np.concatenate((hops, hops[:, ::-1])).T  # both ways
+        graph = graph_of_edges(first, second, np.ones(len(first), np.float32), num + 1)
         distances, onward = paths_from(graph, np.array([num]))
         self.distances, self.onward = distances[0], onward[0]
         self.num_touched += num + 1

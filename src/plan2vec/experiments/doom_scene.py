@@ -125,10 +125,9 @@ class DoomScene(Scene):
     @cached_property
     def reachability(self) -> Any:
         config = self.size.shorten(ReachabilityConfig())
-        return self.learned_elsewhere(
-            "reachability", lambda path, device: load_reachability(path, self.recordings.frames, config, device),
-            lambda network, path: save_reachability(path, network),
-            lambda explored: train_reachability(explored, config, 0, self.device, Journal(show_progress=True)))
+        load = lambda path, device: load_reachability(path, self.recordings.frames, config, device)  # noqa: E731
+        return self.learned_elsewhere("reachability", load, save_reachability, lambda explored: train_reachability(
+            explored, config, 0, self.device, Journal(show_progress=True)))
 
     def guide(self, method: str) -> Guide:
         if method in GUIDES:
