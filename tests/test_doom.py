@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plan2vec.domains import doom, doom_play
+from plan2vec.domains import doom
 from plan2vec.experiments import doom_driving
 from plan2vec.experiments.doom_scene import DoomScene
 from plan2vec.results.experiment import SMOKE, Settings
@@ -62,39 +62,37 @@ def test_the_controller_never_explores_the_maze_that_is_driven_in_and_says_where
 
 
 def test_who_explores_holds_buttons_and_turns_away_where_nothing_moves():
-    press = doom_play.HeldButtons(np.random.default_rng(0))
+    press = doom.HeldButtons(np.random.default_rng(0))
     moving = [press(np.full((4, 4, 3), 100 * (number % 2), np.uint8)) for number in range(300)]
     assert np.mean(np.diff(moving) == 0) > 0.5 and set(moving) == set(range(7))
     wall, pressed = np.zeros((4, 4, 3), np.uint8), []
     for _ in range(40):
         pressed.append(press(wall))
-    stuck = [after for before, after in pairwise(pressed) if before not in doom_play.TURNS]
-    assert len(stuck) and set(stuck) <= set(doom_play.TURNS)
+    stuck = [after for before, after in pairwise(pressed) if before not in doom.TURNS]
+    assert len(stuck) and set(stuck) <= set(doom.TURNS)
 
 
 @needs_mazes
-def test_the_environment_passes_gymnasiums_checks_and_refuses_what_is_not_there():
+def test_a_drive_starts_at_its_map_moves_and_refuses_what_is_not_there():
     pytest.importorskip("vizdoom")
-    gymnasium = pytest.importorskip("gymnasium")
-    from gymnasium.utils.env_checker import check_env
-
-    from plan2vec.domains import doom_env
-
-    environment = gymnasium.make(doom_env.NAME, folder=DATA, maze="office1", start_map=1, goal=2)
-    check_env(environment.unwrapped, skip_render_check=True)
-    _, info = environment.reset(seed=0)
+    environment = doom.DoomMaze(DATA, "office1", start_map=1, goal=2)
+    view, info = environment.reset(0)
     assert info["position"] == pytest.approx([-64, -320], abs=1) and not info["is_success"]
+    assert view.shape == environment.goal_view.shape == (120, 160, 3)
+    for _ in range(5):
+        _, after = environment.step(doom.ACTIONS.index("forward"))
+    assert np.linalg.norm(after["position"] - info["position"]) > 10
     environment.close()
     with pytest.raises(ValueError, match="goals 0 to 3, but 9 came"):
-        doom_env.DoomMaze(DATA, "office1", goal=9)
+        doom.DoomMaze(DATA, "office1", 0, goal=9)
     with pytest.raises(ValueError, match="start maps 0 to 3, but 4 came"):
-        doom_env.DoomMaze(DATA, "office1", start_map=4)
+        doom.DoomMaze(DATA, "office1", start_map=4, goal=0)
 
 
 @needs_mazes
 def test_exploration_starts_at_every_map_and_is_the_same_every_time():
     pytest.importorskip("vizdoom")
-    first, second = (doom_play.explore(DATA, "branching", 80, 0, 24, 32) for _ in range(2))
+    first, second = (doom.explore(DATA, "branching", 80, 0, 24, 32) for _ in range(2))
     assert first.frames.shape == (80, 24, 32, 3) and first.action.shape == (80, 1) and first.action.dtype.kind == "i"
     assert np.array_equal(first.frames, second.frames) and np.array_equal(first.action, second.action)
     assert np.unique(first.sequence).tolist() == [0, 1, 2, 3]

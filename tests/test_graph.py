@@ -13,7 +13,7 @@ from plan2vec.graph.build import (
     transition_weights,
 )
 from plan2vec.graph.neighbors import NearPairs
-from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_path
+from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from
 
 SEQUENCE = np.repeat([0, 1, 2], [5, 4, 3])
 ALL = np.ones(12, bool)
@@ -69,7 +69,7 @@ def test_of_entries_given_twice_the_first_counts_and_zeros_stay():
 
 def test_a_closure_of_length_zero_is_an_edge():
     graph = build_graph(SEQUENCE, CLOSURES, None, False, ALL)
-    path = shortest_path(graph, 1, 11)
+    path = best_first(graph, 1, 11)
     assert path.nodes == [1, 2, 10, 11] and path.length == 2
     assert connected_parts(graph)[0] == 1 and connected_parts(build_graph(SEQUENCE, near(), None, False, ALL))[0] == 3
     kept = graph[np.arange(12)][:, np.arange(12)]

@@ -19,8 +19,8 @@ from plan2vec.search.shortest_paths import (
     distances_from,
     hop_counts,
     path_length,
+    paths_from,
     run_side_by_side,
-    shortest_path,
 )
 
 
@@ -83,7 +83,7 @@ def lookup(estimates):
 def test_shortest_paths_equal_those_of_scipy_and_networkx_on_a_thousand_graphs():
     num_unreachable = num_zero_weight = num_one_way = 0
     for edges, graph, start, goal in random_tasks(1000, seed=0):
-        path = shortest_path(graph, start, goal)
+        path = best_first(graph, start, goal)
         assert path.length == dijkstra(graph, indices=start)[goal]
         lengths = networkx.single_source_dijkstra_path_length(networkx_of(graph), start)
         assert path.length == lengths.get(goal, math.inf)
@@ -138,66 +138,24 @@ def test_greedy_search_finds_a_path_wherever_there_is_one_and_expands_no_node_tw
             assert_is_path(path, edges, start, goal)
 
 
-def naive_walk(edges, start, goal, estimates):
-    """To the unvisited neighbour of least estimate, until the goal or a dead end."""
-    nodes = [start]
-    while nodes[-1] != goal:
-        options = [j for i, j in edges if i == nodes[-1] and j not in nodes]
-        if not options:
-            return None
-        nodes.append(min(options, key=lambda node: (estimates[node], node)))
-    return nodes
-
-
-def test_greedy_search_with_a_queue_of_one_is_a_walk():
-    rng = np.random.default_rng(7)
-    num_stuck = 0
-    for edges, graph, start, goal in random_tasks(500, seed=8):
-        estimates = rng.random(graph.shape[0])
-        path = best_first(graph, start, goal, lookup(estimates), cost_weight=0, queue_size=1)
-        assert path.nodes == naive_walk(edges, start, goal, estimates)
-        if path.nodes is None:
-            num_stuck += not np.isinf(dijkstra(graph, indices=start)[goal])
-        else:
-            assert path.num_expanded == len(path.nodes) - 1
-    assert num_stuck > 10
-
-
-@pytest.mark.parametrize("queue_size", [1, 2, 3, 100])
-def test_a_bounded_queue_returns_true_paths_and_a_large_bound_changes_nothing(queue_size):
-    for edges, graph, start, goal in random_tasks(300, seed=9):
-        path = best_first(graph, start, goal, queue_size=queue_size)
-        if path.nodes is not None:
-            assert_is_path(path, edges, start, goal)
-        if queue_size == 100:
-            assert path == shortest_path(graph, start, goal)
-
-
-def test_a_node_dropped_from_the_queue_is_found_again():
-    graph = graph_of(4, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 3): 1})
-    # 2 is dropped at 0, and found from 1
-    path = best_first(graph, 0, 3, lookup([3, 1, 2, 0]), cost_weight=0, queue_size=1)
-    assert path.nodes == [0, 1, 2, 3] and path.length == 3
-
-
 def test_a_cheap_detour_beats_an_expensive_edge():
     graph = csr_array(np.array([[0, 1, 10], [1, 0, 1], [10, 1, 0.0]]))
-    path = shortest_path(graph, start=0, goal=2)
+    path = best_first(graph, start=0, goal=2)
     assert path.nodes == [0, 1, 2] and path.length == 2
 
 
 def test_an_edge_of_weight_zero_is_an_edge():
     graph = graph_of(3, {(0, 1): 0, (1, 2): 0, (0, 2): 0.5})
     assert graph.nnz == 3
-    assert shortest_path(graph, 0, 2).nodes == [0, 1, 2] and shortest_path(graph, 0, 2).length == 0
+    assert best_first(graph, 0, 2).nodes == [0, 1, 2] and best_first(graph, 0, 2).length == 0
     assert distances_from(graph, [0]).tolist() == [[0, 0, 0]]
     assert connected_parts(graph)[0] == 1
 
 
 def test_a_one_way_edge_is_not_walked_backwards():
     graph = graph_of(2, {(0, 1): 1})
-    assert shortest_path(graph, 0, 1).nodes == [0, 1]
-    assert shortest_path(graph, 1, 0).nodes is None and shortest_path(graph, 1, 0).length == math.inf
+    assert best_first(graph, 0, 1).nodes == [0, 1]
+    assert best_first(graph, 1, 0).nodes is None and best_first(graph, 1, 0).length == math.inf
 
 
 def test_a_node_is_expanded_again_when_a_cheaper_way_to_it_appears():
@@ -209,7 +167,7 @@ def test_a_node_is_expanded_again_when_a_cheaper_way_to_it_appears():
 
 def test_counts_on_a_line():
     line = graph_of(10, both_ways({(i, i + 1): 1 for i in range(9)}))
-    from_the_middle = shortest_path(line, 4, 7)
+    from_the_middle = best_first(line, 4, 7)
     assert from_the_middle.num_expanded == 6 and from_the_middle.num_touched == 8  # 2..6 and one of 1, 7; seen 0..7
     straight = best_first(line, 4, 7, lambda nodes: np.abs(nodes - 7))
     assert straight.nodes == [4, 5, 6, 7]
@@ -221,7 +179,7 @@ def test_an_exact_heuristic_expands_only_the_path_on_a_grid_full_of_ties():
     exact = distances_from(grid, [224])[0]
     path = best_first(grid, 0, 224, lookup(exact))
     assert path.length == 28 and path.num_expanded == 28
-    assert shortest_path(grid, 0, 224).num_expanded > 200
+    assert best_first(grid, 0, 224).num_expanded > 200
 
 
 def test_the_heuristic_is_asked_once_for_each_node_touched():
@@ -234,7 +192,7 @@ def test_the_heuristic_is_asked_once_for_each_node_touched():
 def test_a_start_that_is_the_goal_is_a_path_of_one_node_for_free():
     graph = graph_of(2, {(0, 1): 1})
     for start in (0, 1):
-        path = shortest_path(graph, start, start)
+        path = best_first(graph, start, start)
         assert path.nodes == [start] and path.length == 0 and path.num_expanded == 0 and path.num_touched == 0
 
 
@@ -248,17 +206,15 @@ def test_path_length_of_a_missing_edge_is_infinite():
 def test_refusals_say_what_was_expected_and_what_came():
     graph = graph_of(3, {(0, 1): 1})
     with pytest.raises(ValueError, match="from 0 to 2, but 3 came"):
-        shortest_path(graph, 0, 3)
+        best_first(graph, 0, 3)
     with pytest.raises(ValueError, match="from 0 to 2, but -1 came"):
-        shortest_path(graph, -1, 0)
+        best_first(graph, -1, 0)
     with pytest.raises(ValueError, match="from 0 to 2, but 7 came"):
         distances_from(graph, [0, 7])
     with pytest.raises(ValueError, match="frame numbers .* float64"):
-        shortest_path(graph, 0.5, 1)
+        best_first(graph, 0.5, 1)
     with pytest.raises(ValueError, match=r"return 1 numbers.*shape \(1,\) with 1 NaN"):
         best_first(graph, 0, 1, lambda nodes: np.full(len(nodes), np.nan))
-    with pytest.raises(ValueError, match="queue_size must be 1 or more.* is 0"):
-        best_first(graph, 0, 1, queue_size=0)
     with pytest.raises(ValueError, match="cost_weight is -1"):
         best_first(graph, 0, 1, cost_weight=-1)
     with pytest.raises(ValueError, match="num_workers must be 1 or more, but is 0"):
@@ -334,15 +290,15 @@ def test_distances_from_sources_equal_networkx(large):
 @pytest.mark.parametrize("num_workers", [2, 3])
 def test_distances_and_predecessors_are_the_same_for_any_number_of_workers(large, num_workers):
     sources = np.random.default_rng(12).choice(320, 200, replace=False)
-    alone = distances_from(large, sources, predecessors=True)
-    together = distances_from(large, sources, num_workers, predecessors=True)
+    alone = paths_from(large, sources)
+    together = paths_from(large, sources, num_workers)
     for ours, theirs in zip(alone, together, strict=True):
         assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs)
     assert np.array_equal(distances_from(large, sources, num_workers), alone[0])
 
 
 def test_predecessors_lead_back_to_the_source_over_edges_of_the_right_length(large):
-    distances, predecessors = distances_from(large, [5], predecessors=True)
+    distances, predecessors = paths_from(large, [5])
     for node in range(320):
         way = [node]
         while predecessors[0, way[-1]] >= 0:
@@ -364,7 +320,7 @@ def test_wide_indices_and_narrow_weights_are_accepted(large):
         shape=large.shape
     )
     assert np.allclose(distances_from(wide, [0, 1]), distances_from(large, [0, 1]), rtol=1e-6)
-    assert shortest_path(wide, 0, 150).length == pytest.approx(shortest_path(large, 0, 150).length, rel=1e-6)
+    assert best_first(wide, 0, 150).length == pytest.approx(best_first(large, 0, 150).length, rel=1e-6)
 
 
 def test_workers_run_from_a_script_without_a_main_guard(tmp_path):
@@ -398,7 +354,7 @@ def test_hop_counts_equal_the_hops_of_the_only_shortest_path():
 def test_hop_counts_equal_a_naive_loop_over_predecessors(large):
     sources = np.arange(0, 320, 3)
     assert len(sources) > plan2vec.search.shortest_paths.SOURCES_AT_ONCE
-    distances, predecessors = distances_from(large, sources, predecessors=True)
+    distances, predecessors = paths_from(large, sources)
     hops = hop_counts(large, sources)
     for row in range(0, len(sources), 10):
         for node in range(320):

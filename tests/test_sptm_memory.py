@@ -69,9 +69,9 @@ def test_the_same_seed_gives_the_same_numbers_and_a_saved_network_too(tmp_path):
            for seed in (0, 0, 1)]
     first, second, other = (network.codes(frames) for network in few)
     assert torch.equal(first, second) and not torch.equal(first, other)
-    save_reachability(tmp_path / "reachability.safetensors", few[0])
-    loaded = load_reachability(tmp_path / "reachability.safetensors", CPU)
-    assert torch.equal(loaded.codes(frames), first) and loaded.config == few[0].config
+    save_reachability(few[0], tmp_path / "reachability.safetensors")
+    loaded = load_reachability(tmp_path / "reachability.safetensors", frames[:1], TINY, CPU)
+    assert torch.equal(loaded.codes(frames), first)
 
 
 def test_places_of_an_update_are_stretches_of_one_sequence_and_never_cross_into_the_next():

@@ -17,7 +17,7 @@ from plan2vec.data import slices, transitions
 from plan2vec.graph.build import closure_entries, edge_rows, graph_of_edges
 from plan2vec.graph.direction import each_pair_once
 from plan2vec.planner import Distance, walk_many
-from plan2vec.search.shortest_paths import choose_workers, distances_from
+from plan2vec.search.shortest_paths import choose_workers, paths_from
 
 POSSIBLE, LOOSER = 7.0, (10, 14)  # steps between the ends of a possible hop; what is reported beside it
 SOON = 20  # frames of one sequence that are nearer in time than this are no revisit
@@ -126,7 +126,7 @@ def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tupl
 def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reach: Distance) -> tuple[np.ndarray, ...]:
     """(m,) steps and (m,) hops of the shortest paths, (m,) the farthest `reach` of a hop; all infinite: none leads."""
     ends, which = np.unique(goals, return_inverse=True)
-    lengths, onward = distances_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)), predecessors=True)
+    lengths, onward = paths_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)))
     hops, worst = np.zeros(len(starts)), np.zeros(len(starts))
     walking, node = np.arange(len(starts)), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end

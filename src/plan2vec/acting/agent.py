@@ -21,7 +21,7 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import local_vectors
 from plan2vec.model import Model
 from plan2vec.planner import Distance, Plan, hop_lengths, make_plan
-from plan2vec.search.shortest_paths import distances_from
+from plan2vec.search.shortest_paths import paths_from
 
 Guidance = Literal["direct", "graph", "greedy", "lookahead", "astar"]
 GUIDANCE: tuple[str, ...] = get_args(Guidance)
@@ -107,7 +107,7 @@ class Agent:
         self.num_plans = 0
         # goal -> (n,) the next node on a shortest way to it; negative: none leads there
         self._onward = lru_cache(512)(
-            lambda goal: distances_from(self.backward, np.array([goal]), predecessors=True)[1][0])
+            lambda goal: paths_from(self.backward, np.array([goal]))[1][0])
 
     def reset(self, goal: np.ndarray) -> None:
         self.reset_many(goal[None])

@@ -1,7 +1,8 @@
 """What the metric map is compared with: one file per baseline, which gives a `Scorer`.
 
 A scorer is put on some frames (those of a graph, seen in training or not) and answers D between their numbers, as the
-map does. So every baseline walks the same graph by the same planner. Features of the frames are computed once.
+map does. So every baseline walks the same graph by the same planner. Features of the frames are computed once. Isomap
+knows the frames of its own graph only, and gives D at once.
 
     scorer = train_contrastive(frames, sequence, "small", 8, ContrastiveConfig(), seed=0, device=device)
     distance = scorer.on(graph_frames)           # planner.Distance: (m,) frame numbers, (m,) goal numbers -> (m,)

@@ -4,35 +4,22 @@ It needs all n x n distances and an eigenvalue problem of that size, gives coord
 network that could place others. Needs the extra [sklearn].
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.baselines import Scorer, l2_distance
+from plan2vec.baselines import l2_distance
 from plan2vec.planner import Distance
 from plan2vec.search.shortest_paths import connected_parts
 
 MOST_NODES = 10_000  # 0.8 GB for every n x n matrix it holds
 
 
-@dataclass(frozen=True)
-class IsomapScorer:
-    """D = l2 between Isomap's coordinates, in steps; inf from and to frames outside the graph's largest part."""
+def fit_isomap(graph: csr_array, dim: int) -> Distance:
+    """D = l2 between Isomap's coordinates, in steps; inf from and to frames outside the graph's largest part.
 
-    vectors: np.ndarray  # (n, dim) float32; NaN outside the largest part
-
-    def on(self, frames: np.ndarray) -> Distance:
-        if len(frames) != len(self.vectors):
-            words = f"Isomap knows the {len(self.vectors)} frames of its own graph only"
-            raise ValueError(f"{words}, but came {len(frames)}; fit it on the graph of these")
-        known = l2_distance(torch.from_numpy(self.vectors))
-        return lambda first, second: np.nan_to_num(known(first, second), nan=np.inf)
-
-
-def fit_isomap(graph: csr_array, dim: int) -> Scorer:
-    """Isomap of the graph's largest part; a directed graph counts as undirected."""
+    A directed graph counts as undirected.
+    """
     try:
         from sklearn.manifold import Isomap
         from sklearn.neighbors import sort_graph_by_row_values
@@ -47,4 +34,5 @@ def fit_isomap(graph: csr_array, dim: int) -> Scorer:
     isomap = Isomap(n_neighbors=None, radius=longest, n_components=dim, metric="precomputed", path_method="D")
     vectors = np.full((graph.shape[0], dim), np.nan, np.float32)
     vectors[member] = isomap.fit_transform(part)
-    return IsomapScorer(vectors)
+    known = l2_distance(torch.from_numpy(vectors))
+    return lambda first, second: np.nan_to_num(known(first, second), nan=np.inf)

@@ -38,12 +38,6 @@ class Map:
         return pair_distance(vectors, vectors, self.embedding.head)
 
 
-def pixel_scorer(device: torch.device) -> Scorer:
-    """The l2 distance between pixels in 0..1, or between observations as they are. A moving block overlaps its goal
-    only within its own size, so beyond that all distances are alike."""
-    return VectorScorer(nn.Flatten(), device)
-
-
 def random_scorer(frames: np.ndarray, encoder: str, dim: int, seed: int, device: torch.device) -> Scorer:
     """What the encoder's shape alone knows. Any learned distance must beat it. The paper's "Random" row is about what
     independent random scores give, one per frame and goal (3-5 %). An untrained network is continuous, so it is a
@@ -71,9 +65,10 @@ class MetricScorer:
 def baseline_trainers(recordings: Sequences, metric: Callable[[], LocalMetric], encoder: str, dim: int,
                       shorten: Callable[[Any], Any], seed: int, device: torch.device) -> Trainers:
     """Baselines by name, each trained on the recordings when called; the VAE 2-d is the paper's. `shorten` gives a
-    stage's configuration with as many updates as there is time for."""
+    stage's configuration with as many updates as there is time for. *pixels* is l2 between pixels in 0..1: a moving
+    block overlaps its goal only within its own size, so beyond that all distances are alike."""
     frames, sequence, nce = recordings.frames, recordings.sequence, ContrastiveConfig()
-    return {"SPTM": lambda: MetricScorer(metric(), device), "pixels": lambda: pixel_scorer(device),
+    return {"SPTM": lambda: MetricScorer(metric(), device), "pixels": lambda: VectorScorer(nn.Flatten(), device),
             "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),
             f"VAE {dim}-d": lambda: train_vae(frames, encoder, dim, shorten(VAEConfig()), seed, device),
             "contrastive": lambda: train_contrastive(frames, sequence, encoder, dim, shorten(nce), seed, device),

@@ -5,16 +5,14 @@ exploration of other mazes. The memory is a graph over the frames of one walkthr
 the pairs that R is surest of. The guide finds the view in it, and names a frame to head for on the shortest path.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.lib.stride_tricks import sliding_window_view
-from safetensors import safe_open
-from scipy.sparse import csr_array
+from scipy.special import logit
 from torch import Tensor, nn
 
 from plan2vec.data import Sequences, frames_left, transitions
@@ -25,8 +23,8 @@ from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
-from plan2vec.runs.products import load_module, readable, save_module
-from plan2vec.search.shortest_paths import distances_from
+from plan2vec.runs.products import load_module, save_module
+from plan2vec.search.shortest_paths import paths_from
 
 PAIRS_AT_ONCE = 2**14  # whose hidden layers fit a processor's cache
 
@@ -54,7 +52,6 @@ class Reachability(nn.Module):
 
     def __init__(self, frames: np.ndarray, config: ReachabilityConfig):
         super().__init__()
-        self.config, self.frame_shape = config, frames.shape[1:]
         self.encoder = make_encoder(config.encoder, frames, config.dim)
         self.halves = nn.Linear(config.dim, 2 * config.width)
         start = self.halves.weight.data[: config.width // 2].clone()
@@ -121,17 +118,14 @@ def pair_loss(logits: Tensor, apart: Tensor, config: ReachabilityConfig) -> Tens
     return (missed + (F.softplus(logits) * far).sum() / far.sum().clamp(min=1)) / 2
 
 
-def save_reachability(path: Path, reachability: Reachability) -> None:
-    made = {"config": asdict(reachability.config), "frame_shape": reachability.frame_shape}
+def save_reachability(reachability: Reachability, path: Path) -> None:
     with replacing(path) as temporary:
-        save_module(temporary, reachability, {"reachability": json.dumps(made)})
+        save_module(temporary, reachability)
 
 
-def load_reachability(path: Path, device: torch.device) -> Reachability:
-    with readable(path), safe_open(path, "pt") as file:
-        made = json.loads(file.metadata()["reachability"])
-    frames = np.zeros((1, *made["frame_shape"]), np.uint8)  # their mean and deviation are read from the file
-    reachability = Reachability(frames, ReachabilityConfig(**made["config"])).to(device)
+def load_reachability(path: Path, frames: np.ndarray, config: ReachabilityConfig, device: torch.device) -> Reachability:
+    """A saved network for such frames."""
+    reachability = Reachability(frames, config).to(device)
     load_module(path, reachability)
     return reachability.eval()
 
@@ -168,8 +162,11 @@ class SptmGuide:
         code = self.reachability.codes(goal[None])
         near = self._middle_of_best(np.arange(num), self._logits(code, np.arange(num)))
         self.codes[num:] = code
-        graph = memory_graph(num, np.concatenate((self.shortcuts, [[near, num]])))
-        distances, onward = distances_from(graph, np.array([num]), predecessors=True)
+        successive = np.arange(num - 1)
+        hops = np.concatenate((np.stack((successive, successive + 1), axis=1), self.shortcuts, [[near, num]]))
+        first, second = np.concatenate((hops, hops[:, ::-1])).T  # both ways
+        graph = graph_of_edges(first, second, np.ones(len(first), np.float32), num + 1)
+        distances, onward = paths_from(graph, np.array([num]))
         self.distances, self.onward = distances[0], onward[0]
         self.num_touched += num + 1
 
@@ -217,10 +214,6 @@ class SptmGuide:
         return self.reachability.logits(code, known).cpu().numpy()
 
 
-def logit(probability: float) -> float:
-    return float(np.log(probability / (1 - probability)))
-
-
 @torch.no_grad()
 def all_logits(reachability: Reachability, codes: Tensor) -> np.ndarray:
     """(n, n) of all pairs of codes [n, 2 width], the mean of both orders."""
@@ -251,11 +244,3 @@ def running_median(values: np.ndarray, window: int) -> np.ndarray:
     place = np.arange(num_values)
     count = np.minimum(place, window) + np.minimum(num_values - 1 - place, window) + 1
     return (windows[place, (count - 1) // 2] + windows[place, count // 2]) / 2
-
-
-def memory_graph(num: int, shortcuts: np.ndarray) -> csr_array:
-    """Frames and the goal behind them as nodes; successive frames and shortcuts are joined both ways, a hop each."""
-    first = np.concatenate((np.arange(num - 1), shortcuts[:, 0]))
-    second = np.concatenate((np.arange(1, num), shortcuts[:, 1]))
-    ends = np.concatenate((first, second)), np.concatenate((second, first))
-    return graph_of_edges(*ends, np.ones(2 * len(first), np.float32), num + 1)

@@ -23,14 +23,12 @@ def run_drive(command: DriveCommand) -> None:
     if scene.model.sequences.frame_shape != (*PICTURE, 3):
         raise ValueError(f"{command.run} was fitted to frames of shape {scene.model.sequences.frame_shape}; expected "
                          f"colour frames of {PICTURE[0]} x {PICTURE[1]}, as `plan2vec reproduce doom` replays them")
-    from plan2vec.domains.doom_env import TIME_LIMIT, DoomMaze
-
-    environment = DoomMaze(command.doom_data, command.maze, command.start, command.goal)
+    environment = doom.DoomMaze(command.doom_data, command.maze, command.start, command.goal)
     driver = scene.driver("plan2vec")
     assert isinstance(driver, Driver) and isinstance(driver.guide, RouteGuide)
     guide, moments = driver.guide, list[Moment]()
     watch = lambda view, _: moments.append(Moment(view, driver.target, guide.node))  # noqa: E731
-    episode = drive(environment, driver, command.seed, TIME_LIMIT // doom.TICS, watch)
+    episode = drive(environment, driver, command.seed, doom.TIME_LIMIT // doom.TICS, watch)
     environment.close()
     answer: dict[str, object] = {"success": episode.arrived, "tics": doom.TICS * episode.num_decisions,
                                  "decisions": episode.num_decisions, "touched": guide.num_touched}

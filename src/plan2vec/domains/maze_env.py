@@ -94,12 +94,5 @@ class MazeEnv(gymnasium.Env[Any, np.int64]):
         return observation, {"is_success": reward == 0, "position": self._state.copy(), "goal": self._goal.copy()}
 
 
-def register_environments() -> None:
-    """Makes the rooms known to `gymnasium.make`; calling it again changes nothing."""
-    for name, room in ENVIRONMENTS.items():
-        if name not in gymnasium.registry:
-            entry, settings = f"{__name__}:MazeEnv", {"room": room}
-            gymnasium.register(name, entry, kwargs=settings, max_episode_steps=maze.SUCCESS.max_hops)
-
-
-register_environments()
+for _name, _room in ENVIRONMENTS.items():
+    gymnasium.register(_name, f"{__name__}:MazeEnv", kwargs={"room": _room}, max_episode_steps=maze.SUCCESS.max_hops)

@@ -50,7 +50,6 @@ class Streets:
     xy: np.ndarray  # (n, 2) float64 metres
     links: np.ndarray  # (m, 2) int64, one row per direction: a street that can be walked both ways has two
     heading: np.ndarray  # (n,) degrees: the direction that the camera's car drove, the middle of the panorama
-    latlng: np.ndarray | None = None  # (n, 2) degrees, where known
 
     @property
     def num_views(self) -> int:
@@ -59,11 +58,6 @@ class Streets:
     @property
     def link_lengths(self) -> np.ndarray:
         return np.linalg.norm(self.xy[self.links[:, 1]] - self.xy[self.links[:, 0]], axis=1)
-
-
-def street_network(size: str | int, graph_path: Path | None = None, seed: int = 0) -> Streets:
-    """The real network cut to a size where its file is given, a generated city otherwise."""
-    return generate_city(size, seed) if graph_path is None else cut(read_network(graph_path), str(size))
 
 
 def find_box(size: str) -> Box:
@@ -80,17 +74,16 @@ def street_graph(streets: Streets) -> csr_array:
     return csr_array(coo_array((lengths, (first, second)), shape=(streets.num_views,) * 2))
 
 
-def street_distance(streets: Streets, sources: np.ndarray | None = None) -> np.ndarray:
-    """(len(sources), n) metres along the links from each source (default: every view); inf where no way leads."""
-    return distances_from(street_graph(streets), np.arange(streets.num_views) if sources is None else sources)
+def street_distance(streets: Streets) -> np.ndarray:
+    """(n, n) metres along the links from each view to every other; inf where no way leads."""
+    return distances_from(street_graph(streets), np.arange(streets.num_views))
 
 
 def _kept(streets: Streets, kept: np.ndarray) -> Streets:
     """The views that are kept (n,) bool, and the links between them, with new numbers."""
     number = np.cumsum(kept) - 1
     links = number[streets.links[kept[streets.links].all(axis=1)]]
-    latlng = None if streets.latlng is None else streets.latlng[kept]
-    return replace(streets, xy=streets.xy[kept], links=links, heading=streets.heading[kept], latlng=latlng)
+    return replace(streets, xy=streets.xy[kept], links=links, heading=streets.heading[kept])
 
 
 def _both_ways(links: np.ndarray) -> np.ndarray:
@@ -99,10 +92,13 @@ def _both_ways(links: np.ndarray) -> np.ndarray:
     return links[links[:, 0] != links[:, 1]]
 
 
-def read_network(path: str | Path) -> Streets:
-    """A panorama graph from an .npz file of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2).
-    Panoramas that are linked in one direction are linked in both: a person can walk back."""
-    arrays: dict[str, np.ndarray] = {}
+def read_network(path: str | Path, size: str) -> Streets:
+    """The views of a panorama graph inside the box of that name, the largest connected part of them.
+
+    From an .npz file of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2). Panoramas that are
+    linked in one direction are linked in both: a person can walk back.
+    """
+    box, arrays = find_box(size), dict[str, np.ndarray]()
     for name, kinds, row in (("latlon", "f", (2,)), ("xy", "f", (2,)), ("pano_yaw", "fiu", ()), ("edges", "iu", (2,))):
         words = f"{name} {'(n, 2)' if row else '(n,)'}"
         try:
@@ -115,31 +111,21 @@ def read_network(path: str | Path) -> Streets:
             raise ValueError(f"{path}: expected {words} of numbers, but {name} came as {array.dtype} {array.shape}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{path}: {name} must be finite, but has NaN or infinity; repair it")
-    num_views, edges = len(arrays["latlon"]), arrays["edges"]
-    for name in ("xy", "pano_yaw"):
-        if len(arrays[name]) != num_views:
-            raise ValueError(f"{path}: {name} has {len(arrays[name])} rows for {num_views} views; give one per view")
-    if not len(edges) or edges.min() < 0 or edges.max() >= num_views:
-        raise ValueError(f"{path}: edges must be pairs of view numbers from 0 to {num_views - 1}; repair them")
-    return Streets(Path(path).stem, "Manhattan panorama graph", arrays["xy"].astype(np.float64), _both_ways(edges),
-                   arrays["pano_yaw"].astype(np.float64), arrays["latlon"])
-
-
-def cut(streets: Streets, size: str) -> Streets:
-    """The views inside the box of that name, the largest connected part of them."""
-    box = find_box(size)
-    if streets.latlng is None:
-        raise ValueError(f"{streets.name} has no latitudes and longitudes, so no box can be cut out of it; "
-                         "read it from a file that has")
-    latitude, longitude = streets.latlng.T
+        if name != "edges" and len(array) != len(arrays["latlon"]):
+            raise ValueError(f"{path}: {name} has {len(array)} rows for {len(arrays['latlon'])} views; "
+                             "give one per view")
+    edges, (latitude, longitude) = arrays["edges"], arrays["latlon"].T
+    if not len(edges) or edges.min() < 0 or edges.max() >= len(latitude):
+        raise ValueError(f"{path}: edges must be pairs of view numbers from 0 to {len(latitude) - 1}; repair them")
     inside = (latitude >= box.latitude) & (latitude <= box.latitude + box.height)
     inside &= (longitude >= box.longitude) & (longitude <= box.longitude + box.width)
-    kept = replace(_kept(streets, inside), name=size)
-    if not len(kept.links):
-        raise ValueError(f"{streets.name} has no linked views inside the box of {size}: "
+    xy, heading = arrays["xy"].astype(np.float64), arrays["pano_yaw"].astype(np.float64)
+    part = _kept(Streets(size, "Manhattan panorama graph", xy, _both_ways(edges), heading), inside)
+    if not len(part.links):
+        raise ValueError(f"{path} has no linked views inside the box of {size}: "
                          f"latitude {box.latitude}, longitude {box.longitude}")
-    part = connected_components(street_graph(kept), connection="strong")[1]
-    return _kept(kept, part == np.bincount(part).argmax())
+    label = connected_components(street_graph(part), connection="strong")[1]
+    return _kept(part, label == np.bincount(label).argmax())
 
 
 def generate_city(size: str | int, seed: int = 0) -> Streets:

@@ -33,6 +33,7 @@ LOT = 15.0  # metres between buildings, on average
 NUM_FACADES = 128
 FACADE_WIDTH, FACADE_HEIGHT = 32.0, 48.0  # metres of a facade in the atlas
 TEXEL = (0.5, 0.25)  # metres along the front and up: what a ray of a small panorama covers at 10 m
+ATLAS = (64, 192)  # texels of a facade, before levels get coarser
 NUM_LEVELS = 5  # of ever coarser atlases, each for twice the distance
 
 
@@ -56,13 +57,13 @@ def render_views(streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewC
     rng = np.random.default_rng(0) if rng is None else rng
     nodes = np.asarray(nodes)
     frames = np.empty((len(nodes), config.pixels, config.pixels, 1), np.uint8)
-    raster, facades = _raster(streets), facade_atlas(config.seed)
+    raster, atlas = _raster(streets), _facade_atlas(config.seed)
     heading = streets.heading[nodes] + config.heading_jitter * rng.standard_normal(len(nodes))
     gain = np.exp(config.exposure * rng.standard_normal(len(nodes))).astype(np.float32)
     parts = [slice(first, first + VIEWS_AT_ONCE) for first in range(0, len(nodes), VIEWS_AT_ONCE)]
 
     def render(part: slice, own: np.random.Generator) -> None:
-        image = _panoramas(raster, facades, streets.xy[nodes[part]], heading[part], config)
+        image = _panoramas(raster, atlas, streets.xy[nodes[part]], heading[part], config)
         image *= gain[part, None, None, None]
         if config.noise:
             image += config.noise * own.standard_normal(image.shape, np.float32)
@@ -71,18 +72,6 @@ def render_views(streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewC
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         list(pool.map(render, parts, rng.spawn(len(parts))))
     return frames
-
-
-@dataclass(frozen=True)
-class Facades:
-    """An atlas of facades, coarser from level to level: gray levels times coverage, and coverage (0: sky)."""
-
-    shade: np.ndarray  # flat float32
-    cover: np.ndarray  # flat float32
-    first: np.ndarray  # (levels,) where a level begins
-    width: np.ndarray  # (levels,) texels along the front
-    height: np.ndarray  # (levels,) texels up
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -151,7 +140,7 @@ def _distance_at(raster: _Raster, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return low + (high - low) * x
 
 
-def _panoramas(raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.ndarray, config: ViewConfig):
+def _panoramas(raster: _Raster, atlas: np.ndarray, xy: np.ndarray, heading: np.ndarray, config: ViewConfig):
     """(m, pixels, pixels, 1) float32 gray levels of views at `xy` (m, 2) that look to `heading` (m,) degrees."""
     num_rays = RAYS_PER_COLUMN * config.pixels
     azimuth = np.radians(heading[:, None] + ((np.arange(num_rays) + 0.5) / num_rays - 0.5) * 360).ravel()
@@ -161,77 +150,62 @@ def _panoramas(raster: _Raster, facades: Facades, xy: np.ndarray, heading: np.nd
     at = start + (far + 1.0)[:, None] * direction  # a little inside the front
     cell = np.clip(np.rint((at - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
     tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
-    centre, bits = find_buildings(at, facades.seed)
-    steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])
-    hits = _Hits(far, ((at - centre) * tangent).sum(axis=1), steepness, bits)
-    image = _columns(facades, hits, config).reshape(len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels)
+    centre, bits = find_buildings(at, config.seed)
+    along = ((at - centre) * tangent).sum(axis=1)  # metres along the front from the middle of its building
+    steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])  # 1: straight at the front
+    image = _columns(atlas, far, along, steepness, bits, config.pixels)
+    image = image.reshape(len(xy), config.pixels, RAYS_PER_COLUMN, config.pixels)
     return np.add.reduce(image, axis=2).transpose(0, 2, 1)[..., None] / RAYS_PER_COLUMN
 
 
-@dataclass(frozen=True)
-class _Hits:
-    """Where k rays met a front."""
-
-    far: np.ndarray  # (k,) metres
-    along: np.ndarray  # (k,) metres along the front from the middle of its building
-    steepness: np.ndarray  # (k,) 1: straight at the front, 0: along it
-    bits: np.ndarray  # (k,) uint32, random bits of the building
-
-
-def _columns(facades: Facades, hits: _Hits, config: ViewConfig) -> np.ndarray:
-    """(k, rows) float32: what each of k rays sees from TOP to BOTTOM."""
-    elevation = TOP - (TOP - BOTTOM) * (np.arange(config.pixels) + 0.5) / config.pixels  # degrees
+def _columns(atlas: np.ndarray, far: np.ndarray, along: np.ndarray, steepness: np.ndarray, bits: np.ndarray,
+             pixels: int) -> np.ndarray:
+    """(k, pixels) float32: what each of k rays sees from TOP to BOTTOM; (k,) random bits of the building it meets."""
+    elevation = TOP - (TOP - BOTTOM) * (np.arange(pixels) + 0.5) / pixels  # degrees
     slope = np.tan(np.radians(elevation)).astype(np.float32)
-    tone = 0.7 + 0.6 * (hits.bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
-    clear = np.exp(-hits.far / HAZE)
-    light = tone * (0.75 + 0.25 * hits.steepness) * clear
-    texel = _texels(facades, hits, slope)
-    shade, behind = facades.shade.take(texel), facades.cover.take(texel)
-    endless = hits.far >= FARTHEST
+    tone = 0.7 + 0.6 * (bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
+    clear = np.exp(-far / HAZE)
+    light = tone * (0.75 + 0.25 * steepness) * clear
+    texel = _texels(far, along, bits, slope)
+    shade, behind = (levels.take(texel) for levels in atlas)
+    endless = far >= FARTHEST
     shade[endless] = behind[endless] = 0
-    sky = np.linspace(SKY_TOP, SKY, config.pixels, dtype=np.float32)
+    sky = np.linspace(SKY_TOP, SKY, pixels, dtype=np.float32)
     behind *= ((1 - clear) * SKY)[:, None] - sky  # in place: haze before fronts, sky elsewhere
     behind += sky
-    ground, on_ground = _ground(hits, slope)
     image = shade * light[:, None] + behind
-    np.copyto(image, ground, where=on_ground)
+    ground = np.where(slope < 0, -EYE / np.minimum(slope, -1e-6), np.inf).astype(np.float32)  # metres away
+    front = (far[:, None] - ground) * np.maximum(steepness, 0.1)[:, None]  # a ray along a front would see no road
+    gray = np.where(front < PAVEMENT, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY))
+    np.copyto(image, gray, where=ground < far[:, None])  # where it is nearer than the front
     return image
 
 
-def _texels(facades: Facades, hits: _Hits, slope: np.ndarray) -> np.ndarray:
+def _texels(far: np.ndarray, along: np.ndarray, bits: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """(k, rows) places in the atlas; the level grows with the distance."""
-    level = np.clip(np.log2(hits.far / 10), 0, NUM_LEVELS - 1).astype(int)
-    facade, offset = hits.bits & np.uint32(NUM_FACADES - 1), hits.bits >> np.uint32(8) & np.uint32(0x3F)
-    column = ((hits.along + FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
-    width, height = facades.width[level], facades.height[level]
-    base = facades.first[level] + (facade * width + column % width) * height
+    level = np.clip(np.log2(far / 10), 0, NUM_LEVELS - 1).astype(int)
+    facade, offset = bits & np.uint32(NUM_FACADES - 1), bits >> np.uint32(8) & np.uint32(0x3F)
+    column = ((along + FACADE_WIDTH * 4) / TEXEL[0] + offset).astype(np.int64) >> level
+    sizes = np.array(ATLAS)[:, None] >> np.arange(NUM_LEVELS)  # texels along the front and up, of every level
+    first = np.append(0, np.cumsum(NUM_FACADES * sizes.prod(axis=0)))[level]
+    width, height = sizes[:, level]
+    base = first + (facade * width + column % width) * height
     scale = (1 / (TEXEL[1] * 2.0**level)).astype(np.float32)
-    row = ((hits.far * scale)[:, None] * slope + (EYE * scale)[:, None]).astype(np.int32)
+    row = ((far * scale)[:, None] * slope + (EYE * scale)[:, None]).astype(np.int32)
     np.clip(row, 0, (height - 1).astype(np.int32)[:, None], out=row)
     row += base.astype(np.int32)[:, None]
     return row
 
 
-def _ground(hits: _Hits, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(k, rows) gray of road and pavement, and (k, rows) bool: the ground is nearer than the front."""
-    reach = np.where(slope < 0, -EYE / np.minimum(slope, -1e-6), np.inf).astype(np.float32)
-    steepness = np.maximum(hits.steepness, 0.1)  # a ray along a front would see nothing but pavement
-    on_pavement = (hits.far[:, None] - reach) * steepness[:, None] < PAVEMENT
-    return np.where(on_pavement, np.float32(PAVEMENT_GRAY), np.float32(ROAD_GRAY)), reach < hits.far[:, None]
-
-
 @lru_cache(maxsize=4)
-def facade_atlas(seed: int) -> Facades:
+def _facade_atlas(seed: int) -> np.ndarray:
+    """(2, texels) float32: gray times coverage, and coverage (0: sky); facades get coarser from level to level."""
     rng = np.random.default_rng(seed)
-    drawn = [_draw_facade(rng) for _ in range(NUM_FACADES)]
-    levels = [np.array(drawn).swapaxes(0, 1).astype(np.float32)]  # (shade and cover, facade, along, up)
-    for _ in range(NUM_LEVELS - 1):
+    levels = [np.array([_draw_facade(rng) for _ in range(NUM_FACADES)]).swapaxes(0, 1).astype(np.float32)]
+    for _ in range(NUM_LEVELS - 1):  # (shade and cover, facade, along, up)
         _, k, width, height = levels[-1].shape
         levels.append(levels[-1].reshape(2, k, width // 2, 2, height // 2, 2).mean(axis=(3, 5)))
-    first = np.cumsum([0, *(level[0].size for level in levels[:-1])])
-    widths, heights = (np.array([level.shape[axis] for level in levels]) for axis in (2, 3))
-    shade, cover = (np.concatenate([level[kind].ravel() for level in levels]) for kind in (0, 1))
-    return Facades(shade, cover, first, widths, heights, seed)
+    return np.concatenate([level.reshape(2, -1) for level in levels], axis=1)
 
 
 def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

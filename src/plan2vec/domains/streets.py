@@ -29,27 +29,22 @@ def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: i
     graph = street_graph(streets)
     ahead = np.split(graph.indices, graph.indptr[1:-1])
     new = [np.ones(len(onward), bool) for onward in ahead]  # links that no walk has taken
-    return [walk for _ in range(passes) for walk in _one_pass(ahead, new, max_views, rng)]
-
-
-def _one_pass(ahead: list[np.ndarray], new: list[np.ndarray], max_views: int, rng: np.random.Generator):
-    """The walks of one pass; `new` is changed."""
-    fresh, walks = np.ones(len(ahead), bool), []
-    for start in sorted(rng.permutation(len(ahead)), key=lambda view: not new[view].any()):
-        if not fresh[start]:
-            continue
-        walk = [start]
-        fresh[start] = False
-        while len(walk) < max_views and fresh[ahead[walk[-1]]].any():
-            here = walk[-1]
-            possible = np.flatnonzero(fresh[ahead[here]])
-            preferred = possible[new[here][possible]]
-            chosen = rng.choice(preferred if len(preferred) else possible)
-            walk.append(ahead[here][chosen])
-            fresh[walk[-1]] = False
-            new[here][chosen] = False
-            new[walk[-1]][ahead[walk[-1]] == here] = False
-        walks.append(np.array(walk))
+    walks = []
+    for _ in range(passes):
+        fresh = np.ones(len(ahead), bool)
+        for start in sorted(rng.permutation(len(ahead)), key=lambda view: not new[view].any()):
+            if not fresh[start]:
+                continue
+            walk, fresh[start] = [start], False
+            while len(walk) < max_views and fresh[ahead[walk[-1]]].any():
+                here = walk[-1]
+                possible = np.flatnonzero(fresh[ahead[here]])
+                preferred = possible[new[here][possible]]
+                chosen = rng.choice(preferred if len(preferred) else possible)
+                walk.append(ahead[here][chosen])
+                fresh[walk[-1]] = new[here][chosen] = False
+                new[walk[-1]][ahead[walk[-1]] == here] = False
+            walks.append(np.array(walk))
     return walks
 
 

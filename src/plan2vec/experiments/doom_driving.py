@@ -48,18 +48,16 @@ def run(settings: Settings) -> Groups:
 
 
 def measure(scene: DoomScene, method: str) -> Found:
-    from plan2vec.domains.doom_env import SUCCESS_RADIUS, TIME_LIMIT, DoomMaze
-
     driver, setup = scene.driver(method), doom.find_setup(scene.folder, scene.maze)
     num_trials = 1 if scene.size.is_smoke else NUM_TRIALS if method in MAIN else FEW_TRIALS
-    limit = SMOKE_DECISIONS if scene.size.is_smoke else TIME_LIMIT // doom.TICS
+    limit = SMOKE_DECISIONS if scene.size.is_smoke else doom.TIME_LIMIT // doom.TICS
     episodes, ratios = list[Episode](), list[float]()
     for start_map in range(len(setup["start_maps"])):
         for goal in range(len(setup["goals"])):
-            environment = DoomMaze(scene.folder, scene.maze, start_map, goal)
+            environment = doom.DoomMaze(scene.folder, scene.maze, start_map, goal)
             tried = [drive(environment, driver, 1000 * scene.seed + trial, limit) for trial in range(num_trials)]
             environment.close()
-            shortest = scene.ways.shortest(tried[0].path[0], environment.place, SUCCESS_RADIUS)
+            shortest = scene.ways.shortest(tried[0].path[0], environment.place, doom.SUCCESS_RADIUS)
             ratios += [way_length(episode.path) / shortest for episode in tried if episode.arrived]
             episodes += tried
     num = sum(episode.num_decisions for episode in episodes)

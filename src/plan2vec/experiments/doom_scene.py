@@ -28,7 +28,7 @@ from plan2vec.baselines.sptm_memory import (
 )
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
-from plan2vec.domains.doom_play import TURNS, HeldButtons, explore
+from plan2vec.domains.doom import TURNS, HeldButtons, explore
 from plan2vec.experiments.base_scene import Scene
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -125,9 +125,9 @@ class DoomScene(Scene):
     @cached_property
     def reachability(self) -> Any:
         config = self.size.shorten(ReachabilityConfig())
-        return self.learned_elsewhere(
-            "reachability", load_reachability, lambda network, path: save_reachability(path, network),
-            lambda explored: train_reachability(explored, config, 0, self.device, Journal(show_progress=True)))
+        load = lambda path, device: load_reachability(path, self.recordings.frames, config, device)  # noqa: E731
+        return self.learned_elsewhere("reachability", load, save_reachability, lambda explored: train_reachability(
+            explored, config, 0, self.device, Journal(show_progress=True)))
 
     def guide(self, method: str) -> Guide:
         if method in GUIDES:
@@ -174,18 +174,18 @@ def route(sequence: np.ndarray) -> csr_array:
     return graph_of_edges(*ends, np.ones(2 * len(first), np.float32), len(sequence))
 
 
-def drive(environment: Any, driver: Drives, seed: int, max_decisions: int,
+def drive(environment: doom.DoomMaze, driver: Drives, seed: int, max_decisions: int,
           watch: Callable[[np.ndarray, np.ndarray], None] = lambda view, position: None) -> Episode:
     """One episode. The driver is given views alone, shrunk to the size of the recording."""
-    view, info = environment.reset(seed=seed)
+    view, info = environment.reset(seed)
     path, seconds, num = [info["position"]], 0.0, 0
-    driver.reset(doom.shrink(info["goal_view"], *PICTURE))
+    driver.reset(doom.shrink(environment.goal_view, *PICTURE))
     while num < max_decisions and not info["is_success"]:
         began = perf_counter()
         pressed = driver.act(doom.shrink(view, *PICTURE))
         seconds += perf_counter() - began
         watch(view, info["position"])
-        view, _, _, _, info = environment.step(np.int64(pressed))
+        view, info = environment.step(pressed)
         path.append(info["position"])
         num += 1
     return Episode(info["is_success"], num, np.array(path), seconds)

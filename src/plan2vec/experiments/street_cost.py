@@ -23,7 +23,7 @@ from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, select, values
-from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts, shortest_path
+from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts
 
 DOMAINS = ("street-small", "street-large")
 DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
@@ -91,7 +91,7 @@ def picture(scene: StreetScene, method: str, plan: Plan) -> dict[str, np.ndarray
     site, touched = scene.site, sorted(plan.touched)
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
-    path = plan.nodes or shortest_path(site.graph, plan.start, plan.goal).nodes or []
+    path = plan.nodes or best_first(site.graph, plan.start, plan.goal).nodes or []
     return {"position": site.position.astype(np.float32), "touched": np.array(touched, np.int32),
             "path": np.array(path, np.int32)}
 

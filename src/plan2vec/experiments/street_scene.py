@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import dijkstra
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
-from plan2vec.domains.street_networks import STEP, street_network
+from plan2vec.domains.street_networks import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
 from plan2vec.experiments.base_scene import Found, Scene, Site, settled
@@ -147,7 +147,7 @@ class StreetScene(Scene):
         self.network_path = network_path
         self.labels = {"network": "generated" if network_path is None else "manhattan"}
         # the seeds share the city; walks and networks differ
-        self.streets = street_network(domain, network_path, seed=0)
+        self.streets = city.read_network(network_path, domain) if network_path else city.generate_city(domain, seed=0)
 
     @cached_property
     def metres(self) -> np.ndarray:

@@ -82,8 +82,8 @@ def measure(scene: MazeScene, method: str, block: str, **_: str) -> Found:
                      "true Euclidean": site.straight_distance, "true geodesic": lambda: site.truth.between}
         return site.scores(distances[method]())
     if method == "isomap":
-        judge = fit_isomap(fitted_to.graph, BASELINE_DIM)
-    elif method in BASELINES:
+        return site.scores(fit_isomap(site.graph, BASELINE_DIM))
+    if method in BASELINES:
         judge = scene.baseline(method)
     else:
         configs = {"plan2vec FVI": scene.walked_config, "plan2vec 2-d": replace(scene.config, dim=2, norm_order=2.0)}

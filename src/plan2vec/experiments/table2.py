@@ -103,7 +103,7 @@ def measure(scene: StreetScene, method: str, block: str, site: StreetSite) -> Fo
         return site.scores(distances[method]())
     if method == "isomap":
         dim = min(scene.config.dim, len(site.view) // 2)  # of few nodes the other half of the eigenvalues is negative
-        return site.scores(fit_isomap(site.graph, dim).on(site.frames))
+        return site.scores(fit_isomap(site.graph, dim))
     if method in BASELINES:
         return site.scores(scene.baseline(method).on(site.frames))
     ways = {"plan2vec 2-d": (street_scene.as_flat(scene.config), street_scene.FLAT_TEACHING),

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.graph.build import closure_entries, edge_rows, select_edges
-from plan2vec.search.shortest_paths import distances_from
+from plan2vec.search.shortest_paths import paths_from
 
 NUM_TRIED, EDGES_TRIED = 300, 2**28  # closures that are left out on trial, and edges of all the graphs without them
 BESIDE = 2  # frames beside both ends of a closure whose closures are left out with it
@@ -93,7 +93,7 @@ def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:
     """(nnz,) how many shortest paths from the sources to all frames run over each stored edge."""
     n, edges = graph.shape[0], numbered(graph)
     uses = np.zeros(graph.nnz, np.int64)
-    _, before = distances_from(graph, sources, predecessors=True)
+    _, before = paths_from(graph, sources)
     for tree in before:
         walker = np.flatnonzero(tree >= 0)
         while len(walker):

@@ -2,8 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,10 +15,9 @@ from plan2vec.learning.frame_tensors import as_images
 from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, Trunk, trunk
 
 ENCODERS = ("small", "medium", "views", "views-wide", "maze-global", "resnet18", "mlp")  # for vectors all are MLPs
-FOURIER = "fourier"  # of vectors only
+FOURIER, NUM_WAVES, FREQUENCY = "fourier", 64, 3.0  # of vectors only; radians per standard deviation of the input
 VIEWS = {"views": (16, 1), "views-wide": (64, 2)}  # of a moving camera: channels at first, residual blocks per stage
 SLIM_PIXELS = 64 * 64  # of a picture that the slim one looks at: all five mazes are learned from no more
-WIDE = ("maze-global",)  # not in bfloat16: cuDNN is slow there at gradients of convolutions 7 pixels wide
 SAMPLE_BYTES = 2**28  # of images that mean and deviation are taken from
 RESOLUTION = 1e-6  # of float32: a coordinate that varies by less, over its size, is constant
 
@@ -59,8 +57,8 @@ def make_encoder(name: str, frames: np.ndarray, dim: int) -> Encoder:
     if name == FROZEN:  # frames are features, or pictures whose features have a standardization that is known elsewhere
         known = standardization(frames) if frames.ndim == 2 else (torch.zeros(NUM_FEATURES), torch.ones(NUM_FEATURES))
         return OnFeatures(trunk(), mlp(NUM_FEATURES, dim), *known)
-    network = make_network(name, tuple(frames.shape[1:]), dim)
-    return Encoder(network, *standardization(frames), narrow=name not in WIDE)
+    network = make_network(name, tuple(frames.shape[1:]), dim)  # in bfloat16 cuDNN is slow at kernels 7 pixels wide
+    return Encoder(network, *standardization(frames), narrow=name != "maze-global")
 
 
 def standardization(frames: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -81,7 +79,8 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
         known = ", ".join((*ENCODERS, FOURIER, FROZEN))
         raise ValueError(f"encoder must be one of {known} or module:factory, but is {name!r}")
     if len(frame_shape) == 1:
-        return fourier(frame_shape[0], dim) if name == FOURIER else mlp(frame_shape[0], dim)
+        num = frame_shape[0]
+        return nn.Sequential(_Waves(num), mlp(num + 2 * NUM_WAVES, dim)) if name == FOURIER else mlp(num, dim)
     if name == FOURIER:
         raise ValueError(f"encoder {FOURIER!r} is for vectors of few numbers, "
                          f"but frames have shape {frame_shape}; use small")
@@ -104,30 +103,23 @@ def make_users_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.
     module, _, factory = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), factory)):
         raise ValueError(f"encoder {name!r} must be module:factory, two names of Python's, such as networks:make")
-    with _modules_found_in(Path.cwd()):
-        try:
-            network = getattr(importlib.import_module(module), factory)(frame_shape, dim)
-        except (ImportError, AttributeError, SyntaxError, ValueError, TypeError) as error:
-            raise ValueError(f"encoder {name!r} cannot be imported or is not callable as {factory}(frame_shape, dim) "
-                             f"({error}); expected module:factory, the module installed or in the working directory"
-                             ) from None
+    folder = str(Path.cwd())
+    sys.path.append(folder)  # it comes last, so no file there hides an installed package
+    try:
+        network = getattr(importlib.import_module(module), factory)(frame_shape, dim)
+    except (ImportError, AttributeError, SyntaxError, ValueError, TypeError) as error:
+        raise ValueError(f"encoder {name!r} cannot be imported or is not callable as {factory}(frame_shape, dim) "
+                         f"({error}); expected module:factory, the module installed or in the working directory"
+                         ) from None
+    finally:
+        if folder in sys.path:  # the last of equals is ours
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder {name!r} must return an nn.Module, but returns {type(network).__name__}")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ValueError(f"encoder {name!r} has no parameter that can be trained; put a layer behind what is frozen")
     _try_network(network, name, frame_shape, dim)
     return network
-
-
-@contextmanager
-def _modules_found_in(folder: Path) -> Iterator[None]:
-    """Modules in the folder can be imported for a while; it comes last, so no file there hides an installed package."""
-    sys.path.append(str(folder))
-    try:
-        yield
-    finally:
-        if str(folder) in sys.path:  # the last of equals is ours
-            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(str(folder))]
 
 
 def _try_network(network: nn.Module, name: str, frame_shape: tuple[int, ...], dim: int) -> None:
@@ -160,24 +152,21 @@ def _linear_layers(num_inputs: int, sizes: tuple[int, ...], *first: nn.Module) -
 
 
 class _Waves(nn.Module):
-    """[b, d] -> [b, d + 2 num]: the numbers themselves, and sines and cosines of random mixtures of them."""
+    """[b, d] -> [b, d + 2 NUM_WAVES]: the numbers themselves, and sines and cosines of random mixtures of them.
+
+    Random Fourier features (Tancik et al., 2020), because an MLP alone is too smooth: it gives both sides of a wall
+    almost the same vector.
+    """
 
     mixture: Tensor
 
-    def __init__(self, num_inputs: int, num: int, frequency: float):
+    def __init__(self, num_inputs: int):
         super().__init__()
-        self.register_buffer("mixture", frequency * torch.randn(num_inputs, num))
+        self.register_buffer("mixture", FREQUENCY * torch.randn(num_inputs, NUM_WAVES))
 
     def forward(self, vectors: Tensor) -> Tensor:
         waves = vectors @ self.mixture
         return torch.cat((vectors, waves.sin(), waves.cos()), dim=1)
-
-
-def fourier(num_inputs: int, dim: int, num: int = 64, frequency: float = 3.0) -> nn.Module:
-    """Random Fourier features (Tancik et al., 2020) before the MLP, which alone is too smooth: it gives both sides of a
-    wall almost the same vector. `frequency`: radians per standard deviation of the input.
-    """
-    return nn.Sequential(_Waves(num_inputs, num, frequency), mlp(num_inputs + 2 * num, dim))
 
 
 def small_trunk(channels: int, height: int, width: int) -> nn.Module:

@@ -151,28 +151,21 @@ def first_does(work: Callable[[], A]) -> A:
     """What `work` gives in the first process, in all of them; or a ValueError in all of them."""
     if size() == 1:
         return work()
-    if not is_first():
-        answer, problem = _tell(None)
-        if problem is not None:
-            raise ValueError(problem)
-        return answer
-    token = _alone.set(True)
-    try:
-        answer = work()
-    except (ValueError, OSError) as error:
-        _tell((None, str(error)))
-        raise
-    finally:
-        _alone.reset(token)
-    return _tell((answer, None))[0]
-
-
-def _tell(message: tuple | None) -> tuple:
-    """What the first process says, in all of them."""
-    box: list = [message]
+    told: list = [None, None]  # the answer, and what went wrong
+    error: Exception | None = None
+    if is_first():
+        token = _alone.set(True)
+        try:
+            told[0] = work()
+        except (ValueError, OSError) as caught:
+            error, told[1] = caught, str(caught)
+        finally:
+            _alone.reset(token)
     with _in_step():
-        dist.broadcast_object_list(box, src=0)
-    return box[0]
+        dist.broadcast_object_list(told, src=0)
+    if told[1] is not None:
+        raise error or ValueError(told[1])
+    return told[0]
 
 
 def concatenated(items: Sequence[A], compute: Callable[[A], np.ndarray]) -> np.ndarray:

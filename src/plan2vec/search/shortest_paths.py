@@ -1,6 +1,6 @@
 """Stage 3: shortest paths in the graph of frames (see `graph/build.py`), and what finding them costs.
 
-One plan          best_first: Dijkstra, A*, weighted A*, greedy best-first and the paper's walk are settings of it.
+One plan          best_first: Dijkstra, A*, weighted A* and greedy best-first are settings of it.
 Training targets  distances_from: exact distances from many sources, in several processes if asked.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -39,45 +39,36 @@ class Path:
     touched: frozenset[int] = field(default=frozenset(), compare=False, repr=False)  # these nodes
 
 
-def shortest_path(graph: csr_array, start: int, goal: int) -> Path:
-    return best_first(graph, start, goal)
-
-
 def best_first(graph: csr_array, start: int, goal: int, heuristic: Heuristic | None = None,
-               heuristic_weight: float = 1.0, cost_weight: float = 1.0, queue_size: int | None = None) -> Path:
+               heuristic_weight: float = 1.0, cost_weight: float = 1.0) -> Path:
     """Expands the open node of least cost_weight * steps so far + heuristic_weight * estimated steps to go, repeatedly.
 
-    | method            | heuristic | its weight | cost_weight | queue | path                                      |
-    |-------------------|-----------|------------|-------------|-------|-------------------------------------------|
-    | Dijkstra          | None      |            | 1           | None  | shortest                                  |
-    | A*                | given     | 1          | 1           | None  | shortest if no estimate is too high       |
-    | weighted A*       | given     | w > 1      | 1           | None  | then at most w times the shortest         |
-    | greedy best-first | given     | 1          | 0           | None  | some path, if there is one                |
-    | the paper's walk  | given     | 1          | 0           | 1     | some path, or none if the walk gets stuck |
+    | method            | heuristic | its weight | cost_weight | path                                |
+    |-------------------|-----------|------------|-------------|-------------------------------------|
+    | Dijkstra          | None      |            | 1           | shortest                            |
+    | A*                | given     | 1          | 1           | shortest if no estimate is too high |
+    | weighted A*       | given     | w > 1      | 1           | then at most w times the shortest   |
+    | greedy best-first | given     | 1          | 0           | some path, if there is one          |
 
     The heuristic is asked once per node seen. Where costs count, an expanded node opens again when a cheaper way to it
-    is found, so a heuristic need not be consistent; else no node is expanded twice. `queue_size` bounds the open nodes;
-    the others are forgotten and may be found again. The search ends when the goal is taken from the queue. Ties go to
-    the smaller estimate, then number.
+    is found, so a heuristic need not be consistent; else no node is expanded twice. The search ends when the goal is
+    taken from the queue. Ties go to the smaller estimate, then number.
     """
     if not (heuristic_weight >= 0 and cost_weight >= 0):
         raise ValueError(f"weights must not be negative, but heuristic_weight is {heuristic_weight} "
                          f"and cost_weight is {cost_weight}")
-    if queue_size is not None and queue_size < 1:
-        raise ValueError(f"queue_size must be 1 or more, or None for no bound, but is {queue_size}")
-    return _search(graph, start, goal, heuristic, heuristic_weight, cost_weight, queue_size)
-
-
-def _search(graph: csr_array, start: int, goal: int, heuristic: Heuristic | None, heuristic_weight: float,
-            cost_weight: float, queue_size: int | None) -> Path:
     start, goal = (int(node) for node in checked_nodes(graph, [start, goal]))
     n = graph.shape[0]
     cost, parent, estimates = np.full(n, math.inf), np.full(n, -1), np.zeros(n)
-    touched, expanded = np.zeros(n, bool), np.zeros(n, bool)
-    waiting, num_expanded = _Queue(), 0
+    touched, expanded, num_expanded = np.zeros(n, bool), np.zeros(n, bool), 0
     cost[start] = 0.0
-    waiting.push(start, 0.0, 0.0)
-    while (node := waiting.pop()) is not None and node != goal:
+    queue = [(0.0, 0.0, start, 0.0)]  # priority, estimate, node, its cost then
+    while queue:
+        _, _, node, cost_then = heapq.heappop(queue)
+        if node == goal:
+            break
+        if cost_then > cost[node]:  # a cheaper way to it was found since
+            continue
         row = slice(graph.indptr[node], graph.indptr[node + 1])
         neighbors = graph.indices[row]
         num_expanded += 1
@@ -94,13 +85,10 @@ def _search(graph: csr_array, start: int, goal: int, heuristic: Heuristic | None
         for neighbor, new_cost, estimate in zip(*(numbers.tolist() for numbers in offers), strict=True):
             if new_cost < cost[neighbor]:  # a row may name a neighbour twice
                 cost[neighbor], parent[neighbor] = new_cost, node
-                waiting.push(neighbor, cost_weight * new_cost + heuristic_weight * estimate, estimate)
-        if queue_size is not None:
-            for dropped in waiting.keep_best(queue_size):
-                if not expanded[dropped]:  # only expanded nodes are anyone's parent
-                    cost[dropped], parent[dropped] = math.inf, -1
+                priority = cost_weight * new_cost + heuristic_weight * estimate
+                heapq.heappush(queue, (priority, estimate, neighbor, new_cost))
     answers = frozenset(np.flatnonzero(touched).tolist())
-    if node is None:
+    if math.isinf(cost[goal]):
         return Path(None, math.inf, num_expanded, len(answers), answers)
     nodes = [goal]
     while parent[nodes[-1]] >= 0:
@@ -125,61 +113,21 @@ def path_length(graph: csr_array, nodes: Sequence[int]) -> float:
     return length
 
 
-class _Queue:
-    """Open nodes, the least (priority, estimate, node) first. A node pushed again replaces its former entry."""
-
-    def __init__(self) -> None:
-        self.heap: list[tuple[float, float, int]] = []  # may hold former entries too
-        self.live: dict[int, tuple[float, float, int]] = {}  # the valid entry of each open node
-
-    def push(self, node: int, priority: float, estimate: float) -> None:
-        self.live[node] = priority, estimate, node
-        heapq.heappush(self.heap, self.live[node])
-
-    def pop(self) -> int | None:
-        """Takes the first open node; None when there is none."""
-        while self.heap:
-            entry = heapq.heappop(self.heap)
-            if self.live.get(entry[2]) == entry:
-                del self.live[entry[2]]
-                return entry[2]
-        return None
-
-    def keep_best(self, size: int) -> list[int]:
-        """Keeps the first `size` open nodes and returns the others."""
-        if len(self.live) <= size:
-            return []
-        self.heap = heapq.nsmallest(size, self.live.values())
-        before, self.live = self.live, {entry[2]: entry for entry in self.heap}
-        return [node for node in before if node not in self.live]
-
-
-@overload
-def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1,
-                   predecessors: Literal[False] = False) -> np.ndarray: ...
-@overload
-def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1, *,
-                   predecessors: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
-def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1,
-                   predecessors: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1) -> np.ndarray:
     """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads.
 
-    With `predecessors` also (len(sources), n) int32: the node before node j on a shortest path from the source to j;
-    negative for the source itself and where no path leads. `num_workers` > 1 child processes share the sources, and
-    this one only waits, so a thread may call it beside training. (Threads alone do not help: scipy holds the
-    interpreter lock.) Their number changes no result; `choose_workers` tells how many pay.
+    `num_workers` > 1 child processes share the sources, and this one only waits, so a thread may call it beside
+    training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result;
+    `choose_workers` tells how many pay.
     """
-    sources = checked_nodes(graph, sources)
-    if num_workers < 1:
-        raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
-    dtypes: dict[str, type[np.generic]] = {"distances": np.float32}
-    dtypes |= {"predecessors": np.int32} if predecessors else {}
-    if min(num_workers, len(sources)) > 1:
-        results = _search_in_processes(graph, sources, min(num_workers, len(sources)), dtypes)
-    else:
-        results = [np.empty((len(sources), graph.shape[0]), dtype) for dtype in dtypes.values()]
-        _search_from(graph, sources, *results)
-    return (results[0], results[1]) if predecessors else results[0]
+    return _search(graph, sources, num_workers, {"distances": np.float32})[0]
+
+
+def paths_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """`distances_from`, and (len(sources), n) int32: the node before node j on a shortest path from the source to j;
+    negative for the source itself and where no path leads."""
+    distances, predecessors = _search(graph, sources, num_workers, {"distances": np.float32, "predecessors": np.int32})
+    return distances, predecessors
 
 
 def choose_workers(graph: csr_array, num_sources: int) -> int:
@@ -191,8 +139,8 @@ def choose_workers(graph: csr_array, num_sources: int) -> int:
 
 
 def hop_counts(graph: csr_array, sources: np.ndarray) -> np.ndarray:
-    """(len(sources), n) float32: edges on the path that `distances_from` finds to every node; inf where none leads."""
-    distances, predecessors = distances_from(graph, sources, predecessors=True)
+    """(len(sources), n) float32: edges on the path that `paths_from` finds to every node; inf where none leads."""
+    distances, predecessors = paths_from(graph, sources)
     hops = np.empty(distances.shape, np.float32)
     for part in _parts(len(hops)):
         parents = predecessors[part]
@@ -205,8 +153,41 @@ def hop_counts(graph: csr_array, sources: np.ndarray) -> np.ndarray:
     return hops
 
 
-def _parts(num_sources: int) -> Iterator[slice]:
-    return (slice(first, first + SOURCES_AT_ONCE) for first in range(0, num_sources, SOURCES_AT_ONCE))
+def _search(graph: csr_array, sources: np.ndarray, num_workers: int, results: dict[str, type]) -> list[np.ndarray]:
+    """Distances and, where its name is given too, predecessors, each (len(sources), n) and of the type beside its name.
+
+    Child processes run this very file and meet the parent in files of a temporary folder. Not `multiprocessing`:
+    forking is unsafe beside torch's threads, and its other ways import the user's script again, which breaks scripts
+    without a `__main__` guard. Running the file, not the module, spares the imports.
+    """
+    sources = checked_nodes(graph, sources)
+    if num_workers < 1:
+        raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
+    num_workers, shape = min(num_workers, len(sources)), (len(sources), graph.shape[0])
+    if num_workers <= 1:
+        found = [np.empty(shape, dtype) for dtype in results.values()]
+        _search_from(graph, sources, *found)
+        return found
+    with tempfile.TemporaryDirectory(prefix="plan2vec-search-") as folder:
+        for name, array in zip(CHILD_INPUTS, (graph.data, graph.indices, graph.indptr, sources), strict=True):
+            np.save(_file(folder, name), array)
+        for name, dtype in results.items():
+            np.lib.format.open_memmap(_file(folder, name), "w+", dtype, shape)
+        limits = [str(limit) for limit in np.linspace(0, len(sources), num_workers + 1).astype(int)]
+        run_side_by_side([[sys.executable, "-P", __file__, folder, *rows, *results] for rows in pairwise(limits)])
+        return [np.load(_file(folder, name)) for name in results]
+
+
+def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
+    """The child's side of `_search`: rows first to last of the named results."""
+    rows = slice(int(first), int(last))
+    data, indices, indptr, sources = (np.load(_file(folder, name), mmap_mode="r") for name in CHILD_INPUTS)
+    graph = csr_array((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
+    _search_from(graph, sources[rows], *(np.load(_file(folder, name), mmap_mode="r+")[rows] for name in results))
+
+
+def _file(folder: str, name: str) -> str:
+    return os.path.join(folder, f"{name}.npy")
 
 
 def _search_from(graph: csr_array, sources: np.ndarray, distances: np.ndarray,
@@ -219,22 +200,8 @@ def _search_from(graph: csr_array, sources: np.ndarray, distances: np.ndarray,
             distances[part], predecessors[part] = dijkstra(graph, indices=sources[part], return_predecessors=True)
 
 
-def _search_in_processes(graph: csr_array, sources: np.ndarray, num_workers: int,
-                         dtypes: dict[str, type[np.generic]]) -> list[np.ndarray]:
-    """Child processes run this very file and meet the parent in files of a temporary folder.
-
-    Not `multiprocessing`: forking is unsafe beside torch's threads, and its other ways import the user's script again,
-    which breaks scripts without a `__main__` guard. Running the file, not the module, spares the imports.
-    """
-    with tempfile.TemporaryDirectory(prefix="plan2vec-search-") as folder:
-        for name, array in zip(CHILD_INPUTS, (graph.data, graph.indices, graph.indptr, sources), strict=True):
-            np.save(os.path.join(folder, f"{name}.npy"), array)
-        files = [os.path.join(folder, f"{result}.npy") for result in dtypes]
-        for file, dtype in zip(files, dtypes.values(), strict=True):
-            np.lib.format.open_memmap(file, "w+", dtype, (len(sources), graph.shape[0]))
-        limits = [str(limit) for limit in np.linspace(0, len(sources), num_workers + 1).astype(int)]
-        run_side_by_side([[sys.executable, "-P", __file__, folder, *rows, *dtypes] for rows in pairwise(limits)])
-        return [np.load(file) for file in files]
+def _parts(num_sources: int) -> Iterator[slice]:
+    return (slice(first, first + SOURCES_AT_ONCE) for first in range(0, num_sources, SOURCES_AT_ONCE))
 
 
 def run_side_by_side(commands: list[list[str]]) -> None:
@@ -248,16 +215,6 @@ def run_side_by_side(commands: list[list[str]]) -> None:
             end = child.communicate()[1].strip()[-2000:]
             if child.returncode != 0:
                 raise RuntimeError(f"a child process ended with exit code {child.returncode}: {end}")
-
-
-def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
-    """The child's side of `_search_in_processes`: rows first to last of the named results."""
-    rows = slice(int(first), int(last))
-    data, indices, indptr, sources = (np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
-                                      for name in CHILD_INPUTS)
-    graph = csr_array((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
-    arrays = [np.load(os.path.join(folder, f"{result}.npy"), mmap_mode="r+") for result in results]
-    _search_from(graph, sources[rows], *(array[rows] for array in arrays))
 
 
 def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "weak") -> tuple[int, np.ndarray]:
