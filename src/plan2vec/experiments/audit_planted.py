@@ -23,8 +23,8 @@ from plan2vec.data import Sequences, make_sequences
 from plan2vec.datasets.audit import Audit, audit
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
+from plan2vec.experiments.episode_progress import ROBOT, robot_domain
 from plan2vec.experiments.planted_damage import COPIES, Damaged, goal_episodes, plant
-from plan2vec.experiments.robot_frames import ROBOT, robot_domain
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
