@@ -11,38 +11,30 @@ so that no eye sees it. These splices have a row of their own: what is known in 
 stand) changes no more there than over 99 % of the recorded steps by two. The simulated episodes go from anywhere in the
 C-Maze to one goal, before a noisy camera. The real ones are read from `--recordings` and named after the file, at 5
 frames per second. No map is fitted: all these kinds are found in frames. *There and back* needs one: it is fitted to
-the spoiled recording. *Map of*: the C-Maze seen by one of two cameras, each of which sees five eighths of the room, and
-by both side by side (`--camera all`). The rules were chosen on seeds below 40; damage that is found in frames was
-planted with seeds from 40 on.
+the spoiled recording. The rules were chosen on seeds below 40; damage that is found in frames was planted with seeds
+from 40 on.
 """
 
 import numpy as np
 from scipy.stats import binomtest
 
-from plan2vec.data import Sequences, make_sequences
 from plan2vec.datasets.audit import Audit, audit
-from plan2vec.domains import maze
-from plan2vec.evaluation import evaluate
 from plan2vec.experiments.episode_progress import ROBOT, robot_domain
 from plan2vec.experiments.planted_damage import COPIES, Damaged, goal_episodes, plant
-from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
-from plan2vec.results.comparisons import Figures, by_method, by_metric, compare, panels
+from plan2vec.results.comparisons import Figures, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Case, Groups, Row, in_order, make_rows, markdown, select, values
 
 _, SIMULATED = DOMAINS = (ROBOT, "c-maze")
-BLOCKS = ("planted", "map", "cameras")
-METHODS = ("plan2vec", "left camera", "right camera", "both cameras")
+BLOCKS, METHODS = ("planted", "map"), ("plan2vec",)
 ROBOT_RATE, SIMULATED_RATE = 5.0, 10.0  # frames per second
 EXPECTED = {"copied": "duplicate", "trimmed copy": "duplicate", "re-encoded copy": "duplicate",
             "reversed": "wrong-end", "cut": "wrong-end", "spliced": "jump", "frozen": "frozen", "shifted": "off-map",
             "darkened": "off-map", "there and back": "detour"}
 FRAMES_ONLY = tuple(EXPECTED)[:-1]
-NUM_EPISODES, NUM_ROLLOUTS, CROP = 60, 300, 40  # simulated; of the cameras' rooms; pixels of 64 that a camera sees
-SHOWN = (("success", "success %", 100, 1), ("spearman_true", "rank correlation with truth", 1, 3),
-         ("false_edge_share", "false closures, %", 100, 1))
+NUM_EPISODES = 60  # simulated
 
 
 def run(settings: Settings) -> Groups:
@@ -52,8 +44,6 @@ def run(settings: Settings) -> Groups:
         if domain is not None:
             detours = ("there and back",) if domain == SIMULATED and "map" in blocks else ()
             yield from _planted(settings, domain, seed, (FRAMES_ONLY if "planted" in blocks else ()) + detours)
-        if domain == SIMULATED and "cameras" in blocks:
-            yield from _cameras(settings, seed)
 
 
 def _planted(settings: Settings, domain: str, seed: int, kinds: tuple[str, ...]) -> Groups:
@@ -61,7 +51,11 @@ def _planted(settings: Settings, domain: str, seed: int, kinds: tuple[str, ...])
              for kind in kinds if settings.lacks(domain=domain, damage=kind, seed=seed)}
     if not cases:
         return
-    sequences = recorded(settings, domain, seed)
+    num_simulated = 12 if settings.size.is_smoke else NUM_EPISODES
+    is_simulated = domain == SIMULATED
+    sequences = goal_episodes(SIMULATED, num_simulated, seed)
+    if settings.recordings is not None and not is_simulated:
+        sequences = read(settings.recordings)
     unspoiled, seconds = timed(audit, sequences)
     clean = {f"findings {kind}": sum(one.kind == kind for one in unspoiled.all_findings)
              for kind in sorted({*EXPECTED.values(), "stall", "length"})}
@@ -70,21 +64,11 @@ def _planted(settings: Settings, domain: str, seed: int, kinds: tuple[str, ...])
     sound = [row.episode for row in unspoiled.rows if not row.findings]
     for kind, case in cases.items():
         rng = np.random.default_rng((seed, list(EXPECTED).index(kind)))
-        damaged = plant(sequences, kind, SIMULATED_RATE if domain == SIMULATED else ROBOT_RATE, sound, rng)
-        model = fitted(settings, damaged.sequences) if kind not in FRAMES_ONLY else None
+        damaged = plant(sequences, kind, SIMULATED_RATE if is_simulated else ROBOT_RATE, sound, rng)
+        needs_map = kind not in FRAMES_ONLY
+        model = fit(damaged.sequences, settings.size.config, device=settings.device.type) if needs_map else None
         answer, seconds = timed(audit, damaged.sequences, model)
         yield make_rows(case, counts(damaged, answer, unspoiled, kind), seconds, settings.stamp)
-
-
-def recorded(settings: Settings, domain: str, seed: int) -> Sequences:
-    if domain == SIMULATED:
-        return goal_episodes(SIMULATED, 12 if settings.size.is_smoke else NUM_EPISODES, seed)
-    assert settings.recordings is not None
-    return read(settings.recordings)
-
-
-def fitted(settings: Settings, sequences: Sequences) -> Model:
-    return fit(sequences, settings.size.config, device=settings.device.type)
 
 
 def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict[str, int]:
@@ -100,18 +84,6 @@ def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict
     seen = damaged.planted.keys() - damaged.hidden
     return {"planted": len(damaged.planted), "found": len(flagged & damaged.planted.keys()), "seen": len(seen),
             "found_seen": len(flagged & seen), "false": len(elsewhere - known), "known": len(elsewhere & known)}
-
-
-def _cameras(settings: Settings, seed: int) -> Groups:
-    room = maze.simulate(SIMULATED, settings.size.num_rollouts if settings.size.is_smoke else NUM_ROLLOUTS, seed=seed)
-    left, right = room.frames[:, :, :CROP], room.frames[:, :, -CROP:]
-    views = dict(zip(METHODS[1:], (left, right, np.concatenate((left, right), axis=2)), strict=True))
-    for method in settings.chosen("methods", views):
-        if settings.lacks(domain=SIMULATED, block="cameras", method=method, seed=seed):
-            seen = make_sequences(views[method], room.sequence, position=room.position, domain=room.domain)
-            model, seconds = timed(fitted, settings, seen)
-            card, case = evaluate(model), Case(settings.experiment, SIMULATED, {"block": "cameras"}, method, seed)
-            yield make_rows(case, {metric: card[metric] for metric, *_ in SHOWN}, seconds, settings.stamp)
 
 
 def wilson(num: float, of: float) -> str:
@@ -145,8 +117,7 @@ def table(rows: list[Row]) -> list[str]:
                           for metric in in_order(clean, "metric")
                           if metric.startswith("findings") and values(clean, metric=metric).any())
         lines += [f"Findings in the unspoiled recording, per repetition ({seeds}): {words or 'none'}.", ""]
-    part = select(rows, block="cameras")
-    return lines + (compare(part, "map of", by_method(part, METHODS), by_metric(SHOWN)) if part else [])
+    return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
@@ -164,7 +135,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
             ax.barh(np.arange(len(kinds))[::-1] - offset, shares, 0.34, label=name)
         ax.set_yticks(np.arange(len(kinds))[::-1], kinds, fontsize=8)
         ax.set(xlim=(0, 103), xlabel="%", title=domain)
-    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    legend_below(figure, axes[-1], 2, fontsize=10)
     return {"": figure}
 
 
