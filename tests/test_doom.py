@@ -10,7 +10,7 @@ import pytest
 
 from plan2vec.domains import doom, doom_play
 from plan2vec.experiments import doom_driving
-from plan2vec.experiments.doom_scene import DoomScene
+from plan2vec.experiments.doom_driving import DoomScene
 from plan2vec.results.experiment import SMOKE, Settings
 
 DATA = Path(os.environ.get("PLAN2VEC_SPTM", "sptm"))

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,11 +59,6 @@ SUCCESS = {"GCBC": (9, 29, 1, 23, 7, 0), "GCIVL": (63, 45, 0, 70, 12, 0), "GCIQL
            "QRL": (82, 86, 68, 80, 84, 50), "CRL": (29, 39, 27, 0, 0, 0), "HIQL": (79, 58, 46, 74, 13, 0)}
 PUBLISHED = {name: dict(zip([(maze, kind) for kind in KINDS for maze in MAZES[:3]], shares, strict=True))
              for name, shares in SUCCESS.items()}  # success %, by maze and kind
-
-
-class Acted(NamedTuple):
-    success: np.ndarray  # (m,) bool
-    num_steps: np.ndarray  # (m,)
 
 
 class PointMaze(Scene):
@@ -112,8 +107,10 @@ def _no_distance(nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
     raise ValueError("this agent has no learned distance")
 
 
-def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: int) -> Acted:
-    """One episode of a task in every environment, side by side. The environment says how each ends."""
+def act_out(agent: Agent, environments: list[Any], task: int, seed: int,
+            limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """One episode of a task in every environment, side by side: whether it succeeded, as the environment says, and its
+    steps, (m,) each."""
     np.random.seed((seed, task))  # noqa: NPY002 - where the environments draw starts and goals from
     begun = [env.reset(seed=1000 * seed + number, options={"task_id": task}) for number, env in enumerate(environments)]
     observations = np.array([observation for observation, _ in begun], np.float32)
@@ -128,7 +125,7 @@ def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: 
                 success[number] = info["success"] > 0
                 ended.append(number)
         running = np.setdiff1d(running, ended)
-    return Acted(success, num_steps)
+    return success, num_steps
 
 
 def run(settings: Settings) -> Groups:
@@ -146,8 +143,8 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], head or "squared")
     limit = SMOKE_STEPS if maze.size.is_smoke else 10**9  # OGBench's limit of 1,000 steps is the environment's own
     acted = [act_out(agent, maze.environments, task, maze.seed, limit) for task in range(1, NUM_TASKS + 1)]
-    success = np.array([episodes.success.mean() for episodes in acted])
-    steps = np.concatenate([episodes.num_steps[episodes.success] for episodes in acted])
+    success = np.array([arrived.mean() for arrived, _ in acted])
+    steps = np.concatenate([num_steps[arrived] for arrived, num_steps in acted])
     found: Found = {"success": success.mean()} | {f"success_task{task}": one for task, one in enumerate(success, 1)}
     found |= {"num_steps": mean_or_none(steps), "num_plans": agent.num_plans}
     if method == "graph search":

@@ -68,7 +68,7 @@ def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray
     """A map taught the allowed tasks, and its distances (n, n). Free points fitted to these guide a flat map."""
     site, config, teaching = scene.site, scene.config, Teaching()
     if block == "2-d":
-        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain].norm_order)
+        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain][-1])
         known = np.where(allowed, path, np.inf)
         guide = fit_points(known, config.norm_order, scene.seed, scene.device, scene.size.is_smoke)
         teaching = replace(street_scene.FLAT_TEACHING, guide=guide)

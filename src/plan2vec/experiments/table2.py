@@ -19,7 +19,6 @@ scores are drawn anew at every hop. Blocks:
 import math
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -59,18 +58,9 @@ PAPER = {**dict.fromkeys(("plan2vec", "plan2vec 2-d", "paper's settings"), (92.2
          **dict.fromkeys(("random network", "random scores"), (19.9, 12.0, 12.7, None))}
 
 
-class PaperSettings(NamedTuple):
-    """The paper's table of hyper-parameters of the streets."""
-
-    scaling: float  # of degrees
-    epochs: int
-    batch_size: int  # searches per epoch
-    norm_order: float
-
-
-PAPER_SETTINGS = dict(zip(DOMAINS, (PaperSettings(200, 500, 20, 1.2), PaperSettings(700, 2000, 100, 1.2),
-                                    PaperSettings(2000, 5000, 100, 1.5), PaperSettings(4000, 10_000, 100, 2.0)),
-                          strict=True))
+# the paper's hyper-parameters of the streets: scaling of degrees, epochs, searches per epoch ("batch size"), p of l^p
+PAPER_SETTINGS = dict(zip(DOMAINS, ((200, 500, 20, 1.2), (700, 2000, 100, 1.2), (2000, 5000, 100, 1.5),
+                                    (4000, 10_000, 100, 2.0)), strict=True))
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
@@ -173,12 +163,12 @@ def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarra
 
 def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
     """The paper's network, latent, norm, scaling and epochs; an epoch's 160 pairs are one update of 16 x 16."""
-    paper = PAPER_SETTINGS[scene.domain]
-    embedding = EmbeddingConfig(num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
-                                goals_per_round=paper.batch_size, learning_rate=PAPER_LEARNING_RATE, loss="relative")
+    scaling, epochs, searches, norm_order = PAPER_SETTINGS[scene.domain]
+    embedding = EmbeddingConfig(num_updates=epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
+                                goals_per_round=searches, learning_rate=PAPER_LEARNING_RATE, loss="relative")
     config = replace(scene.config, dim=2, head="lp", encoder="small" if scene.size.is_smoke else "resnet18",
-                     norm_order=paper.norm_order, embedding=scene.size.shorten(embedding))
-    return settled(config), Teaching(unit=1 / (STEP_DEGREES * paper.scaling))
+                     norm_order=norm_order, embedding=scene.size.shorten(embedding))
+    return settled(config), Teaching(unit=1 / (STEP_DEGREES * scaling))
 
 
 def table(rows: list[Row]) -> list[str]:
