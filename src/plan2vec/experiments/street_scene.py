@@ -24,7 +24,7 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP, street_network
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Found, Scene, Site, settled
+from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -132,7 +132,7 @@ class StreetSite(Site):
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
         joined[edges] = True
         false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
-        return self.shape_numbers | {
+        return {"radius": self.radius} | degree_and_parts(self.graph) | {
             "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
             "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
             "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
