@@ -41,7 +41,7 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import LOOKS, Figures, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, pictured, select
+from plan2vec.results.rows import Arrays, Groups, Row, parts_of, pictured
 from plan2vec.search.shortest_paths import distances_from
 
 PICTURE = (48, 64)  # height and width of what is recorded and seen
@@ -252,16 +252,14 @@ def measure(scene: DoomScene, method: str) -> Found:
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for domain in in_order(rows, "domain"):
-        some = select(rows, domain=domain)
-        lines += compare(some, domain.removeprefix("doom/"), by_method(some, METHODS), by_metric(SHOWN))
+    for (domain,), part in parts_of(rows, domain=()):
+        lines += compare(part, domain.removeprefix("doom/"), by_method(part, METHODS), by_metric(SHOWN))
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    domains = in_order(rows, "domain")
-    kept = {domain: pictured(select(rows, domain=domain), arrays) for domain in domains}
-    known = [domain for domain in domains if kept[domain]]
+    kept = {domain: pictured(part, arrays) for (domain,), part in parts_of(rows, domain=())}
+    known = [domain for domain, part in kept.items() if part]
     if not known:
         return {}
     success, axes = panels(len(known), 3.2 * len(known) + 1, 3.4)

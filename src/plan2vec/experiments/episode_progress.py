@@ -106,9 +106,9 @@ def run(settings: Settings) -> Groups:
         if settings.size.is_smoke:
             yield from Fitted(STAND_IN, seed, settings, stand_in(seed)).measured(settings, METHODS, outcome_scores)
             continue
-        if not settings.domains or settings.recordings is not None or ROBOT in settings.domains:
+        if not settings.domains or ROBOT in settings.domains:
             domain = robot_domain(settings)
-            if settings.recordings and domain and (not settings.domains or domain in settings.domains):
+            if domain is not None and settings.recordings is not None:
                 scene = Fitted(domain, seed, settings, read(settings.recordings))
                 yield from scene.measured(settings, METHODS, outcome_scores)
         for domain in settings.chosen("domains", SIMULATED):

@@ -6,7 +6,7 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -32,7 +32,7 @@ from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
 from plan2vec.results.experiment import Settings, Size
-from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
+from plan2vec.results.rows import Arrays, Row, in_order, parts_of, pictured, select
 from plan2vec.search.shortest_paths import hop_counts
 
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
@@ -225,18 +225,11 @@ def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Ite
 street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process
 
 
-def parts_of(rows: list[Row], domains: Sequence[str]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Network, domain and their rows: all that there are."""
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", domains):
-            yield network, domain, select(rows, network=network, domain=domain)
-
-
 def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row], Arrays], Figure],
                  block: str = "") -> Figures:
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
     figures = {}
-    for network, domain, part in parts_of(rows, DOMAINS):
+    for (network, domain), part in parts_of(rows, network=NETWORKS, domain=DOMAINS):
         if known := pictured(select(part, block=block) if block else part, arrays):
             figure = figure_of(part, known)
             latents = f"; latents: {block}, seed {min(in_order(part, 'seed'))}" if block else ""

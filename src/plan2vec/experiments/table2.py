@@ -39,7 +39,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings, timed
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select
 from plan2vec.search.shortest_paths import distances_from
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
@@ -174,20 +174,16 @@ def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
 def table(rows: list[Row]) -> list[str]:
     """For each network and block success by both rules beside the paper's; then the graphs."""
     lines = []
-    for network in in_order(rows, "network", NETWORKS):
-        for block in in_order(select(rows, network=network), "block", BLOCKS):
-            part = select(rows, network=network, block=block)
-            lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "", *success_table(part, block)]
-        lines += graph_table(select(rows, network=network, method="graph"))
-    return lines
-
-
-def success_table(rows: list[Row], block: str) -> list[str]:
     known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
              ("spearman_true", "Spearman", 1, 3))
-    shown = [column for column in known if select(rows, metric=column[0])]
-    methods = by_method([row for row in rows if row["method"] != "graph"], BLOCKS[block])
-    return compare(rows, "method", methods, by_domain(rows, TITLES, shown, papers_success))
+    for (network,), of_network in parts_of(rows, network=NETWORKS):
+        for (block,), part in parts_of(of_network, block=BLOCKS):
+            shown = [column for column in known if select(part, metric=column[0])]
+            methods = by_method([row for row in part if row["method"] != "graph"], BLOCKS[block])
+            lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "",
+                      *compare(part, "method", methods, by_domain(part, TITLES, shown, papers_success))]
+        lines += graph_table(select(of_network, method="graph"))
+    return lines
 
 
 def papers_success(domain: str) -> dict[str, float | None]:
@@ -202,23 +198,20 @@ def graph_table(rows: list[Row]) -> list[str]:
              ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
              ("test_accuracy", "held out", 100, 2))
     lines = {f"{block} | {TITLES[domain]}": {"block": block, "domain": domain}
-             for block in in_order(rows, "block", BLOCKS)
-             for domain in in_order(select(rows, block=block), "domain", DOMAINS)}
+             for (block, domain), _ in parts_of(rows, block=BLOCKS, domain=DOMAINS)}
     return compare(rows, "graph | part", lines, by_metric(shown)) if rows else []
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per network and block with baselines: success by method, a panel per part of the city."""
     figures = {}
-    for network in in_order(rows, "network", NETWORKS):
-        for block in [name for name, methods in BLOCKS.items() if "random scores" in methods]:
-            part = select(rows, network=network, block=block, metric="success")
-            if part:
-                methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
-                size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
-                figure = domain_figure(part, methods, TITLES, size, paper=papers_success)
-                figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
-                figures[f"{network}-{block}"] = figure
+    for (network, block), part in parts_of(select(rows, metric="success"), network=NETWORKS, block=BLOCKS):
+        if "random scores" in BLOCKS[block]:
+            methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
+            size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
+            figure = domain_figure(part, methods, TITLES, size, paper=papers_success)
+            figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
+            figures[f"{network}-{block}"] = figure
     return figures
 
 
