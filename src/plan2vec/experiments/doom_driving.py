@@ -21,7 +21,6 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
@@ -113,28 +112,27 @@ class DoomScene(Scene):
         return make_sequences(np.concatenate([part.frames for part in parts]), np.concatenate(labels),
                               action=np.concatenate(actions), source="exploration")
 
-    def learned_elsewhere(self, name: str, load: Callable[[Path, torch.device], Any], keep: Callable[[Any, Path], None],
-                          train: Callable[[Sequences], Any]) -> Any:
-        """A network that explored other mazes; one per set of them, kept in a file."""
-        path = self.products / f"{name}-{'-'.join(sorted(self.explored_mazes))}.safetensors"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            keep(train(self.exploration), path)
-        return load(path, self.device)
+    def learned_elsewhere(self, name: str) -> Path:
+        """The file of a network that explored other mazes, one per set of them."""
+        self.products.mkdir(parents=True, exist_ok=True)
+        return self.products / f"{name}-{'-'.join(sorted(self.explored_mazes))}.safetensors"
 
     @cached_property
     def controller(self) -> Controller:
-        config = self.size.shorten(SteeringConfig())
-        return self.learned_elsewhere("controller", load_steering, save_steering, lambda explored: train_steering(
-            explored, BUTTONS, config, 0, self.device, Journal(show_progress=True)))
+        path, config = self.learned_elsewhere("controller"), self.size.shorten(SteeringConfig())
+        if not path.exists():
+            journal = Journal(show_progress=True)
+            save_steering(train_steering(self.exploration, BUTTONS, config, 0, self.device, journal), path)
+        return load_steering(path, self.device)
 
     @cached_property
-    def reachability(self) -> Any:
-        config, journal = self.size.shorten(sptm_memory.ReachabilityConfig()), Journal(show_progress=True)
-        return self.learned_elsewhere(
-            "reachability", sptm_memory.load_reachability,
-            lambda network, path: sptm_memory.save_reachability(path, network),
-            lambda explored: sptm_memory.train_reachability(explored, config, 0, self.device, journal))
+    def reachability(self) -> sptm_memory.Reachability:
+        path, config = self.learned_elsewhere("reachability"), self.size.shorten(sptm_memory.ReachabilityConfig())
+        if not path.exists():
+            journal = Journal(show_progress=True)
+            network = sptm_memory.train_reachability(self.exploration, config, 0, self.device, journal)
+            sptm_memory.save_reachability(path, network)
+        return sptm_memory.load_reachability(path, self.device)
 
     def guide(self, method: str) -> Guide:
         if method in GUIDES:

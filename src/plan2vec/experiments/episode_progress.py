@@ -210,7 +210,13 @@ def true_scores(fitted: Fitted, method: str) -> Found:
     """Progress of all held-out frames to one goal, each as if its episode had started at the farthest of them."""
     sequence, unseen = fitted.sequences.sequence, np.flatnonzero(~fitted.kept)
     goal = rng_at(fitted.seed, Stream.PROGRESS_GOAL).choice(np.flatnonzero(fitted.kept))
-    truth = true_distance(fitted.sequences, unseen, goal)
+    if fitted.domain == rope.NAME:  # the fewest moves that a hand could make between recorded states
+        moves = rope.true_moves(fitted.sequences)
+        truth = distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, unseen]
+    else:  # metres around walls
+        known_places = truth_of(fitted.sequences)
+        assert known_places is not None
+        truth = known_places.between(unseen, np.full(len(unseen), goal))
     left = fitted.left_by(method, np.array([goal]), unseen)
     farthest = left[int(np.argmax(np.where(np.isfinite(truth) & np.isfinite(left), truth, -1)))]
     curve = np.empty(len(left))
@@ -219,16 +225,6 @@ def true_scores(fitted: Fitted, method: str) -> Found:
     known = np.isfinite(curve) & np.isfinite(truth)
     return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
             "unknown": float(np.isnan(curve).mean())}
-
-
-def true_distance(sequences: Sequences, frames: np.ndarray, goal: int) -> np.ndarray:
-    """(m,) around walls in metres; of the rope the fewest moves that a hand could make between recorded states."""
-    if sequences.domain == rope.NAME:
-        moves = rope.true_moves(sequences)
-        return distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, frames]
-    truth = truth_of(sequences)
-    assert truth is not None
-    return truth.between(frames, np.full(len(frames), goal))
 
 
 def table(rows: list[Row]) -> list[str]:

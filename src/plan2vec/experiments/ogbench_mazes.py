@@ -36,9 +36,10 @@ from plan2vec.graph.sparsify import cover_frames, join_balls
 from plan2vec.local_metric import local_vectors
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
-from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, legend_below, panel_figure
+from plan2vec.results import comparisons
+from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings, Size
-from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
@@ -156,9 +157,13 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
 def table(rows: list[Row]) -> list[str]:
     lines, acted = [], select(rows, block="act")
     for kind in KINDS:
-        mazes = [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]
-        if mazes:
-            lines += [f"**{kind}**, success %, regenerated data", "", *success_table(acted, kind, mazes)]
+        if mazes := [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]:
+            published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
+                         for name, shares in PUBLISHED.items()]
+            columns = [Column(maze, {"metric": "success", "domain": domain_of(maze, kind)}) for maze in mazes]
+            ours = compare(acted, "method", by_method(acted, ACTING), columns)
+            lines += [f"**{kind}**, success %, regenerated data", "", *markdown(["method", *mazes], published)[:-1],
+                      *ours[2:]]
     graphs = select(acted, method="graph search")
     shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
              ("num_steps", "steps of an episode", 1, 0))
@@ -168,15 +173,6 @@ def table(rows: list[Row]) -> list[str]:
 
 def domain_of(maze: str, kind: str) -> str:
     return f"ogbench/pointmaze-{maze}-{kind}-v0"
-
-
-def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
-    """Published rows first."""
-    published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
-                 for name, shares in PUBLISHED.items()]
-    ours = [[method, *(cell(values(rows, metric="success", domain=domain_of(maze, kind), method=method), 100)
-                       for maze in mazes)] for method in in_order(rows, "method", ACTING)]
-    return markdown(["method", *mazes], published + ours)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
@@ -189,12 +185,12 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     shown = [Panel(acted, ", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
     methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
                if method in PLAIN or method.endswith("squared")}
-    figure, axes = panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
+    figure, axes = comparisons.panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
     for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
         if maze != "teleport":
             best = max(shares[maze, kind] for shares in PUBLISHED.values())
             ax.axvline(best, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
-    legend_below(figure, axes[0], 4)
+    comparisons.legend_below(figure, axes[0], 4)
     return {"": figure}
 
 
