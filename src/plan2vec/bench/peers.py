@@ -48,16 +48,10 @@ class Scene:
     config: Config
     sequences: Sequences
     new_frames: np.ndarray  # of the same room, never trained on
+    images: FrameTensors
     learned: Learned
-    seconds: dict[str, float]  # of our stages
-
-    @property
-    def our_seconds(self) -> float:
-        """From the local metric, which all share, to vectors."""
-        return sum(self.seconds[stage] for stage in ("graph", "embedding", "vectors"))
-
-    def images(self) -> FrameTensors:
-        return FrameTensors(self.sequences.frames, self.settings.device)
+    metric_seconds: float  # of the local metric, which all share
+    our_seconds: float  # from there to vectors
 
     def rows(self, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
         frames, seed = self.sequences.num_frames, self.config.seed
@@ -67,9 +61,8 @@ class Scene:
 def run(settings: Settings) -> Groups:
     for seed in settings.seeds:
         scene = learn_ours(settings, seed)
-        metric_seconds, embedding = scene.seconds["local_metric"], scene.learned.embedding
-        yield scene.rows("local metric (shared)", {"fit_seconds": metric_seconds}, metric_seconds)
-        ours = torch.from_numpy(scene.learned.vectors)
+        yield scene.rows("local metric (shared)", {"fit_seconds": scene.metric_seconds}, scene.metric_seconds)
+        embedding, ours = scene.learned.embedding, torch.from_numpy(scene.learned.vectors)
         numbers = scored(scene, partial(map_vectors, embedding), pair_distance(ours, ours, embedding.head))
         yield scene.rows("plan2vec", {"fit_seconds": scene.our_seconds} | numbers, scene.our_seconds,
                          settings="defaults")
@@ -99,8 +92,10 @@ def learn_ours(settings: Settings, seed: int) -> Scene:
         seconds[name] = watch.seconds
         return product
 
-    learned = learn(sequences.without_truth(), config, FrameTensors(sequences.frames, device), make)
-    return Scene(settings, config, sequences, new.frames, learned, seconds)
+    images = FrameTensors(sequences.frames, device)
+    learned = learn(sequences.without_truth(), config, images, make)
+    metric_seconds = seconds.pop("local_metric")
+    return Scene(settings, config, sequences, new.frames, images, learned, metric_seconds, sum(seconds.values()))
 
 
 def scored(scene: Scene, embed: Embed, distance: Distance) -> dict[str, Any]:
@@ -134,7 +129,7 @@ def fit_isomap(scene: Scene) -> Fitted:
 
     radius, dim, metric = scene.learned.graph.radius, scene.config.dim, scene.learned.metric.metric
     isomap = Isomap(n_neighbors=None, radius=radius, n_components=dim)
-    vectors = isomap.fit_transform(local_vectors(metric, scene.images()))
+    vectors = isomap.fit_transform(local_vectors(metric, scene.images))
     return lambda images: isomap.transform(local_vectors(metric, images)), vectors, (
         f"radius {radius:.2f}, {dim} dimensions")
 
@@ -143,7 +138,7 @@ def fit_vae(scene: Scene) -> Fitted:
     config, dim, stage = scene.config, scene.config.dim, scene.settings.size.shorten(VAEConfig())
     scorer = train_vae(scene.sequences.frames, config.encoder, dim, stage, config.seed, scene.settings.device)
     embed = partial(encode, scorer.encoder)
-    return embed, embed(scene.images()), f"{stage.num_updates} updates of {stage.batch_size} frames, {dim} dimensions"
+    return embed, embed(scene.images), f"{stage.num_updates} updates of {stage.batch_size} frames, {dim} dimensions"
 
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "VAE": ("torch", fit_vae)}
