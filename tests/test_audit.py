@@ -18,8 +18,16 @@ from plan2vec.data import Sequences, make_sequences
 from plan2vec.datasets.audit import Audit, as_csv, as_json, audit, lerobot_line, ways_without
 from plan2vec.datasets.findings import fence, measured_shift
 from plan2vec.datasets.prints import compare_all, episodes_of
-from plan2vec.experiments.audit_planted import EXPECTED, FRAMES_ONLY, counts, wilson
-from plan2vec.experiments.planted_damage import goal_episodes, joined, plant, split
+from plan2vec.experiments.audit_planted import (
+    EXPECTED,
+    FRAMES_ONLY,
+    counts,
+    goal_episodes,
+    joined,
+    plant,
+    split,
+    wilson,
+)
 from plan2vec.pictures.audit_page import audit_page
 
 DOCS = Path(__file__).parent.parent / "docs"

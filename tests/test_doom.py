@@ -10,7 +10,7 @@ import pytest
 
 from plan2vec.domains import doom
 from plan2vec.experiments import doom_driving
-from plan2vec.experiments.doom_scene import DoomScene
+from plan2vec.experiments.doom_driving import DoomScene
 from plan2vec.results.experiment import SMOKE, Settings
 
 DATA = Path(os.environ.get("PLAN2VEC_SPTM", "sptm"))
@@ -90,6 +90,23 @@ def test_a_drive_starts_at_its_map_moves_and_refuses_what_is_not_there():
 
 
 @needs_mazes
+def test_the_environment_passes_gymnasiums_checks():
+    pytest.importorskip("vizdoom")
+    gymnasium = pytest.importorskip("gymnasium")
+    from gymnasium.utils.env_checker import check_env
+
+    from plan2vec.domains import doom_env
+
+    environment = gymnasium.make(doom_env.NAME, folder=DATA, maze="office1", start_map=1, goal=2)
+    check_env(environment.unwrapped, skip_render_check=True)
+    _, info = environment.reset(seed=0)
+    assert info["goal_view"].shape == (120, 160, 3)
+    with pytest.raises(ValueError, match="from 0 to 6"):
+        environment.unwrapped.step(7)
+    environment.close()
+
+
+@needs_mazes
 def test_exploration_starts_at_every_map_and_is_the_same_every_time():
     pytest.importorskip("vizdoom")
     first, second = (doom.explore(DATA, "branching", 80, 0, 24, 32) for _ in range(2))
@@ -102,7 +119,6 @@ def test_exploration_starts_at_every_map_and_is_the_same_every_time():
 @needs_mazes
 def test_driving_gives_rows_of_every_method_that_was_asked_for(tmp_path):
     pytest.importorskip("vizdoom")
-    pytest.importorskip("gymnasium")
     settings = Settings(size=SMOKE, doom_data=DATA, mazes=("branching",), methods=("random", "controller alone"),
                         arrays=tmp_path / "arrays")
     rows = [row for group in doom_driving.EXPERIMENT.run(settings) for row in group]

@@ -22,7 +22,7 @@ from plan2vec.acting.steering import (
     train_steering,
 )
 from plan2vec.data import make_sequences
-from plan2vec.experiments.doom_scene import Ways, route
+from plan2vec.experiments.doom_driving import Ways, route
 from plan2vec.local_metric import SiameseMetric
 
 RIGHT, LEFT, TURN, TURN_BACK = range(4)

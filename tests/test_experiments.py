@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plan2vec.commands.main import main
-from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1, value_iteration_table
+from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1
 from plan2vec.experiments.maze_scene import MazeScene, maze_scene
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, choose_experiments, results_page
 from plan2vec.graph.build import edge_rows
@@ -210,22 +210,6 @@ def test_the_fewest_rollouts_that_suffice_are_found():
     # it was luck, then
     assert sample_complexity.enough_at(rows + some_rows(0.94, rollouts=200), method="plan2vec") is None
     assert sample_complexity.enough_at(rows, method="DQN") is None
-
-
-def variant_rows(method, success, seconds, lookahead):
-    return [row | {"method": method, "seconds": seconds} for row in some_rows(success, lookahead=lookahead)]
-
-
-def test_the_fastest_of_the_best_variants_is_advised():
-    four, one = list(value_iteration_table.METHODS)[1:]
-    slow, poor = variant_rows(four, 0.905, 40.0, 1), variant_rows(one, 0.6, 1.0, 3)
-    advised = value_iteration_table.advice(variant_rows("amortized", 0.9, 10.0, 0) + slow + poor)
-    assert advised.startswith(
-        "Use: amortized, the fastest of the best (90.0 %"
-    ) and four in advised and one not in advised
-    assert value_iteration_table.advice(
-        variant_rows("amortized", 0.8, 10.0, 0) + slow
-    ).startswith(f"Use: {four}, k = 1")
 
 
 # ---------------------------------------------------------------------------------------------------- the command

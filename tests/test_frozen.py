@@ -17,7 +17,7 @@ import plan2vec
 from plan2vec.commands.main import main
 from plan2vec.config import Config, LocalMetricConfig, settle
 from plan2vec.data import Sequences, make_sequences
-from plan2vec.experiments.robot_frames import stand_in
+from plan2vec.experiments.episode_progress import stand_in
 from plan2vec.learning import frozen
 from plan2vec.learning.frame_tensors import FrameTensors, as_images
 from plan2vec.readers.npz import write_npz

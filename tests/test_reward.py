@@ -346,7 +346,7 @@ def test_blocks_side_by_side_are_rewarded_as_the_wrapped_environment_is(rooms):
     agents = pytest.importorskip("plan2vec.experiments.reward_agents")
     small = fit(agents.record("c-maze", 20, 0), replace(QUICK, dim=3), device="cpu")
     shaping = Shaping("potential", 0.9)
-    blocks = agents.Blocks("c-maze", 3, agents.make_sight("vectors", small), small, shaping, np.random.default_rng(0))
+    blocks = agents.Blocks("c-maze", 3, agents.Sight("vectors", small), small, shaping, np.random.default_rng(0))
     blocks.reset()
 
     class Shrunk(gymnasium.ObservationWrapper):

@@ -22,7 +22,7 @@ from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
 from plan2vec.search.gpu_search import DeviceGraph
-from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from, paths_from
+from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
 from plan2vec.version import __version__
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 Expected: at 10,000 frames Isomap's times_ours 10 or more
 
 C-Maze. The local metric is trained once and shared; its time is its own row. Then every method is timed: plan2vec joins
-the frames, searches, trains and encodes; Isomap and UMAP get the local metric's vectors, as many dimensions as the map,
-and Isomap the radius of our graph; the VAE sees the frames. All walk the same graph by the domain's rule.
+the frames, searches, trains and encodes; Isomap gets the local metric's vectors, as many dimensions as the map, and the
+radius of our graph; the VAE sees the frames. All walk the same graph by the domain's rule.
 `new_frames_ms`: 1,000 frames from outside to vectors.
 """
 
@@ -35,9 +35,6 @@ from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups, Row
 
 NUM_NEW = 1000  # frames from outside
-# packages that compile themselves when they are first called, with a few frames: not timed, and left out of smoke runs
-COMPILED, MOST_FIRST = ("umap",), 500
-NUM_NEIGHBORS = 50  # of UMAP: about the degree of our graph
 COLUMNS = ("fit_seconds", "times_ours", "memory_gb", "new_frames_ms", "success")
 Embed = Callable[[FrameTensors], np.ndarray]  # frames -> vectors; of a peer D is their l2 distance
 Fitted = tuple[Embed, np.ndarray, str]  # also the vectors of the shared frames, and the method's settings in words
@@ -51,16 +48,10 @@ class Scene:
     config: Config
     sequences: Sequences
     new_frames: np.ndarray  # of the same room, never trained on
+    images: FrameTensors
     learned: Learned
-    seconds: dict[str, float]  # of our stages
-
-    @property
-    def our_seconds(self) -> float:
-        """From the local metric, which all share, to vectors."""
-        return sum(self.seconds[stage] for stage in ("graph", "embedding", "vectors"))
-
-    def images(self) -> FrameTensors:
-        return FrameTensors(self.sequences.frames, self.settings.device)
+    metric_seconds: float  # of the local metric, which all share
+    our_seconds: float  # from there to vectors
 
     def rows(self, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
         frames, seed = self.sequences.num_frames, self.config.seed
@@ -68,16 +59,15 @@ class Scene:
 
 
 def run(settings: Settings) -> Groups:
-    for scene in (learn_ours(settings, seed) for seed in settings.seeds):
-        metric_seconds, embedding = scene.seconds["local_metric"], scene.learned.embedding
-        yield scene.rows("local metric (shared)", {"fit_seconds": metric_seconds}, metric_seconds)
-        ours = torch.from_numpy(scene.learned.vectors)
+    for seed in settings.seeds:
+        scene = learn_ours(settings, seed)
+        yield scene.rows("local metric (shared)", {"fit_seconds": scene.metric_seconds}, scene.metric_seconds)
+        embedding, ours = scene.learned.embedding, torch.from_numpy(scene.learned.vectors)
         numbers = scored(scene, partial(map_vectors, embedding), pair_distance(ours, ours, embedding.head))
         yield scene.rows("plan2vec", {"fit_seconds": scene.our_seconds} | numbers, scene.our_seconds,
                          settings="defaults")
         for method, (package, fit) in PEERS.items():
-            if not (settings.size.is_smoke and package in COMPILED):
-                yield peer_rows(scene, method, package, fit)
+            yield peer_rows(scene, method, package, fit)
 
 
 def c_maze(num_frames: int, seed: int, is_smoke: bool) -> Sequences:
@@ -102,8 +92,10 @@ def learn_ours(settings: Settings, seed: int) -> Scene:
         seconds[name] = watch.seconds
         return product
 
-    learned = learn(sequences.without_truth(), config, FrameTensors(sequences.frames, device), make)
-    return Scene(settings, config, sequences, new.frames, learned, seconds)
+    images = FrameTensors(sequences.frames, device)
+    learned = learn(sequences.without_truth(), config, images, make)
+    metric_seconds = seconds.pop("local_metric")
+    return Scene(settings, config, sequences, new.frames, images, learned, metric_seconds, sum(seconds.values()))
 
 
 def scored(scene: Scene, embed: Embed, distance: Distance) -> dict[str, Any]:
@@ -124,10 +116,6 @@ def peer_rows(scene: Scene, method: str, package: str, fit: Callable[[Scene], Fi
     """One peer, timed and scored; where its package is missing a row says so."""
     if importlib.util.find_spec(package) is None:
         return scene.rows(method, {"fit_seconds": None}, 0.0, settings=f"not run: {package} is not installed")
-    if package in COMPILED:  # compiles what is compiled
-        frames, sequence = scene.sequences.frames[:MOST_FIRST], scene.sequences.sequence[:MOST_FIRST]
-        embed, _, _ = fit(replace(scene, sequences=Sequences(frames, sequence)))
-        embed(FrameTensors(scene.new_frames[:10], scene.settings.device))
     forget_peak()
     with stopwatch(scene.settings.device) as watch:
         embed, vectors, settings = fit(scene)
@@ -139,32 +127,20 @@ def peer_rows(scene: Scene, method: str, package: str, fit: Callable[[Scene], Fi
 def fit_isomap(scene: Scene) -> Fitted:
     from sklearn.manifold import Isomap
 
-    radius, dim = scene.learned.graph.radius, scene.config.dim
-    return by_local_vectors(scene, Isomap(n_neighbors=None, radius=radius, n_components=dim),
-                            f"radius {radius:.2f}, {dim} dimensions")
-
-
-def fit_umap(scene: Scene) -> Fitted:
-    from umap import UMAP
-
-    umap = UMAP(n_neighbors=NUM_NEIGHBORS, n_components=scene.config.dim, random_state=scene.config.seed)
-    return by_local_vectors(scene, umap, f"{NUM_NEIGHBORS} neighbours, {scene.config.dim} dimensions")
-
-
-def by_local_vectors(scene: Scene, peer: Any, words: str) -> Fitted:
-    def local(images: FrameTensors) -> np.ndarray:
-        return local_vectors(scene.learned.metric.metric, images)
-
-    return lambda images: peer.transform(local(images)), peer.fit_transform(local(scene.images())), words
+    radius, dim, metric = scene.learned.graph.radius, scene.config.dim, scene.learned.metric.metric
+    isomap = Isomap(n_neighbors=None, radius=radius, n_components=dim)
+    vectors = isomap.fit_transform(local_vectors(metric, scene.images))
+    return lambda images: isomap.transform(local_vectors(metric, images)), vectors, (
+        f"radius {radius:.2f}, {dim} dimensions")
 
 
 def fit_vae(scene: Scene) -> Fitted:
     config, dim, stage = scene.config, scene.config.dim, scene.settings.size.shorten(VAEConfig())
     scorer = train_vae(scene.sequences.frames, config.encoder, dim, stage, config.seed, scene.settings.device)
     embed = partial(encode, scorer.encoder)
-    return embed, embed(scene.images()), f"{stage.num_updates} updates of {stage.batch_size} frames, {dim} dimensions"
+    return embed, embed(scene.images), f"{stage.num_updates} updates of {stage.batch_size} frames, {dim} dimensions"
 
 
-PEERS = {"Isomap": ("sklearn", fit_isomap), "UMAP": ("umap", fit_umap), "VAE": ("torch", fit_vae)}
+PEERS = {"Isomap": ("sklearn", fit_isomap), "VAE": ("torch", fit_vae)}
 BENCHMARK = Experiment("bench-peers", "Against peers: same data, same rule, one run", __doc__, run,
                        partial(number_table, columns=COLUMNS, settings=("frames", "settings")), None)

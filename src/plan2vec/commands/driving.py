@@ -5,7 +5,7 @@ from plan2vec.acting.guides import RouteGuide
 from plan2vec.commands.answers import print_answer
 from plan2vec.commands.arguments import DriveCommand
 from plan2vec.domains import doom
-from plan2vec.experiments.doom_scene import PICTURE, DoomScene, drive
+from plan2vec.experiments.doom_driving import PICTURE, DoomScene, drive
 from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import load
 from plan2vec.pictures.films import Moment, save_drive, writer_of

@@ -11,10 +11,13 @@ so that no eye sees it. These splices have a row of their own: what is known in 
 stand) changes no more there than over 99 % of the recorded steps by two. The simulated episodes go from anywhere in the
 C-Maze to one goal, before a noisy camera. The real ones are read from `--recordings` and named after the file, at 5
 frames per second. No map is fitted: all these kinds are found in frames. *There and back* needs one: it is fitted to
-the spoiled recording. *Map of*: the C-Maze seen by one of two cameras, each of which sees five eighths of the room, and
-by both side by side (`--camera all`). The rules were chosen on seeds below 40; damage that is found in frames was
-planted with seeds from 40 on.
+the spoiled recording. The rules were chosen on seeds below 40; damage that is found in frames was planted with seeds
+from 40 on.
 """
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
@@ -22,27 +25,170 @@ from scipy.stats import binomtest
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.datasets.audit import Audit, audit
 from plan2vec.domains import maze
-from plan2vec.evaluation import evaluate
-from plan2vec.experiments.planted_damage import COPIES, Damaged, goal_episodes, plant
-from plan2vec.experiments.robot_frames import ROBOT, robot_domain
-from plan2vec.model import Model
+from plan2vec.experiments.episode_progress import ROBOT, robot_domain
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
-from plan2vec.results.comparisons import Figures, by_method, by_metric, compare, panels
+from plan2vec.readers.messages import import_extra
+from plan2vec.results.comparisons import Figures, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Case, Groups, Row, in_order, make_rows, markdown, select, values
 
+SHARE = 0.1  # of the episodes
+KEPT = (0.6, 0.8)  # of a trimmed copy
+MIDDLE = (0.3, 0.7)  # where an episode is cut for a splice, as a share of it
+NEARLY_ALL = 0.99  # of the recorded steps by two
+CODEC, ENLARGED = {"crf": "30"}, 4  # H.264, of pictures this many times as large as the frames, as a camera gives them
+FROZEN_SECONDS, SHIFT, DARKENED = 2.0, 0.05, 0.7
+GOAL, ARRIVED = np.array((-0.2, 0.18)), 0.02  # of the simulated episodes, metres
+FAR_START = 0.45  # metres of way to the goal
+SPEED, NOISE, WHITE = 0.018, 2.0, 0.9  # metres a frame; gray levels of the camera's noise; how bright white is
+Episode = np.ndarray  # (m, h, w, c) frames
+
+
+class Damaged(NamedTuple):
+    sequences: Sequences
+    planted: dict[int, int | None]  # episode that was damaged -> the original, of a copy
+    hidden: frozenset[int] = frozenset()  # planted splices whose ends lie within two steps in truth
+
+
+def split(sequences: Sequences) -> dict[int, Episode]:
+    return {int(label): sequences.frames[sequences.sequence == label] for label in np.unique(sequences.sequence)}
+
+
+def joined(episodes: dict[int, Episode]) -> Sequences:
+    labels = np.repeat(list(episodes), [len(one) for one in episodes.values()])
+    return make_sequences(np.concatenate(list(episodes.values())), labels)
+
+
+def plant(sequences: Sequences, kind: str, rate: float, sound: list[int], rng: np.random.Generator) -> Damaged:
+    """One kind of damage in a tenth of the episodes, drawn from the sound ones; copies come in addition."""
+    episodes = split(sequences)
+    chosen = rng.choice(sound, max(2, round(SHARE * len(episodes))) // 2 * 2, replace=False).tolist()
+    if kind == "spliced":
+        return splice(sequences, chosen, rng)
+    if kind in COPIES:
+        free = max(episodes) + 1
+        copies = {free + k: COPIES[kind](episodes[label], rng) for k, label in enumerate(chosen)}
+        return Damaged(joined(episodes | copies), dict(zip(copies, chosen, strict=True)))
+    episodes |= {label: CHANGES[kind](episodes[label], rate, rng) for label in chosen}
+    return Damaged(joined(episodes), dict.fromkeys(chosen))
+
+
+def splice(sequences: Sequences, chosen: list[int], rng: np.random.Generator) -> Damaged:
+    """Pairs of episodes exchange their ends. No frame occurs twice: nothing but the jump can give a splice away."""
+    numbers = {int(label): np.flatnonzero(sequences.sequence == label) for label in np.unique(sequences.sequence)}
+    hidden = []
+    for pair in zip(chosen[::2], chosen[1::2], strict=True):
+        parts = [np.split(numbers[label], [int(rng.uniform(*MIDDLE) * len(numbers[label]))]) for label in pair]
+        for label, (head, _), (_, tail) in zip(pair, parts, parts[::-1], strict=True):
+            numbers[label] = np.concatenate((head, tail))
+            hidden += [label] * within_two_steps(sequences, head[-1], tail[0])
+    episodes = {label: sequences.frames[some] for label, some in numbers.items()}
+    return Damaged(joined(episodes), dict.fromkeys(chosen), frozenset(hidden))
+
+
+def within_two_steps(sequences: Sequences, first: int, second: int) -> bool:
+    """Whether others get from one frame to the other in two steps: where things are and how the robot's joints stand
+    differs by no more than over nearly all recorded steps by two.
+    """
+    start = np.flatnonzero(sequences.sequence[2:] == sequences.sequence[:-2])
+    known = [truth for truth in (sequences.position, sequences.action) if truth is not None]
+    return bool(known) and all(
+        np.linalg.norm(truth[second] - truth[first])
+        <= np.quantile(np.linalg.norm(truth[start + 2] - truth[start], axis=1), NEARLY_ALL) for truth in known)
+
+
+def trimmed(frames: Episode, rng: np.random.Generator) -> Episode:
+    num = int(rng.uniform(*KEPT) * len(frames))
+    first = int(rng.integers(len(frames) - num + 1))
+    return frames[first : first + num]
+
+
+def reencoded(frames: Episode, rng: np.random.Generator) -> Episode:
+    """Through a real video codec and back, in the size of a camera's pictures."""
+    av = import_extra("av")
+    file, num = BytesIO(), ENLARGED
+    with av.open(file, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=10, options=CODEC)
+        stream.height, stream.width, stream.pix_fmt = num * frames.shape[1], num * frames.shape[2], "yuv420p"
+        for frame in np.broadcast_to(frames, (*frames.shape[:3], 3)):
+            large = np.ascontiguousarray(frame.repeat(num, axis=0).repeat(num, axis=1))
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(large, format="rgb24")))
+        container.mux(stream.encode())
+    file.seek(0)
+    with av.open(file) as container:
+        decoded = np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+    shape = *frames.shape[:2], num, frames.shape[2], num, 3
+    return decoded.reshape(shape).mean(axis=(2, 4)).astype(np.uint8)[..., : frames.shape[3]]
+
+
+def frozen(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
+    """The camera shows one frame for two seconds, and then what is there by then."""
+    num = round(FROZEN_SECONDS * rate)
+    first = int(rng.integers(len(frames) - num))
+    return np.concatenate((frames[:first], np.repeat(frames[first : first + 1], num, axis=0), frames[first + num :]))
+
+
+def shifted(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
+    """Up, down, left or right; the border is drawn out."""
+    axis, sign = int(rng.integers(1, 3)), int(rng.choice((-1, 1)))
+    size = frames.shape[axis]
+    return frames.take(np.clip(np.arange(size) + sign * round(SHIFT * size), 0, size - 1), axis)
+
+
+def there_and_back(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
+    """Most of the way, back to the start, and then all of it."""
+    turn = int(rng.uniform(*KEPT) * len(frames))
+    return np.concatenate((frames[:turn], frames[turn::-1], frames))
+
+
+COPIES: dict[str, Callable[..., Episode]] = {"copied": lambda frames, rng: frames, "trimmed copy": trimmed,
+                                             "re-encoded copy": reencoded}
+CHANGES: dict[str, Callable[..., Episode]] = {
+    "reversed": lambda frames, rate, rng: frames[::-1], "cut": lambda frames, rate, rng: frames[: len(frames) // 2],
+    "frozen": frozen, "shifted": shifted, "darkened": lambda frames, rate, rng: (DARKENED * frames).astype(np.uint8),
+    "there and back": there_and_back}
+
+
+def goal_episodes(room_name: str, num: int, seed: int) -> Sequences:
+    """Demonstrations in a room: from anywhere far away to one goal, with swerves, seen by a noisy camera."""
+    room, rng, walks = maze.find_room(room_name), np.random.default_rng(seed), list[np.ndarray]()
+    while len(walks) < num:
+        start = maze.sample_positions(room, 1, rng)
+        if maze.geodesic(room_name, start, GOAL[None])[0] >= FAR_START:
+            walks.append(walk_to_goal(room, start[0], rng))
+    position = np.concatenate(walks)
+    gray = WHITE * maze.render(room, position) + rng.normal(0, NOISE, (len(position), maze.PIXELS, maze.PIXELS, 1))
+    frames, labels = np.clip(gray, 0, 255).astype(np.uint8), np.repeat(np.arange(num), [len(one) for one in walks])
+    return make_sequences(frames, labels, position=position, domain=room_name, source=f"simulated {room_name} episodes")
+
+
+def walk_to_goal(room: maze.Room, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(m, 2) positions; nobody stands still, and who touches a wall goes straight on."""
+    angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    speed, swerve, walk = SPEED * rng.uniform(0.8, 1.2), 0.0, [start]
+    ways = speed * np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    while np.linalg.norm(walk[-1] - GOAL) > ARRIVED:
+        options = maze.step(room, np.tile(walk[-1], (len(ways), 1)), ways)
+        best = int(maze.geodesic(room.name, options, np.tile(GOAL, (len(ways), 1))).argmin())
+        swerve = 0.8 * swerve + rng.normal(0, 0.35)
+        turned = angles[best] + swerve
+        step = speed * rng.uniform(0.5, 1.3) * np.array((np.cos(turned), np.sin(turned)))
+        reached = maze.step(room, walk[-1][None], step[None])[0]
+        if np.linalg.norm(reached - walk[-1]) < 0.3 * speed:
+            reached, swerve = options[best], 0.0
+        walk.append(reached)
+    return np.stack(walk)
+
+
 _, SIMULATED = DOMAINS = (ROBOT, "c-maze")
-BLOCKS = ("planted", "map", "cameras")
-METHODS = ("plan2vec", "left camera", "right camera", "both cameras")
+BLOCKS, METHODS = ("planted", "map"), ("plan2vec",)
 ROBOT_RATE, SIMULATED_RATE = 5.0, 10.0  # frames per second
 EXPECTED = {"copied": "duplicate", "trimmed copy": "duplicate", "re-encoded copy": "duplicate",
             "reversed": "wrong-end", "cut": "wrong-end", "spliced": "jump", "frozen": "frozen", "shifted": "off-map",
             "darkened": "off-map", "there and back": "detour"}
 FRAMES_ONLY = tuple(EXPECTED)[:-1]
-NUM_EPISODES, NUM_ROLLOUTS, CROP = 60, 300, 40  # simulated; of the cameras' rooms; pixels of 64 that a camera sees
-SHOWN = (("success", "success %", 100, 1), ("spearman_true", "rank correlation with truth", 1, 3),
-         ("false_edge_share", "false closures, %", 100, 1))
+NUM_EPISODES = 60  # simulated
 
 
 def run(settings: Settings) -> Groups:
@@ -52,8 +198,6 @@ def run(settings: Settings) -> Groups:
         if domain is not None:
             detours = ("there and back",) if domain == SIMULATED and "map" in blocks else ()
             yield from _planted(settings, domain, seed, (FRAMES_ONLY if "planted" in blocks else ()) + detours)
-        if domain == SIMULATED and "cameras" in blocks:
-            yield from _cameras(settings, seed)
 
 
 def _planted(settings: Settings, domain: str, seed: int, kinds: tuple[str, ...]) -> Groups:
@@ -61,7 +205,11 @@ def _planted(settings: Settings, domain: str, seed: int, kinds: tuple[str, ...])
              for kind in kinds if settings.lacks(domain=domain, damage=kind, seed=seed)}
     if not cases:
         return
-    sequences = recorded(settings, domain, seed)
+    num_simulated = 12 if settings.size.is_smoke else NUM_EPISODES
+    is_simulated = domain == SIMULATED
+    sequences = goal_episodes(SIMULATED, num_simulated, seed)
+    if settings.recordings is not None and not is_simulated:
+        sequences = read(settings.recordings)
     unspoiled, seconds = timed(audit, sequences)
     clean = {f"findings {kind}": sum(one.kind == kind for one in unspoiled.all_findings)
              for kind in sorted({*EXPECTED.values(), "stall", "length"})}
@@ -70,21 +218,11 @@ def _planted(settings: Settings, domain: str, seed: int, kinds: tuple[str, ...])
     sound = [row.episode for row in unspoiled.rows if not row.findings]
     for kind, case in cases.items():
         rng = np.random.default_rng((seed, list(EXPECTED).index(kind)))
-        damaged = plant(sequences, kind, SIMULATED_RATE if domain == SIMULATED else ROBOT_RATE, sound, rng)
-        model = fitted(settings, damaged.sequences) if kind not in FRAMES_ONLY else None
+        damaged = plant(sequences, kind, SIMULATED_RATE if is_simulated else ROBOT_RATE, sound, rng)
+        needs_map = kind not in FRAMES_ONLY
+        model = fit(damaged.sequences, settings.size.config, device=settings.device.type) if needs_map else None
         answer, seconds = timed(audit, damaged.sequences, model)
         yield make_rows(case, counts(damaged, answer, unspoiled, kind), seconds, settings.stamp)
-
-
-def recorded(settings: Settings, domain: str, seed: int) -> Sequences:
-    if domain == SIMULATED:
-        return goal_episodes(SIMULATED, 12 if settings.size.is_smoke else NUM_EPISODES, seed)
-    assert settings.recordings is not None
-    return read(settings.recordings)
-
-
-def fitted(settings: Settings, sequences: Sequences) -> Model:
-    return fit(sequences, settings.size.config, device=settings.device.type)
 
 
 def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict[str, int]:
@@ -100,18 +238,6 @@ def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict
     seen = damaged.planted.keys() - damaged.hidden
     return {"planted": len(damaged.planted), "found": len(flagged & damaged.planted.keys()), "seen": len(seen),
             "found_seen": len(flagged & seen), "false": len(elsewhere - known), "known": len(elsewhere & known)}
-
-
-def _cameras(settings: Settings, seed: int) -> Groups:
-    room = maze.simulate(SIMULATED, settings.size.num_rollouts if settings.size.is_smoke else NUM_ROLLOUTS, seed=seed)
-    left, right = room.frames[:, :, :CROP], room.frames[:, :, -CROP:]
-    views = dict(zip(METHODS[1:], (left, right, np.concatenate((left, right), axis=2)), strict=True))
-    for method in settings.chosen("methods", views):
-        if settings.lacks(domain=SIMULATED, block="cameras", method=method, seed=seed):
-            seen = make_sequences(views[method], room.sequence, position=room.position, domain=room.domain)
-            model, seconds = timed(fitted, settings, seen)
-            card, case = evaluate(model), Case(settings.experiment, SIMULATED, {"block": "cameras"}, method, seed)
-            yield make_rows(case, {metric: card[metric] for metric, *_ in SHOWN}, seconds, settings.stamp)
 
 
 def wilson(num: float, of: float) -> str:
@@ -145,8 +271,7 @@ def table(rows: list[Row]) -> list[str]:
                           for metric in in_order(clean, "metric")
                           if metric.startswith("findings") and values(clean, metric=metric).any())
         lines += [f"Findings in the unspoiled recording, per repetition ({seeds}): {words or 'none'}.", ""]
-    part = select(rows, block="cameras")
-    return lines + (compare(part, "map of", by_method(part, METHODS), by_metric(SHOWN)) if part else [])
+    return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
@@ -164,7 +289,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
             ax.barh(np.arange(len(kinds))[::-1] - offset, shares, 0.34, label=name)
         ax.set_yticks(np.arange(len(kinds))[::-1], kinds, fontsize=8)
         ax.set(xlim=(0, 103), xlabel="%", title=domain)
-    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    legend_below(figure, axes[-1], 2, fontsize=10)
     return {"": figure}
 
 

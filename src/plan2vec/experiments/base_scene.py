@@ -225,10 +225,6 @@ class Site:
         """Between the true places."""
         return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
 
-    @cached_property
-    def shape_numbers(self) -> Found:
-        return {"radius": self.radius} | degree_and_parts(self.graph)
-
 
 def degree_and_parts(graph: csr_array) -> Found:
     parts = graph_numbers(graph)

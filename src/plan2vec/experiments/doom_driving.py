@@ -13,16 +13,188 @@ plan2vec and SPTM: 6 trials x 4 start maps x 4 goals per seed; the others 2 tria
 """
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.spatial import cKDTree
 
-from plan2vec.acting.driver import Driver
+from plan2vec.acting.controller import Controller
+from plan2vec.acting.driver import Driver, GoalItself, Guide
+from plan2vec.acting.guides import GuideConfig, RouteGuide
+from plan2vec.acting.steering import Buttons, SteeringConfig, load_steering, save_steering, train_steering
+from plan2vec.baselines import sptm_memory
+from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
-from plan2vec.experiments.base_scene import Found, mean_or_none
-from plan2vec.experiments.doom_scene import DoomScene, Episode, drive
+from plan2vec.domains.doom import TURNS, HeldButtons, explore
+from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
+from plan2vec.graph.build import graph_of_edges
+from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.training import Journal
+from plan2vec.model import Model
+from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import LOOKS, Figures, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, pictured, select
+from plan2vec.results.rows import Arrays, Groups, Row, parts_of, pictured
+from plan2vec.search.shortest_paths import distances_from
+
+PICTURE = (48, 64)  # height and width of what is recorded and seen
+NUM_EXPLORED = 20_000  # decisions per maze
+THINNEST = 32.0  # map units: whoever stands on both sides of a wall is farther apart, being 16 from it
+VALIDATION = "Val/"  # how the folders of mazes begin in which may be explored
+BUTTONS = Buttons(pairs=((0, 1), (2, 3), (5, 6)))
+GUIDES = {"plan2vec": "map", "graph search": "dijkstra"}
+
+
+class Drives(Protocol):
+    def reset(self, goal: np.ndarray) -> None: ...
+
+    def act(self, view: np.ndarray) -> int: ...
+
+
+class Roamer:
+    """Drives at random, as who explores does."""
+
+    def __init__(self, seed: int):
+        self.act = HeldButtons(rng_at(seed, Stream.DRIVING))
+
+    def reset(self, goal: np.ndarray) -> None:
+        """It heads for nothing."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    arrived: bool
+    num_decisions: int
+    path: np.ndarray  # (m, 2) positions, the start first
+    seconds: float  # that the decisions took
+
+
+class DoomScene(Scene):
+    """One maze and one seed of the fit. `labels` stay empty: the seven buttons are the only setting."""
+
+    def __init__(self, maze: str, seed: int, settings: Settings, products: Path):
+        super().__init__(f"doom/{maze}", seed, settings.size, settings.device, settings.size.config)
+        assert settings.doom_data is not None
+        self.maze, self.folder = maze, settings.doom_data
+        self.elsewhere, self.products = settings.doom_explore or settings.doom_data, products
+
+    @cached_property
+    def recordings(self) -> Sequences:
+        return doom.replay(self.folder, self.maze, *PICTURE)
+
+    @cached_property
+    def model(self) -> Model:
+        folder = self.products / f"{self.maze}-{self.seed}"
+        return fit(self.recordings, replace(self.size.config, seed=self.seed), folder, self.device.type, True)
+
+    @cached_property
+    def explored_mazes(self) -> list[str]:
+        """Validation mazes, never the one that is driven in."""
+        setups = doom.read_setups(self.elsewhere)
+        found = [name for name, setup in setups.items() if setup["folder"].startswith(VALIDATION) and name != self.maze]
+        if not found:
+            raise ValueError(f"{self.elsewhere} has no validation maze (a folder {VALIDATION}...) beside {self.maze}: "
+                             "give by --doom-explore a folder that has some, where the controller may explore")
+        return found
+
+    @cached_property
+    def exploration(self) -> Sequences:
+        num = 400 if self.size.is_smoke else NUM_EXPLORED
+        parts = [explore(self.elsewhere, maze, num, 0, *PICTURE) for maze in self.explored_mazes]
+        labels = [part.sequence + 100 * number for number, part in enumerate(parts)]
+        actions = [part.action for part in parts if part.action is not None]
+        return make_sequences(np.concatenate([part.frames for part in parts]), np.concatenate(labels),
+                              action=np.concatenate(actions), source="exploration")
+
+    def learned_elsewhere(self, name: str) -> Path:
+        """The file of a network that explored other mazes, one per set of them."""
+        self.products.mkdir(parents=True, exist_ok=True)
+        return self.products / f"{name}-{'-'.join(sorted(self.explored_mazes))}.safetensors"
+
+    @cached_property
+    def controller(self) -> Controller:
+        path, config = self.learned_elsewhere("controller"), self.size.shorten(SteeringConfig())
+        if not path.exists():
+            journal = Journal(show_progress=True)
+            save_steering(train_steering(self.exploration, BUTTONS, config, 0, self.device, journal), path)
+        return load_steering(path, self.device)
+
+    @cached_property
+    def reachability(self) -> sptm_memory.Reachability:
+        path, config = self.learned_elsewhere("reachability"), self.size.shorten(sptm_memory.ReachabilityConfig())
+        if not path.exists():
+            journal = Journal(show_progress=True)
+            network = sptm_memory.train_reachability(self.exploration, config, 0, self.device, journal)
+            sptm_memory.save_reachability(network, path)
+        return sptm_memory.load_reachability(path, self.recordings.frames, config, self.device)
+
+    def guide(self, method: str) -> Guide:
+        if method in GUIDES:
+            return RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
+        if method == "teach and repeat":
+            return RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
+        return sptm_memory.SptmGuide(self.recordings.frames, self.reachability) if method == "SPTM" else GoalItself()
+
+    def driver(self, method: str) -> Drives:
+        return Roamer(self.seed) if method == "random" else Driver(self.guide(method), self.controller, TURNS,
+                                                                   self.seed)
+
+    @cached_property
+    def ways(self) -> "Ways":
+        """For evaluation only: where one can walk in this maze."""
+        seen = explore(self.folder, self.maze, NUM_EXPLORED if not self.size.is_smoke else 400, 0, *PICTURE)
+        walked = self.recordings.position
+        assert walked is not None and seen.position is not None
+        moved = np.linalg.norm(np.diff(walked, axis=0), axis=1)  # a walkthrough is one sequence
+        return Ways(np.concatenate((walked, seen.position)), min(THINNEST, float(np.median(moved[moved > 1]))))
+
+
+class Ways:
+    """Shortest ways over true positions, joined within one step, so through no wall."""
+
+    def __init__(self, position: np.ndarray, step: float):
+        self.tree = cKDTree(position)
+        pairs = self.tree.query_pairs(step, output_type="ndarray")
+        length = np.linalg.norm(position[pairs[:, 0]] - position[pairs[:, 1]], axis=1)
+        first, second = np.concatenate((pairs, pairs[:, ::-1])).T
+        self.graph = graph_of_edges(first, second, np.maximum(np.tile(length, 2), 1e-3), len(position))
+
+    def shortest(self, start: np.ndarray, goal: np.ndarray, radius: float) -> float:
+        """Map units from a position to within `radius` of another; infinite where none is known."""
+        away, first = self.tree.query(start)
+        return float(away + distances_from(self.graph, np.array([first]))[0][
+            self.tree.query_ball_point(goal, radius)].min(initial=np.inf))
+
+
+def route(sequence: np.ndarray) -> csr_array:
+    """The graph of recorded steps alone, a step each, passable both ways."""
+    first = transitions(sequence)
+    ends = np.concatenate((first, first + 1)), np.concatenate((first + 1, first))
+    return graph_of_edges(*ends, np.ones(2 * len(first), np.float32), len(sequence))
+
+
+def drive(environment: doom.DoomMaze, driver: Drives, seed: int, max_decisions: int,
+          watch: Callable[[np.ndarray, np.ndarray], None] = lambda view, position: None) -> Episode:
+    """One episode. The driver is given views alone, shrunk to the size of the recording."""
+    view, info = environment.reset(seed)
+    path, seconds, num = [info["position"]], 0.0, 0
+    driver.reset(doom.shrink(environment.goal_view, *PICTURE))
+    while num < max_decisions and not info["is_success"]:
+        began = perf_counter()
+        pressed = driver.act(doom.shrink(view, *PICTURE))
+        seconds += perf_counter() - began
+        watch(view, info["position"])
+        view, info = environment.step(pressed)
+        path.append(info["position"])
+        num += 1
+    return Episode(info["is_success"], num, np.array(path), seconds)
+
 
 MAIN, OTHERS = ("plan2vec", "SPTM"), ("graph search", "teach and repeat", "controller alone", "random")
 METHODS = (*MAIN, *OTHERS)
@@ -58,7 +230,8 @@ def measure(scene: DoomScene, method: str) -> Found:
             tried = [drive(environment, driver, 1000 * scene.seed + trial, limit) for trial in range(num_trials)]
             environment.close()
             shortest = scene.ways.shortest(tried[0].path[0], environment.place, doom.SUCCESS_RADIUS)
-            ratios += [way_length(episode.path) / shortest for episode in tried if episode.arrived]
+            driven = [np.linalg.norm(np.diff(one.path, axis=0), axis=1).sum() for one in tried if one.arrived]
+            ratios += [float(length) / shortest for length in driven]
             episodes += tried
     num = sum(episode.num_decisions for episode in episodes)
     tics = np.array([doom.TICS * episode.num_decisions if episode.arrived else np.inf for episode in episodes])
@@ -73,22 +246,16 @@ def measure(scene: DoomScene, method: str) -> Found:
     return found | {"tics": tics, "walk": scene.recordings.position, "path": np.concatenate(paths)}
 
 
-def way_length(path: np.ndarray) -> float:
-    return float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
-
-
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for domain in in_order(rows, "domain"):
-        some = select(rows, domain=domain)
-        lines += compare(some, domain.removeprefix("doom/"), by_method(some, METHODS), by_metric(SHOWN))
+    for (domain,), part in parts_of(rows, domain=()):
+        lines += compare(part, domain.removeprefix("doom/"), by_method(part, METHODS), by_metric(SHOWN))
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    domains = in_order(rows, "domain")
-    kept = {domain: pictured(select(rows, domain=domain), arrays) for domain in domains}
-    known = [domain for domain in domains if kept[domain]]
+    kept = {domain: pictured(part, arrays) for (domain,), part in parts_of(rows, domain=())}
+    known = [domain for domain, part in kept.items() if part]
     if not known:
         return {}
     success, axes = panels(len(known), 3.2 * len(known) + 1, 3.4)

@@ -21,9 +21,9 @@ clock that knows how long a fitted episode takes. Not blind: how frames enter th
 smoothing were chosen on seeds 0 to 2 of g1-bottle; its rows are of seeds from 10 on.
 """
 
-from collections.abc import Callable
+import sys
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,17 +36,18 @@ from plan2vec.data import Sequences, make_sequences, training_frames, transition
 from plan2vec.datasets.progress_files import LAST, choose_goals
 from plan2vec.domains import maze, rope
 from plan2vec.evaluation import truth_of
-from plan2vec.experiments.base_scene import mean_or_none
-from plan2vec.experiments.robot_frames import ROBOT, STAND_IN, robot_domain, stand_in
+from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
 from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
-from plan2vec.results.experiment import Experiment, Settings, timed
-from plan2vec.results.rows import Arrays, Case, Groups, Row, make_rows, select, values
+from plan2vec.results.experiment import Experiment, Settings
+from plan2vec.results.rows import Arrays, Groups, Row, select, values
 from plan2vec.search.shortest_paths import distances_from
 
+ROBOT, STAND_IN = "g1-bottle", "made-up"  # the latter is the domain of a smoke run
 SIMULATED = {"rope": "rope", "open": "Open", "table": "Table", "c-maze": "C-Maze"}
 DOMAINS = (ROBOT, *SIMULATED, STAND_IN)
 METHODS = ("plan2vec", "map distance", "elapsed time", "pixels", "contrastive", "VAE")
@@ -66,16 +67,20 @@ class Trial(NamedTuple):
     outcome: int  # what became of it
 
 
-class Fitted:
+class Fitted(Scene):
     """One recording and one seed: the model, what was held out, and the distances of all methods. The run folder stays,
     so that a later call goes on from there."""
 
-    def __init__(self, sequences: Sequences, seed: int, settings: Settings, domain: str):
-        held_out = HELD_OUT / 2 if domain in SIMULATED else HELD_OUT
-        config = replace(settings.size.config, seed=seed, holdout=held_out)
-        self.sequences, self.settings = sequences, settings
-        self.model = fit(sequences, config, settings.arrays.parent / "runs" / f"{domain}-{seed}", settings.device.type)
-        self.kept = training_frames(sequences.sequence, held_out, rng_at(seed, Stream.HOLDOUT))
+    def __init__(self, domain: str, seed: int, settings: Settings, sequences: Sequences):
+        super().__init__(domain, seed, settings.size, settings.device, settings.size.config)
+        self.sequences, self.folder = sequences, settings.arrays.parent / "runs" / f"{domain}-{seed}"
+        self.held_out = HELD_OUT / 2 if domain in SIMULATED else HELD_OUT
+        self.kept = training_frames(sequences.sequence, self.held_out, rng_at(seed, Stream.HOLDOUT))
+
+    @cached_property
+    def model(self) -> Model:
+        config = replace(self.size.config, seed=self.seed, holdout=self.held_out)
+        return fit(self.sequences, config, self.folder, self.device.type)
 
     def left_by(self, method: str, goals: np.ndarray, frames: np.ndarray) -> np.ndarray:
         """(m,) what a method says is left from frames (m,) to the nearest goal, in its own recorded steps."""
@@ -92,35 +97,46 @@ class Fitted:
             return Map(model.embedding, model.device)
         known = make_sequences(self.sequences.frames[self.kept], self.sequences.sequence[self.kept])
         trainers = baseline_trainers(known, lambda: model.local_metric, config.encoder, config.dim,
-                                     self.settings.size.shorten, config.seed, model.device)
+                                     self.size.shorten, config.seed, model.device)
         return trainers[f"VAE {config.dim}-d" if method == "VAE" else method]()
 
 
 def run(settings: Settings) -> Groups:
     for seed in settings.seeds:
         if settings.size.is_smoke:
-            yield from measured(settings, STAND_IN, stand_in(seed), seed, outcome_scores, METHODS)
+            yield from Fitted(STAND_IN, seed, settings, stand_in(seed)).measured(settings, METHODS, outcome_scores)
             continue
-        if not settings.domains or settings.recordings is not None or ROBOT in settings.domains:
+        if not settings.domains or ROBOT in settings.domains:
             domain = robot_domain(settings)
-            if settings.recordings and domain and (not settings.domains or domain in settings.domains):
-                yield from measured(settings, domain, read(settings.recordings), seed, outcome_scores, METHODS)
-        for domain in settings.chosen("domains", tuple(SIMULATED)):
-            simulate = partial(rope.simulate, *ROPE_SIZE) if domain == "rope" else partial(
-                maze.simulate, domain, NUM_ROLLOUTS)
-            yield from measured(settings, domain, simulate(seed=seed), seed, true_scores, IN_SIMULATORS)
+            if domain is not None and settings.recordings is not None:
+                scene = Fitted(domain, seed, settings, read(settings.recordings))
+                yield from scene.measured(settings, METHODS, outcome_scores)
+        for domain in settings.chosen("domains", SIMULATED):
+            is_rope = domain == rope.NAME
+            sequences = rope.simulate(*ROPE_SIZE, seed=seed) if is_rope else maze.simulate(
+                domain, NUM_ROLLOUTS, seed=seed)
+            yield from Fitted(domain, seed, settings, sequences).measured(settings, IN_SIMULATORS, true_scores)
 
 
-def measured(settings: Settings, domain: str, sequences: Sequences, seed: int,
-             measure: Callable[[Fitted, str], dict], methods: tuple[str, ...]) -> Groups:
-    lacking = [method for method in settings.chosen("methods", methods)
-               if settings.lacks(domain=domain, method=method, seed=seed)]
-    if lacking:
-        fitted = Fitted(sequences, seed, settings, domain)
-        for method in lacking:
-            metrics, seconds = timed(measure, fitted, method)
-            seconds += sum(fitted.model.seconds.values()) if method == "plan2vec" else 0
-            yield make_rows(Case(settings.experiment, domain, {}, method, seed), metrics, seconds, settings.stamp)
+def robot_domain(settings: Settings) -> str | None:
+    """Named after the file; None, and said so, where no file was given."""
+    if settings.recordings is None:
+        print(f"{ROBOT} is left out: its frames are not part of the program; give them by --recordings PATH "
+              "(docs/domains.md says where they come from)", file=sys.stderr)
+        return None
+    return settings.recordings.stem.replace("_", "-")
+
+
+def stand_in(seed: int, num_episodes: int = 8, num_frames: int = 20) -> Sequences:
+    """In every episode a dark block goes from one random place to another."""
+    share = np.linspace(0, 1, num_frames)[:, None]
+    ends = np.random.default_rng(seed).uniform(0.2, 0.8, (2, num_episodes, 1, 2))
+    position = (ends[0] * (1 - share) + ends[1] * share).reshape(-1, 2)
+    pixel = (np.arange(64) + 0.5) / 64
+    across, down = (np.abs(pixel - position[:, axis, None]) < 0.08 for axis in (0, 1))
+    frames = np.where(across[:, None, :] & down[:, :, None], 60, 200).astype(np.uint8)
+    sequence = np.repeat(np.arange(num_episodes), num_frames)
+    return make_sequences(frames, sequence, position=position, source="made-up frames")
 
 
 def episode_frames(sequence: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
@@ -152,7 +168,7 @@ def make_trials(sequences: Sequences, held_out: np.ndarray) -> list[Trial]:
     return trials
 
 
-def outcome_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
+def outcome_scores(fitted: Fitted, method: str) -> Found:
     sequences, unseen = fitted.sequences, np.flatnonzero(~fitted.kept)
     trials = make_trials(sequences, ~fitted.kept)
     if method == "elapsed time":
@@ -190,11 +206,17 @@ def order_agreement(curve: np.ndarray) -> float | None:
     return float(spearmanr(curve[known], np.flatnonzero(known)).statistic) if np.ptp(curve[known]) > 0 else 0.0
 
 
-def true_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
+def true_scores(fitted: Fitted, method: str) -> Found:
     """Progress of all held-out frames to one goal, each as if its episode had started at the farthest of them."""
-    sequence, seed, unseen = fitted.sequences.sequence, fitted.model.config.seed, np.flatnonzero(~fitted.kept)
-    goal = rng_at(seed, Stream.PROGRESS_GOAL).choice(np.flatnonzero(fitted.kept))
-    truth = true_distance(fitted.sequences, unseen, goal)
+    sequence, unseen = fitted.sequences.sequence, np.flatnonzero(~fitted.kept)
+    goal = rng_at(fitted.seed, Stream.PROGRESS_GOAL).choice(np.flatnonzero(fitted.kept))
+    if fitted.domain == rope.NAME:  # the fewest moves that a hand could make between recorded states
+        moves = rope.true_moves(fitted.sequences)
+        truth = distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, unseen]
+    else:  # metres around walls
+        known_places = truth_of(fitted.sequences)
+        assert known_places is not None
+        truth = known_places.between(unseen, np.full(len(unseen), goal))
     left = fitted.left_by(method, np.array([goal]), unseen)
     farthest = left[int(np.argmax(np.where(np.isfinite(truth) & np.isfinite(left), truth, -1)))]
     curve = np.empty(len(left))
@@ -203,16 +225,6 @@ def true_scores(fitted: Fitted, method: str) -> dict[str, float | None]:
     known = np.isfinite(curve) & np.isfinite(truth)
     return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
             "unknown": float(np.isnan(curve).mean())}
-
-
-def true_distance(sequences: Sequences, frames: np.ndarray, goal: int) -> np.ndarray:
-    """(m,) around walls in metres; of the rope the fewest moves that a hand could make between recorded states."""
-    if sequences.domain == rope.NAME:
-        moves = rope.true_moves(sequences)
-        return distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, frames]
-    truth = truth_of(sequences)
-    assert truth is not None
-    return truth.between(frames, np.full(len(frames), goal))
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -22,7 +22,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Row, in_order, select
+from plan2vec.results.rows import Row, parts_of
 
 METHODS = list(map(" ".join, product(("siamese", "stacked"), ("hinge", "regression", "nce"))))
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
@@ -51,10 +51,10 @@ def table(rows: list[Row]) -> list[str]:
     lines, methods = [], by_method(rows, METHODS)
     shares = [Column(f"{part}{words}", {"metric": f"{part}_accuracy{kind}"}, digits=2)
               for kind, words in (("", ""), ("_cleaned", ", cleaned")) for part in ("train", "test")]
-    for room in in_order(rows, "domain", DOMAINS):
+    for (room,), part in parts_of(rows, domain=DOMAINS):
         paper = Column("paper, train / test", texts={PAPERS_METHOD: " / ".join(map(str, PAPER[room]))})
         columns = [*shares, paper, Column("false edges, share", {"metric": "false_edge_share"}, 1, 6)]
-        lines += compare(select(rows, domain=room), f"{ROOM_TITLES[room]}, accuracy %", methods, columns)
+        lines += compare(part, f"{ROOM_TITLES[room]}, accuracy %", methods, columns)
     return lines
 
 

@@ -13,7 +13,7 @@ from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, maze_scenes
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, in_order, select
+from plan2vec.results.rows import Arrays, Row, in_order, parts_of
 
 WALKERS = ("plan2vec", "SPTM", "random network", "random scores")
 DEPTHS = (1, 2, 3, 4, 5, 6, 7)
@@ -33,8 +33,8 @@ def measure(scene: MazeScene, method: str) -> Found:
 
 def table(rows: list[Row]) -> list[str]:
     columns = [Column(f"k = {k}", {"lookahead": k}) for k in DEPTHS]
-    return [line for room in in_order(rows, "domain", DOMAINS) for line in compare(
-        select(rows, domain=room), f"{ROOM_TITLES[room]}, success %", by_method(rows, WALKERS), columns)]
+    return [line for (room,), part in parts_of(rows, domain=DOMAINS)
+            for line in compare(part, f"{ROOM_TITLES[room]}, success %", by_method(rows, WALKERS), columns)]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -16,7 +16,7 @@ from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import SUCCESS, simulate
 from plan2vec.evaluation import rank_agreement, truth_of
-from plan2vec.experiments.base_scene import Found, Scene, Site, some_frames
+from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, some_frames
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -77,7 +77,8 @@ class MazeSite(Site):
     @cached_property
     def numbers(self) -> Found:
         closures = closure_numbers(self.graph, self.sequences.sequence, self.truth, None, 0)
-        return self.shape_numbers | {"false_edge_share": closures["false_edge_share"]}
+        return {"radius": self.radius} | degree_and_parts(self.graph) | {
+            "false_edge_share": closures["false_edge_share"]}
 
 
 class MazeScene(Scene):

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,9 +36,10 @@ from plan2vec.graph.sparsify import cover_frames, join_balls
 from plan2vec.local_metric import local_vectors
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
-from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, legend_below, panel_figure
+from plan2vec.results import comparisons
+from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings, Size
-from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
@@ -59,11 +60,6 @@ SUCCESS = {"GCBC": (9, 29, 1, 23, 7, 0), "GCIVL": (63, 45, 0, 70, 12, 0), "GCIQL
            "QRL": (82, 86, 68, 80, 84, 50), "CRL": (29, 39, 27, 0, 0, 0), "HIQL": (79, 58, 46, 74, 13, 0)}
 PUBLISHED = {name: dict(zip([(maze, kind) for kind in KINDS for maze in MAZES[:3]], shares, strict=True))
              for name, shares in SUCCESS.items()}  # success %, by maze and kind
-
-
-class Acted(NamedTuple):
-    success: np.ndarray  # (m,) bool
-    num_steps: np.ndarray  # (m,)
 
 
 class PointMaze(Scene):
@@ -112,8 +108,10 @@ def _no_distance(nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
     raise ValueError("this agent has no learned distance")
 
 
-def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: int) -> Acted:
-    """One episode of a task in every environment, side by side. The environment says how each ends."""
+def act_out(agent: Agent, environments: list[Any], task: int, seed: int,
+            limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """One episode of a task in every environment, side by side: whether it succeeded, as the environment says, and its
+    steps, (m,) each."""
     np.random.seed((seed, task))  # noqa: NPY002 - where the environments draw starts and goals from
     begun = [env.reset(seed=1000 * seed + number, options={"task_id": task}) for number, env in enumerate(environments)]
     observations = np.array([observation for observation, _ in begun], np.float32)
@@ -128,7 +126,7 @@ def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: 
                 success[number] = info["success"] > 0
                 ended.append(number)
         running = np.setdiff1d(running, ended)
-    return Acted(success, num_steps)
+    return success, num_steps
 
 
 def run(settings: Settings) -> Groups:
@@ -146,8 +144,8 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], head or "squared")
     limit = SMOKE_STEPS if maze.size.is_smoke else 10**9  # OGBench's limit of 1,000 steps is the environment's own
     acted = [act_out(agent, maze.environments, task, maze.seed, limit) for task in range(1, NUM_TASKS + 1)]
-    success = np.array([episodes.success.mean() for episodes in acted])
-    steps = np.concatenate([episodes.num_steps[episodes.success] for episodes in acted])
+    success = np.array([arrived.mean() for arrived, _ in acted])
+    steps = np.concatenate([num_steps[arrived] for arrived, num_steps in acted])
     found: Found = {"success": success.mean()} | {f"success_task{task}": one for task, one in enumerate(success, 1)}
     found |= {"num_steps": mean_or_none(steps), "num_plans": agent.num_plans}
     if method == "graph search":
@@ -159,9 +157,13 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
 def table(rows: list[Row]) -> list[str]:
     lines, acted = [], select(rows, block="act")
     for kind in KINDS:
-        mazes = [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]
-        if mazes:
-            lines += [f"**{kind}**, success %, regenerated data", "", *success_table(acted, kind, mazes)]
+        if mazes := [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]:
+            published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
+                         for name, shares in PUBLISHED.items()]
+            columns = [Column(maze, {"metric": "success", "domain": domain_of(maze, kind)}) for maze in mazes]
+            ours = compare(acted, "method", by_method(acted, ACTING), columns)
+            lines += [f"**{kind}**, success %, regenerated data", "", *markdown(["method", *mazes], published)[:-1],
+                      *ours[2:]]
     graphs = select(acted, method="graph search")
     shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
              ("num_steps", "steps of an episode", 1, 0))
@@ -171,15 +173,6 @@ def table(rows: list[Row]) -> list[str]:
 
 def domain_of(maze: str, kind: str) -> str:
     return f"ogbench/pointmaze-{maze}-{kind}-v0"
-
-
-def success_table(rows: list[Row], kind: str, mazes: list[str]) -> list[str]:
-    """Published rows first."""
-    published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
-                 for name, shares in PUBLISHED.items()]
-    ours = [[method, *(cell(values(rows, metric="success", domain=domain_of(maze, kind), method=method), 100)
-                       for maze in mazes)] for method in in_order(rows, "method", ACTING)]
-    return markdown(["method", *mazes], published + ours)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
@@ -192,12 +185,12 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     shown = [Panel(acted, ", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
     methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
                if method in PLAIN or method.endswith("squared")}
-    figure, axes = panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
+    figure, axes = comparisons.panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
     for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
         if maze != "teleport":
             best = max(shares[maze, kind] for shares in PUBLISHED.values())
             ax.axvline(best, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
-    legend_below(figure, axes[0], 4)
+    comparisons.legend_below(figure, axes[0], 4)
     return {"": figure}
 
 

@@ -45,34 +45,28 @@ def shrunk(frames: np.ndarray) -> np.ndarray:
     return np.rint(parts.mean(axis=(2, 4), dtype=np.float32)).astype(np.uint8)
 
 
+def flat(frames: np.ndarray) -> np.ndarray:
+    return frames.reshape(len(frames), -1).astype(np.float32)
+
+
 def record(room: str, num_rollouts: int, seed: int) -> Sequences:
     sequences = maze.simulate(room, num_rollouts, seed=seed)
     return replace(sequences, frames=shrunk(sequences.frames))
 
 
-@dataclass(frozen=True)
 class Sight:
     """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's from there."""
 
-    look: Look
-    mean: np.ndarray  # over the recordings
-    deviation: np.ndarray
-    reach: np.ndarray  # deviation of the change within NEAR steps: near a goal small differences decide
+    def __init__(self, sees: str, model: Model):
+        self.look: Look = model.embed if sees == "vectors" else flat
+        recorded, start = self.look(model.sequences.frames), frames_ahead(model.sequences.sequence, NEAR)
+        self.mean, self.deviation = (of_all.numpy() for of_all in standardization(recorded))
+        # the deviation of the change within NEAR steps: near a goal small differences decide
+        self.reach = standardization(recorded[start + NEAR] - recorded[start])[1].numpy()
 
     def observe(self, here: np.ndarray, goal: np.ndarray) -> np.ndarray:
         """(n, 2 d) observations from looks (n, d) at blocks and at their goals."""
         return np.concatenate(((here - self.mean) / self.deviation, (goal - here) / self.reach), axis=1)
-
-
-def make_sight(sees: str, model: Model) -> Sight:
-    def pixels(frames: np.ndarray) -> np.ndarray:
-        return frames.reshape(len(frames), -1).astype(np.float32)
-
-    look = model.embed if sees == "vectors" else pixels
-    recorded, start = look(model.sequences.frames), frames_ahead(model.sequences.sequence, NEAR)
-    mean, deviation = standardization(recorded)
-    _, reach = standardization(recorded[start + NEAR] - recorded[start])
-    return Sight(look, mean.numpy(), deviation.numpy(), reach.numpy())
 
 
 class Blocks(VecEnv):
@@ -137,18 +131,15 @@ class Blocks(VecEnv):
         pass
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        if attr_name != "render_mode":
-            raise AttributeError(f"the blocks have no {attr_name}: they move together, there is no environment of each")
-        return [None] * self.num_envs  # nothing is rendered
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError(f"{attr_name} cannot be set: the blocks move together in one environment")
-
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise NotImplementedError(f"{method_name} cannot be called: the blocks move together in one environment")
+        return [None] * self.num_envs  # the one that is asked for is `render_mode`: nothing is rendered
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         return [False] * self.num_envs
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("the blocks move together, there is no environment of each")
+
+    set_attr = env_method = refuse
 
 
 class Examiner(BaseCallback):
@@ -189,7 +180,7 @@ def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
 def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings,
                 seed: int) -> dict[int, float]:
     """Success by the number of environment steps taken; `sees`: images or vectors."""
-    sight, shaping = make_sight(sees, model), Shaping("potential", DISCOUNT) if is_shaped else None
+    sight, shaping = Sight(sees, model), Shaping("potential", DISCOUNT) if is_shaped else None
     rng = rng_at(seed, Stream.LEARNING_TASKS)
     blocks = Blocks(room, NUM_BLOCKS, sight, model if is_shaped else None, shaping, rng)
     agent = DQN("MlpPolicy", blocks, lambda left: 1e-3 * left, buffer_size=settings.num_steps, batch_size=128,

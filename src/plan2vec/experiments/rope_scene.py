@@ -77,20 +77,17 @@ def rope_scenes(settings: Settings) -> Iterator[RopeScene]:
 rope_scene = lru_cache(maxsize=8)(RopeScene)  # shared by all experiments of a process
 
 
-def baseline_vectors(scene: Scene, name: str, frames: np.ndarray) -> np.ndarray:
-    """(n, d) pixels, the local metric's vectors (SPTM), or those of a network of the map's size that a baseline trains
-    on the recordings; l2 between them is its distance."""
+def baseline_way(scene: RopeScene, name: str) -> tuple[csr_array, Distance]:
+    """A baseline's graph and its distance: l2 between pixels, the local metric's vectors (SPTM), or those of a network
+    of the map's size that it trains on the recordings. Its graph has the recorded transitions and the closest pairs, as
+    many as the scene's graph has closures."""
+    sequence, like, dim = scene.recordings.sequence, scene.site.graph, scene.config.dim
     if name == "SPTM":
-        return local_vectors(scene.metric, scene.images(frames))
-    dim = scene.config.dim
-    judge = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim)
-    assert isinstance(judge, VectorScorer)
-    return judge.vectors(frames)
-
-
-def closest_graph(scene: Scene, vectors: np.ndarray) -> tuple[csr_array, Distance]:
-    """Recorded transitions and the closest pairs by l2 between vectors, as many as the scene's graph has closures."""
-    sequence, like = scene.recordings.sequence, scene.site.graph
+        vectors = local_vectors(scene.metric, scene.images(scene.frames))
+    else:
+        judge = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim)
+        assert isinstance(judge, VectorScorer)
+        vectors = judge.vectors(scene.frames)
     num_closures = int(np.count_nonzero(closure_entries(like, sequence))) // 2
     pairs = closest_pairs(vectors, num_closures, sequence, scene.device)
     graph = build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))

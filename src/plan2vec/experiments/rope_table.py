@@ -73,7 +73,7 @@ def measure(scene: RopeScene, method: str, block: str) -> Found:
     elif method == "Dijkstra":
         distance = scene.site.exact_distance_to(tasks.goals)  # who walks by it walks a shortest path
     else:
-        graph, distance = rope_scene.closest_graph(scene, rope_scene.baseline_vectors(scene, method, scene.frames))
+        graph, distance = rope_scene.baseline_way(scene, method)
     nodes = rope_scene.greedy_plans(graph, distance, tasks)
     scores = rope_scene.plan_scores(scene.moves, tasks, nodes) | rope_scene.graph_scores(graph, sequence, scene.moves)
     scores |= rope_scene.cost_scores(graph, sequence, tasks, nodes)

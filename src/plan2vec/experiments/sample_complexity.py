@@ -24,7 +24,7 @@ from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, select, values
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, values
 
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
@@ -77,20 +77,17 @@ def enough_at(rows: list[Row], **wanted: str) -> int | None:
 def table(rows: list[Row]) -> list[str]:
     lines, sentences = [], []
     columns = [Column(f"{num}", {"rollouts": num}) for num in in_order(rows, "rollouts")]
-    for space in in_order(rows, "space", BLOCKS):
-        methods = by_method(select(rows, space=space), METHODS)
-        for place in in_order(select(rows, space=space), "planned_on", PLACES):
-            part = select(rows, space=space, planned_on=place)
-            lines += compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
-            words = ", ".join(f"{method} {enough_at(part, method=method) or 'never here'}" for method in methods)
-            sentences.append(f"- {space}, {place}: {words}")
+    for (space, place), part in parts_of(rows, space=BLOCKS, planned_on=PLACES):
+        methods = by_method(part, METHODS)
+        lines += compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
+        words = ", ".join(f"{method} {enough_at(part, method=method) or 'never here'}" for method in methods)
+        sentences.append(f"- {space}, {place}: {words}")
     return [*lines, REACHED_WORDS, "", *sentences, ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     figures = {}
-    for place in in_order(rows, "planned_on", PLACES):
-        part = select(rows, planned_on=place)
+    for (place,), part in parts_of(rows, planned_on=PLACES):
         shown = [({"xlabel": "rollouts of 10 frames", "title": f"{space}, {PLACES[place]}", "ylim": (0, 103)},
                   {method: {"space": space, "method": method} for method in METHODS})
                  for space in in_order(part, "space", BLOCKS)]

@@ -22,7 +22,7 @@ from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, in_order, select, values
+from plan2vec.results.rows import Arrays, Row, in_order, parts_of, select, values
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts
 
 DOMAINS = ("street-small", "street-large")
@@ -98,12 +98,11 @@ def picture(scene: StreetScene, method: str, plan: Plan) -> dict[str, np.ndarray
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for network, domain, part in street_scene.parts_of(rows, DOMAINS):
-        for block in in_order(part, "block", BLOCKS):
-            some, touched = select(part, block=block), PAPER if (domain, block) == ("street-large", "corners") else {}
-            columns = [*by_metric(SHOWN), Column("paper, touched", texts=touched)]
-            head = f"{TITLES[domain]}, {BLOCKS[block]}, a step"
-            lines += [f"**{NETWORKS[network]}**", "", *compare(some, head, by_method(some, METHODS), columns)]
+    for (network, domain, block), part in parts_of(rows, network=NETWORKS, domain=DOMAINS, block=BLOCKS):
+        touched = PAPER if (domain, block) == ("street-large", "corners") else {}
+        columns = [*by_metric(SHOWN), Column("paper, touched", texts=touched)]
+        head = f"{TITLES[domain]}, {BLOCKS[block]}, a step"
+        lines += [f"**{NETWORKS[network]}**", "", *compare(part, head, by_method(part, METHODS), columns)]
     return lines
 
 

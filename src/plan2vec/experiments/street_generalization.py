@@ -29,7 +29,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
 from plan2vec.results.comparisons import Figures, panels
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, parts_of, select, values
 from plan2vec.search.shortest_paths import distances_from
 
 DOMAINS = ("street-small", "street-large")
@@ -68,7 +68,7 @@ def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray
     """A map taught the allowed tasks, and its distances (n, n). Free points fitted to these guide a flat map."""
     site, config, teaching = scene.site, scene.config, Teaching()
     if block == "2-d":
-        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain].norm_order)
+        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain][-1])
         known = np.where(allowed, path, np.inf)
         guide = fit_points(known, config.norm_order, scene.seed, scene.device, scene.size.is_smoke)
         teaching = replace(street_scene.FLAT_TEACHING, guide=guide)
@@ -109,8 +109,7 @@ def points_apart(first: torch.Tensor, second: torch.Tensor, norm_order: float) -
 def table(rows: list[Row]) -> list[str]:
     lines, columns = [], (("error_opposite", "opposite, error %"), ("bias_opposite", "bias %"),
                           ("error_other", "other tasks, error %"))
-    for network in in_order(rows, "network", NETWORKS):
-        part = select(rows, network=network)
+    for (network,), part in parts_of(rows, network=NETWORKS):
         shown = [(domain, *column) for domain in in_order(part, "domain", DOMAINS) for column in columns]
         header, body = ["latents", "taught", *(f"{TITLES[domain]}, {words}" for domain, _, words in shown)], []
         for block in in_order(part, "block", BLOCKS):

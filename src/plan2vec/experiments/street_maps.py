@@ -21,7 +21,7 @@ from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetS
 from plan2vec.pictures.figures import place_colors
 from plan2vec.results.comparisons import Figures, by_domain, by_method, compare
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, in_order, select
+from plan2vec.results.rows import Arrays, Row, parts_of
 
 LATENTS = {"l2, 2-d": (2, 2.0), "l2, 3-d": (3, 2.0), "l1.2, 3-d": (3, 1.2)}  # dimensions, norm order
 METHODS = (*LATENTS, "true GPS")
@@ -51,8 +51,7 @@ def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for network in in_order(rows, "network", NETWORKS):
-        part = select(rows, network=network)
+    for (network,), part in parts_of(rows, network=NETWORKS):
         columns = by_domain(part, TITLES, (("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)))
         lines += [f"**{NETWORKS[network]}**", "", *compare(part, "latents", by_method(part, METHODS), columns)]
     return lines

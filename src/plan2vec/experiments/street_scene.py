@@ -6,7 +6,7 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Found, Scene, Site, settled
+from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, settled
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -32,7 +32,7 @@ from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
 from plan2vec.results.experiment import Settings, Size
-from plan2vec.results.rows import Arrays, Row, in_order, pictured, select
+from plan2vec.results.rows import Arrays, Row, in_order, parts_of, pictured, select
 from plan2vec.search.shortest_paths import hop_counts
 
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
@@ -132,7 +132,7 @@ class StreetSite(Site):
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
         joined[edges] = True
         false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
-        return self.shape_numbers | {
+        return {"radius": self.radius} | degree_and_parts(self.graph) | {
             "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
             "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
             "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
@@ -225,18 +225,11 @@ def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Ite
 street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process
 
 
-def parts_of(rows: list[Row], domains: Sequence[str]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Network, domain and their rows: all that there are."""
-    for network in in_order(rows, "network", NETWORKS):
-        for domain in in_order(select(rows, network=network), "domain", domains):
-            yield network, domain, select(rows, network=network, domain=domain)
-
-
 def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row], Arrays], Figure],
                  block: str = "") -> Figures:
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
     figures = {}
-    for network, domain, part in parts_of(rows, DOMAINS):
+    for (network, domain), part in parts_of(rows, network=NETWORKS, domain=DOMAINS):
         if known := pictured(select(part, block=block) if block else part, arrays):
             figure = figure_of(part, known)
             latents = f"; latents: {block}, seed {min(in_order(part, 'seed'))}" if block else ""

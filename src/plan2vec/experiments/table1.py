@@ -29,7 +29,7 @@ from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
+from plan2vec.results.rows import Arrays, Groups, Row, parts_of, select
 
 BASELINE_DIM = 8
 PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
@@ -109,8 +109,7 @@ def measure_paper(scene: MazeScene) -> Found:
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for name in in_order(rows, "block", BLOCKS):
-        part = select(rows, block=name, metric="success")
+    for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         columns = by_domain(part, ROOM_TITLES, (("success", "success %", 100, 1),), papers_success)
         lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
     return lines + graph_table(select(rows, method="graph"))
@@ -126,18 +125,19 @@ def graph_table(rows: list[Row]) -> list[str]:
              ("largest_component_share", "share of the largest", 1, 3),
              ("false_edge_share", "false edges, share", 1, 5))
     lines = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
-             for frames in in_order(rows, "frames", ("small", "large")) for room in in_order(rows, "domain", DOMAINS)}
+             for (frames, room), _ in parts_of(rows, frames=("small", "large"), domain=DOMAINS)}
     return compare(rows, "graph | room", lines, by_metric(shown)) if rows else []
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per block of several methods: success by method, a panel per room."""
     figures = {}
-    for name in [name for name in in_order(rows, "block", BLOCKS) if len(BLOCKS[name].methods) > 1]:
-        part = select(rows, block=name, metric="success")
+    for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         methods = by_method(part, METHODS)
-        figures[name] = domain_figure(part, methods, ROOM_TITLES, (9, 1.3 + 0.22 * len(methods)), paper=papers_success)
-        figures[name].suptitle(BLOCKS[name].words, fontsize=10)
+        if len(BLOCKS[name].methods) > 1:
+            size = 9, 1.3 + 0.22 * len(methods)
+            figures[name] = domain_figure(part, methods, ROOM_TITLES, size, paper=papers_success)
+            figures[name].suptitle(BLOCKS[name].words, fontsize=10)
     return figures
 
 

@@ -19,7 +19,6 @@ scores are drawn anew at every hop. Blocks:
 import math
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -40,7 +39,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings, timed
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, select
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select
 from plan2vec.search.shortest_paths import distances_from
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
@@ -59,18 +58,9 @@ PAPER = {**dict.fromkeys(("plan2vec", "plan2vec 2-d", "paper's settings"), (92.2
          **dict.fromkeys(("random network", "random scores"), (19.9, 12.0, 12.7, None))}
 
 
-class PaperSettings(NamedTuple):
-    """The paper's table of hyper-parameters of the streets."""
-
-    scaling: float  # of degrees
-    epochs: int
-    batch_size: int  # searches per epoch
-    norm_order: float
-
-
-PAPER_SETTINGS = dict(zip(DOMAINS, (PaperSettings(200, 500, 20, 1.2), PaperSettings(700, 2000, 100, 1.2),
-                                    PaperSettings(2000, 5000, 100, 1.5), PaperSettings(4000, 10_000, 100, 2.0)),
-                          strict=True))
+# the paper's hyper-parameters of the streets: scaling of degrees, epochs, searches per epoch ("batch size"), p of l^p
+PAPER_SETTINGS = dict(zip(DOMAINS, ((200, 500, 20, 1.2), (700, 2000, 100, 1.2), (2000, 5000, 100, 1.5),
+                                    (4000, 10_000, 100, 2.0)), strict=True))
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
@@ -173,31 +163,27 @@ def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarra
 
 def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
     """The paper's network, latent, norm, scaling and epochs; an epoch's 160 pairs are one update of 16 x 16."""
-    paper = PAPER_SETTINGS[scene.domain]
-    embedding = EmbeddingConfig(num_updates=paper.epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
-                                goals_per_round=paper.batch_size, learning_rate=PAPER_LEARNING_RATE, loss="relative")
+    scaling, epochs, searches, norm_order = PAPER_SETTINGS[scene.domain]
+    embedding = EmbeddingConfig(num_updates=epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
+                                goals_per_round=searches, learning_rate=PAPER_LEARNING_RATE, loss="relative")
     config = replace(scene.config, dim=2, head="lp", encoder="small" if scene.size.is_smoke else "resnet18",
-                     norm_order=paper.norm_order, embedding=scene.size.shorten(embedding))
-    return settled(config), Teaching(unit=1 / (STEP_DEGREES * paper.scaling))
+                     norm_order=norm_order, embedding=scene.size.shorten(embedding))
+    return settled(config), Teaching(unit=1 / (STEP_DEGREES * scaling))
 
 
 def table(rows: list[Row]) -> list[str]:
     """For each network and block success by both rules beside the paper's; then the graphs."""
     lines = []
-    for network in in_order(rows, "network", NETWORKS):
-        for block in in_order(select(rows, network=network), "block", BLOCKS):
-            part = select(rows, network=network, block=block)
-            lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "", *success_table(part, block)]
-        lines += graph_table(select(rows, network=network, method="graph"))
-    return lines
-
-
-def success_table(rows: list[Row], block: str) -> list[str]:
     known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
              ("spearman_true", "Spearman", 1, 3))
-    shown = [column for column in known if select(rows, metric=column[0])]
-    methods = by_method([row for row in rows if row["method"] != "graph"], BLOCKS[block])
-    return compare(rows, "method", methods, by_domain(rows, TITLES, shown, papers_success))
+    for (network,), of_network in parts_of(rows, network=NETWORKS):
+        for (block,), part in parts_of(of_network, block=BLOCKS):
+            shown = [column for column in known if select(part, metric=column[0])]
+            methods = by_method([row for row in part if row["method"] != "graph"], BLOCKS[block])
+            lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "",
+                      *compare(part, "method", methods, by_domain(part, TITLES, shown, papers_success))]
+        lines += graph_table(select(of_network, method="graph"))
+    return lines
 
 
 def papers_success(domain: str) -> dict[str, float | None]:
@@ -212,23 +198,20 @@ def graph_table(rows: list[Row]) -> list[str]:
              ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
              ("test_accuracy", "held out", 100, 2))
     lines = {f"{block} | {TITLES[domain]}": {"block": block, "domain": domain}
-             for block in in_order(rows, "block", BLOCKS)
-             for domain in in_order(select(rows, block=block), "domain", DOMAINS)}
+             for (block, domain), _ in parts_of(rows, block=BLOCKS, domain=DOMAINS)}
     return compare(rows, "graph | part", lines, by_metric(shown)) if rows else []
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """A figure per network and block with baselines: success by method, a panel per part of the city."""
     figures = {}
-    for network in in_order(rows, "network", NETWORKS):
-        for block in [name for name, methods in BLOCKS.items() if "random scores" in methods]:
-            part = select(rows, network=network, block=block, metric="success")
-            if part:
-                methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
-                size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
-                figure = domain_figure(part, methods, TITLES, size, paper=papers_success)
-                figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
-                figures[f"{network}-{block}"] = figure
+    for (network, block), part in parts_of(select(rows, metric="success"), network=NETWORKS, block=BLOCKS):
+        if "random scores" in BLOCKS[block]:
+            methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
+            size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
+            figure = domain_figure(part, methods, TITLES, size, paper=papers_success)
+            figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
+            figures[f"{network}-{block}"] = figure
     return figures
 
 

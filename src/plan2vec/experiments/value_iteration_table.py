@@ -10,7 +10,6 @@ worst seed shows how stable it is. Seconds: training and walks, on a machine tha
 """
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -42,32 +41,15 @@ def measure(scene: MazeScene, method: str, lookahead: int) -> Found:
 
 def table(rows: list[Row]) -> list[str]:
     rooms, body = in_order(rows, "domain", DOMAINS), []
-    for name, variant in variants(rows).items():
+    variants = {method if depth == AMORTIZED else f"{method}, k = {depth}": {"method": method, "lookahead": depth}
+                for method in METHODS for depth in in_order(select(rows, method=method), "lookahead")}
+    for name, variant in variants.items():
         samples = [100 * values(rows, domain=room, metric="success", **variant) for room in rooms]
         cells = [words for sample in samples for words in (cell(sample), f"{min(sample, default=np.nan):.1f}")]
-        body.append([name, *cells, f"{mean_seconds(rows, variant):.0f}"])
+        seconds = np.mean([row["seconds"] for row in select(rows, metric="success", **variant)])
+        body.append([name, *cells, f"{seconds:.0f}"])
     header = [words for room in rooms for words in (f"{ROOM_TITLES[room]}, success %", "worst")]
-    return [*markdown(["variant", *header, "seconds"], body), advice(rows), ""]
-
-
-def variants(rows: list[Row]) -> dict[str, dict[str, Any]]:
-    """By name the methods and lookaheads that there are rows of."""
-    return {method if depth == AMORTIZED else f"{method}, k = {depth}": {"method": method, "lookahead": depth}
-            for method in METHODS for depth in in_order(select(rows, method=method), "lookahead")}
-
-
-def mean_seconds(rows: list[Row], variant: dict[str, Any]) -> float:
-    return float(np.mean([row["seconds"] for row in select(rows, metric="success", **variant)]))
-
-
-def advice(rows: list[Row]) -> str:
-    """Which variant to use, from the numbers: of those within one per cent of the best mean success the fastest."""
-    known = variants(rows)
-    means = {name: values(rows, metric="success", **variant).mean() for name, variant in known.items()}
-    chosen, *others = sorted((name for name in means if means[name] >= max(means.values()) - 0.01),
-                             key=lambda name: mean_seconds(rows, known[name]))
-    also = f"; within one per cent of it: {', '.join(name for name in known if name in others)}" if others else ""
-    return f"Use: {chosen}, the fastest of the best ({100 * means[chosen]:.1f} %{also})."
+    return markdown(["variant", *header, "seconds"], body)
 
 
 EXPERIMENT = Experiment("value-iteration", "Amortized search beside fitted value iteration", __doc__, run, table, None,

@@ -164,8 +164,10 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: M
     """Horizontal bars, mean and interval (within 0 to 100), the first name on top; the paper's number as a diamond."""
     places, (middle, half) = np.arange(len(samples))[::-1], np.array([interval(sample) for sample in samples]).T
     spans = np.minimum(half, np.maximum(0, (middle, 100 - middle)))
+    kinds = ["exact or true distance" if name.startswith(ORACLES) else
+             "plan2vec" if name.startswith(OURS) else "baseline" for name in names]
     for kind, color in KINDS.items():
-        if k := [number for number, name in enumerate(names) if _kind_of(name) == kind]:
+        if k := [number for number, one in enumerate(kinds) if one == kind]:
             ax.barh(places[k], np.nan_to_num(middle[k]), 0.7, xerr=spans[:, k], color=color, label=kind,
                     error_kw={"elinewidth": 1, "capsize": 2})
     for place in places[np.isnan(middle)]:
@@ -177,12 +179,6 @@ def bars(ax: Axes, names: Sequence[str], samples: Sequence[np.ndarray], paper: M
         ax.plot(*np.array(known).T, "D", color=BLACK, markeredgecolor="white", markersize=7, ls="", label="paper")
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.6, len(names) - 0.4)
-
-
-def _kind_of(method: str) -> str:
-    if method.startswith(ORACLES):
-        return "exact or true distance"
-    return "plan2vec" if method.startswith(OURS) and "untrained" not in method else "baseline"
 
 
 def save_small(figure: Figure, path: Path) -> None:

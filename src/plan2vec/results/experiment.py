@@ -181,12 +181,10 @@ def progress(rows: list[Row], elapsed: float) -> str:
     if not rows:
         return f"{elapsed:7.1f} s"
     first, shown = rows[0], []
-    shared = {name: value for name, value in first["setting"].items()
-              if all(row["setting"].get(name) == value for row in rows)}
-    setting = " ".join(map(str, shared.values()))
+    shared = set(first["setting"].items()).intersection(*(row["setting"].items() for row in rows))
+    setting = " ".join(str(value) for entry in first["setting"].items() if entry in shared for value in entry[1:])
     for row in rows[:3]:  # before the metric, what tells the row from the others
-        own = [value for name, value in row["setting"].items() if name not in shared]
-        value = row["value"] if row["value"] is None else round(row["value"], 4)
-        shown.append(" ".join(map(str, [*own, row["metric"], value])))
+        own = [value for name, value in row["setting"].items() if (name, value) not in shared]
+        shown.append(" ".join(map(str, [*own, row["metric"], row["value"]])))
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
     return f"{elapsed:7.1f} s  {words}: {', '.join(shown)} ({first['seconds']:.1f} s)"

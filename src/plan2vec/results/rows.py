@@ -114,6 +114,17 @@ def in_order(rows: list[Row], name: str, known: Iterable[Any] = ()) -> list[Any]
     return first + sorted(found - set(first))
 
 
+def parts_of(rows: list[Row], **known: Iterable[Any]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
+    """By these fields, or entries of `setting`, in order: their values, and the rows that have them."""
+    if not known:
+        yield (), rows
+        return
+    name, *others = known
+    for value in in_order(rows, name, known[name]):
+        for rest, part in parts_of(select(rows, **{name: value}), **{other: known[other] for other in others}):
+            yield (value, *rest), part
+
+
 def interval(sample: np.ndarray) -> tuple[float, float]:
     """Mean and half-width of its 95 % confidence interval (Student's t over seeds); NaN where seeds are too few."""
     if len(sample) < 2:
