@@ -9,6 +9,7 @@ import pytest
 import plan2vec
 from plan2vec import bench
 from plan2vec.bench import (
+    ANSWERS,
     BY_HAND,
     DOCS,
     PAGE,
@@ -18,10 +19,13 @@ from plan2vec.bench import (
     peers,
     recording_scores,
     run_benchmark,
+    same_map,
     speed_page,
 )
 from plan2vec.bench.measuring import peak_memory
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.domains.maze import simulate
+from plan2vec.readers import read
 from plan2vec.results.requests import BenchRequest
 from plan2vec.results.rows import FIELDS, fitted_exponent, read_rows, select
 
@@ -38,6 +42,31 @@ def stored(tmp_path):
         return tmp_path / name
 
     return store
+
+
+def test_a_recording_stored_twice_gives_one_map(stored):
+    rows = same_map.run(0, (stored("a.npz", 60), stored("b.npz", 60)), 1, QUICK, "cpu")["rows"]
+    assert {row["metric"]: row["value"] for row in rows} == pytest.approx({"map_agreement": 1, "graph_agreement": 1})
+
+
+def test_a_recording_is_stored_as_jpegs_and_as_videos_that_show_the_same(tmp_path):
+    pytest.importorskip("av")
+    recorded = simulate("open", 3, 10, 0)
+    np.savez(tmp_path / "room.npz", frames=recorded.frames[:, 1:], sequence=recorded.sequence)  # 63 pixels high
+    jpegs, videos = (read(path) for path in same_map.store_twice(tmp_path / "room.npz", tmp_path))
+    for stored in (jpegs, videos):
+        assert stored.frames.shape == (30, 62, 64, 1) and np.array_equal(np.bincount(stored.sequence), (10, 10, 10))
+        error = np.abs(stored.frames.astype(float) - recorded.frames[:, 1:63]).mean()
+        assert 0 < error < 3 < np.abs(stored.frames.astype(float) - recorded.frames[::-1, 1:63]).mean()
+
+
+def test_maps_of_different_lengths_are_not_compared(stored):
+    with pytest.raises(ValueError, match=r"a\.npz has 60 frames and .*b\.npz 50"):
+        same_map.run(0, (stored("a.npz", 60), stored("b.npz", 50)), 1, QUICK, "cpu")
+    with pytest.raises(ValueError, match="two recordings of the same frames, or one .* but got 0"):
+        run_benchmark(BenchRequest("same-map"))
+    with pytest.raises(ValueError, match="came with `bench explorer`"):
+        run_benchmark(BenchRequest("explorer", paths=(stored("a.npz", 20),)))
 
 
 def test_a_row_of_the_recordings_benchmark_tells_a_measure_of_truth_and_its_table_has_no_empty_column(stored):
@@ -85,17 +114,20 @@ def test_the_physics_is_gymnasiums_and_recorded_steps_are_possible_but_not_the_w
     assert recording_scores.achieved(world, frames[3:], frames[:-3], scale, tolerance).mean() < 0.6
 
 
-def test_every_seed_of_the_benchmark_of_recordings_is_a_fit_of_its_own(stored, monkeypatch):
-    fitted = []
+@pytest.mark.parametrize("name", ["recordings", "same-map"])
+def test_every_seed_of_a_benchmark_of_recordings_is_a_fit_of_its_own(name, stored, monkeypatch):
+    module, fitted = {"recordings": recording_scores, "same-map": same_map}[name], []
 
     def fit(recordings, config, device):
         fitted.append(plan2vec.fit(recordings, replace(QUICK, seed=config.seed), device=device))
         return fitted[-1]
 
-    monkeypatch.setattr(recording_scores, "fit", fit)
-    asked = BenchRequest("recordings", seed=3, seeds=2, paths=(stored("a.npz", 40),), device="cpu")
-    rows = run_benchmark(asked)["rows"]
-    assert {row["seed"] for row in rows} == {3, 4} and [model.config.seed for model in fitted] == [3, 4]
+    monkeypatch.setattr(module, "fit", fit)
+    paths = (stored("a.npz", 40), stored("b.npz", 40))[: 2 if name == "same-map" else 1]
+    rows = run_benchmark(BenchRequest(name, seed=3, seeds=2, paths=paths, device="cpu"))["rows"]
+    assert {row["seed"] for row in rows} == {3, 4} and [
+        model.config.seed for model in fitted
+    ] == sorted([3, 4] * len(paths))
     assert not np.allclose(fitted[0].vectors, fitted[-1].vectors)
     assert len(select(rows, seed=3)) == len(select(rows, seed=4)) > 0
 
@@ -160,11 +192,9 @@ def test_peak_memory_counts_what_was_held_for_a_moment_only():
     assert peak_memory() - before > 0.2
 
 
-def test_options_of_one_kind_of_benchmark_are_refused_by_the_other(stored, tmp_path):
-    with pytest.raises(ValueError, match="--sizes is for `bench fit.*explorer.*came with `bench recordings`"):
-        run_benchmark(BenchRequest("recordings", sizes=(10,)))
-    with pytest.raises(ValueError, match="came with `bench explorer`"):
-        run_benchmark(BenchRequest("explorer", paths=(stored("a.npz", 20),)))
+def test_options_of_one_kind_of_benchmark_are_refused_by_the_other(tmp_path):
+    with pytest.raises(ValueError, match="--sizes is for `bench fit.*explorer.*came with `bench same-map`"):
+        run_benchmark(BenchRequest("same-map", sizes=(10,)))
     with pytest.raises(ValueError, match="--smoke results are no results"):
         run_benchmark(BenchRequest("fit", smoke=True, write_docs=True))
     with pytest.raises(ValueError, match="--sizes are for one benchmark"):
@@ -174,7 +204,7 @@ def test_options_of_one_kind_of_benchmark_are_refused_by_the_other(stored, tmp_p
 def test_a_benchmark_that_does_not_exist_is_answered_by_those_that_do():
     with pytest.raises(ValueError, match="'speed'") as caught:
         run_benchmark(BenchRequest("speed"))
-    assert all(name in str(caught.value) for name in ("recordings", *SPEED, "all"))
+    assert all(name in str(caught.value) for name in (*ANSWERS, *SPEED, "all"))
 
 
 def test_no_file_of_the_benchmarks_is_named_as_one_of_another_package():

@@ -28,7 +28,7 @@ class Request:
 class BenchRequest(Request):
     """Run a benchmark and print its rows."""
 
-    paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings`
+    paths: tuple[Path, ...] = ()  # recordings to fit, of `bench recordings` and `bench same-map`
     doom_data: Path | None = None  # of `bench recordings`: the folder of SPTM's mazes, which are replayed
     mazes: tuple[str, ...] = ()  # of `bench recordings`: these mazes of --doom-data; default all
     joined: bool = False  # of `bench recordings`: all recordings in one fit, where closures between them are false
