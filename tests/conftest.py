@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 
 FEW = Config(
     local_metric=LocalMetricConfig(num_updates=5, batch_size=32),
-    embedding=EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, num_rounds=1, goals_per_round=16)
+    embedding=EmbeddingConfig(num_updates=5, goals_per_update=16, nodes_per_update=32, goals_per_round=16)
 )
 
 

@@ -56,7 +56,7 @@ def metric_of(change=None, **settings):
 
 def map_of(parts, teaching=Teaching(), **settings):
     """More goals and nodes an update than there are frames, where no others are asked for."""
-    config = config_of(embedding=EmbeddingConfig(num_updates=6, num_rounds=3, **settings))
+    config = config_of(embedding=EmbeddingConfig(num_updates=6, updates_per_round=2, **settings))
     train_map(FrameTensors(FRAMES, CPU), line(parts), config, teaching=teaching)
 
 

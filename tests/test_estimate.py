@@ -16,13 +16,13 @@ from plan2vec.runs.time_estimate import Estimate, Seconds, estimate_fit, faster_
 
 CPU = torch.device("cpu")
 FEW = Config(local_metric=LocalMetricConfig(num_updates=8, batch_size=8),
-             embedding=EmbeddingConfig(num_updates=1, num_rounds=1))
+             embedding=EmbeddingConfig(num_updates=1))
 
 
 def test_searches_take_a_core_time_and_a_gpu_none_worth_counting():
-    block = EmbeddingConfig(num_rounds=2, goals_per_round=100)
-    assert search_seconds(block, 1_000_000, CPU) == 2.0 == search_seconds(replace(block, num_rounds=1), 2_000_000, CPU)
-    assert search_seconds(block, 1_000_000, torch.device("cuda")) == 0
+    block = EmbeddingConfig(updates_per_round=10, goals_per_round=100)
+    assert search_seconds(block, 20, 1_000_000, CPU) == 2.0 == search_seconds(block, 10, 2_000_000, CPU)
+    assert search_seconds(block, 20, 1_000_000, torch.device("cuda")) == 0
 
 
 def test_many_more_updates_are_said_to_take_longer():
@@ -76,7 +76,7 @@ def test_a_fit_without_the_memory_for_it_is_refused_before_a_folder_is_made(tmp_
 @pytest.mark.parametrize(
     "view, kind, expected", [
         ("fixed", "images", {"--size 32", "--local-metric.num-updates 200 --embedding.num-updates 300"}),
-        ("moving", "images", {"--size 32", "--local-metric.num-updates 200 --embedding.num-updates 2000"}),
+        ("moving", "images", {"--size 32", "--local-metric.num-updates 200 --embedding.num-updates 300"}),
         ("fixed", "vectors", {"--local-metric.num-updates 200 --embedding.num-updates 300"}),
     ]
 )
@@ -88,7 +88,7 @@ def test_faster_ways_are_those_that_apply_to_the_recording(view, kind, expected,
 
     def seconds(frames, n, config, device):
         local, block = config.local_metric, config.embedding
-        work = local.num_updates * local.batch_size + block.num_updates * 384
+        work = (local.num_updates or 400) * local.batch_size + (block.num_updates or 600) * 384
         return Seconds(work * frames[0].size / recordings.frames[0].size / 100, 1, 1)
 
     monkeypatch.setattr(time_estimate, "measure", seconds)
@@ -108,4 +108,6 @@ def test_fewer_frames_are_named_where_the_search_takes_long():
 
 def test_an_estimate_is_said_in_seconds_or_minutes():
     assert str(Estimate(12.4, 2.04e9)) == "about 12 s and 2.0 GB of memory"
+    longest = str(Estimate(12.4, 2.04e9, further=600))
+    assert longest == "about 12 s, up to 10.2 minutes where the map is hard to learn, and 2.0 GB of memory"
     assert str(Estimate(120, 5e8)) == "about 2.0 minutes and 0.5 GB of memory"

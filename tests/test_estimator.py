@@ -20,7 +20,7 @@ QUICK = Config(
 )
 TINY = Config(
     encoder="mlp", view="fixed", local_metric=LocalMetricConfig(num_updates=2, batch_size=4, dim=4),
-    embedding=EmbeddingConfig(num_updates=2, goals_per_update=4, nodes_per_update=8, num_rounds=1, goals_per_round=8)
+    embedding=EmbeddingConfig(num_updates=2, goals_per_update=4, nodes_per_update=8, goals_per_round=8)
 )
 EXPECTED_FAILURES = {
     "check_positive_only_tag_during_fit": "its y, species of iris in order, looks like labels of recordings: refused",

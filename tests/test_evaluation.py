@@ -17,13 +17,13 @@ from plan2vec.evaluation import (
     allowed_hops,
     dijkstra_cost,
     draw_episodes,
-    is_neighbor,
     rank_agreement,
     scorecard,
 )
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.learning.random_streams import rng_at
+from plan2vec.search.balls import is_neighbor
 from plan2vec.search.shortest_paths import best_first, distances_from, hop_counts
 from plan2vec.validity import Truth, counted_closures, straight_line, true_steps
 

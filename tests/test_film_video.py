@@ -29,7 +29,7 @@ from plan2vec.planner import Plan
 
 FEW = Config(
     local_metric=LocalMetricConfig(num_updates=3, batch_size=16),
-    embedding=EmbeddingConfig(num_updates=3, goals_per_update=8, nodes_per_update=16, num_rounds=1, goals_per_round=8),
+    embedding=EmbeddingConfig(num_updates=3, goals_per_update=8, nodes_per_update=16, goals_per_round=8),
 )
 PLAN = Plan(0, 3, "greedy", [0, 1, 2, 3], 3.0, 3, 4)
 

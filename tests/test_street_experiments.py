@@ -12,7 +12,7 @@ from plan2vec.domains.streets import generate_city
 from plan2vec.embedding.heads import make_head
 from plan2vec.embedding.losses import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
-from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, street_config, street_scenes
+from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, street_scenes
 from plan2vec.results.experiment import SMOKE, Settings
 
 CPU = torch.device("cpu")
@@ -121,11 +121,6 @@ def test_the_l1_heuristic_is_exact_on_a_turned_grid_of_straight_streets():
     straight = city.link_lengths / np.median(city.link_lengths)
     estimate = distance(first, second)
     assert (estimate >= straight - 1e-6).all() and np.median(estimate / straight) < 1.15
-
-
-def test_every_size_has_settings_and_the_paper_has_them_too():
-    for domain in table2.DOMAINS:
-        assert street_config(domain, 3).seed == 3 and domain in table2.PAPER_SETTINGS
 
 
 def test_one_step_of_the_papers_scaling_is_what_its_degrees_make_of_it(scene):

@@ -17,7 +17,7 @@ from plan2vec.runs.struck import Judged, drop_struck, judge, read_judged, unstri
 SEQUENCE = np.array([0, 0, 0, 1, 1, 1])
 FEW = Config(
     local_metric=LocalMetricConfig(num_updates=3, batch_size=16),
-    embedding=EmbeddingConfig(num_updates=3, goals_per_update=8, nodes_per_update=16, num_rounds=1, goals_per_round=8),
+    embedding=EmbeddingConfig(num_updates=3, goals_per_update=8, nodes_per_update=16, goals_per_round=8),
 )
 
 

@@ -27,7 +27,7 @@ GOOD = {
 }
 BRIEF = Config(
     local_metric=LocalMetricConfig(num_updates=150, batch_size=64),
-    embedding=EmbeddingConfig(num_updates=10, num_rounds=1, goals_per_round=16)
+    embedding=EmbeddingConfig(num_updates=10, goals_per_round=16)
 )
 
 

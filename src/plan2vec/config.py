@@ -30,7 +30,7 @@ NOT_GIVEN: Any = None  # `settle` decides
 FORMAT_VERSION = 3  # of the run folder
 APPROXIMATE_ABOVE = 30_000  # frames; where it begins to pay on two CPU cores
 DIRECTED_HEADS = tuple(name for name, (_, is_directed) in HEADS.items() if is_directed)
-Loss = Literal["relative", "sammon", "huber", "slope", "absolute"]
+Loss = Literal["huber", "relative", "sammon"]
 WALKED_UPDATES = 3000  # of a map by value iteration, where no number was given
 DIRECTED_HEAD = "mrn"  # of a directed graph where no head was given
 Neighbors = Literal["exact", "approximate", "hubs"]
@@ -90,9 +90,11 @@ class LocalMetricConfig:
     architecture: Literal["siamese", "stacked", "stacked-deep"] = "siamese"
     loss: Literal["regression", "hinge", "nce"] = "hinge"  # far pairs: exactly 2 (paper) | at least 2 | paper's eq. 4
     dim: int = 32  # numbers in a siamese vector
-    num_updates: Int = NOT_GIVEN  # gradient updates; default 400; moving camera by its frames, 400 to 1,500 (GPU 2,000)
+    # gradient updates; default 400, and 1,600 where the tests of closures refuse many of the pairs that it puts near;
+    # moving camera by its frames, 400 to 1,500
+    num_updates: Int = NOT_GIVEN
     batch_size: Int = NOT_GIVEN  # neighbour pairs per update; default 128 (siamese: all its other pairs are far pairs)
-    learning_rate: Float = NOT_GIVEN  # Adam, at its highest; default 0.001, moving 0.003 (GPU 0.001)
+    learning_rate: Float = NOT_GIVEN  # Adam, at its highest; default 0.001, moving 0.003
     # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2); default 2, moving 10
     far_weight: Float = NOT_GIVEN
     # frames change at random: zoom by up to this share, shift by half of it, brightness and contrast by 1.25 times it;
@@ -116,15 +118,15 @@ class ClosureConfig:
 class EmbeddingConfig:
     """How the embedding is learned."""
 
-    # gradient updates; default 600, with a moving camera 4,000 (of a small network), by value iteration 3,000
+    # gradient updates; default 600, and twice as many again, up to four times, until greedy walks by the map arrive;
+    # by value iteration 3,000
     num_updates: Int = NOT_GIVEN
     goals_per_update: int = 128  # rows of the block of distances that an update learns from
     nodes_per_update: int = 256  # its columns
-    # how often the goals that were searched from are replaced by new ones; default 2, moving 8
-    num_rounds: Int = NOT_GIVEN
-    goals_per_round: Int = NOT_GIVEN  # goals searched from per round; default 256, moving 512
+    goals_per_round: int = 256  # goals that distances are searched to
+    updates_per_round: int = 300  # after so many updates they are replaced by new ones
     learning_rate: float = 1e-3  # Adam, at its highest
-    loss: Loss = "relative"  # of D and the path's length, see losses.py
+    loss: Loss = "huber"  # of D and the path's length, see losses.py
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,9 @@ class Config:
     head: Head = NOT_GIVEN
     norm_order: Float = NOT_GIVEN  # p of the l^p head; inf is allowed; default 1, of 2 or 3 dimensions 2
     view: Literal["fixed", "moving"] | None = None  # of the camera; default: by how much a step changes
-    # small | medium | views | views-wide | maze-global | resnet18 | mlp | fourier | frozen | module:factory; default
-    # small, with a moving camera views (GPU views-wide). frozen: features by ImageNet's weights, computed once. With
-    # views or frozen the map is a small network on the local metric's vectors
+    # small | medium | views | maze-global | resnet18 | mlp | fourier | frozen | module:factory; default small, with a
+    # moving camera views. frozen: features by ImageNet's weights, computed once. With views or frozen the map is a
+    # small network on the local metric's vectors
     encoder: Text = NOT_GIVEN
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
     # steps within which two frames are joined, of a moving camera two runs of frames; default: found from the recording
@@ -163,7 +165,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "closures.max_neighbors",
-                     "embedding.num_updates", "embedding.num_rounds", "embedding.goals_per_round",
+                     "embedding.num_updates", "embedding.updates_per_round", "embedding.goals_per_round",
                      "embedding.goals_per_update", "embedding.nodes_per_update"):
             value = setting(self, name)
             _require(value is None or value >= 1, name, "at least 1", value)
@@ -200,20 +202,17 @@ def _require(holds: bool, name: str, expected: str, came: object) -> None:
         raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
 
 
-DEFAULTS = {"dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.num_updates": 400,
-            "local_metric.batch_size": 128, "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0,
-            "local_metric.jitter": 0.0, "embedding.num_updates": 600, "embedding.num_rounds": 2,
-            "embedding.goals_per_round": 256}
+DEFAULTS = {"dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.batch_size": 128,
+            "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0, "local_metric.jitter": 0.0}
 SETTLED = (*DEFAULTS, "view", "closures.neighbors")  # what `settle` decides
+UPDATES = ("local_metric.num_updates", "embedding.num_updates")  # decided in training, where nothing is given
 # Where a fixed camera was moved between takes, the metric must not know a take by its background.
 SHIFTING = {"local_metric.jitter": 0.08}
 # With a moving camera every view is new, so the metric must be kept from learning views by heart.
 MOVING = {"encoder": "views", "max_gap": 3, "local_metric.learning_rate": 3e-3, "local_metric.far_weight": 10.0,
-          "local_metric.jitter": 0.08, "embedding.num_updates": 4000, "embedding.num_rounds": 8,
-          "embedding.goals_per_round": 512}
-ON_GPU = {"encoder": "views-wide", "local_metric.learning_rate": 1e-3}  # a moving camera's where there is one
-# Updates of a moving camera's metric: more with more frames, the most for 2,500 of them; on a GPU, else 1,500.
-FEWEST_UPDATES, MOST_UPDATES, FRAMES_FOR_MOST = 400, {"cuda": 2000}, 2500
+          "local_metric.jitter": 0.08}
+# Updates of a moving camera's metric: more with more frames, the most for 2,500 of them.
+FEWEST_UPDATES, MOST_UPDATES, FRAMES_FOR_MOST = 400, 1500, 2500
 
 
 def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch_installed: bool = False) -> Config:
@@ -221,9 +220,8 @@ def settle(config: Config, recordings: "Sequences", device: str = "cpu", usearch
     view, num_frames = config.view or ("moving" if recordings.camera_moves else "fixed"), recordings.num_frames
     followed: dict[str, Any] = {}
     if view == "moving":
-        most = MOST_UPDATES.get(device, 1500)
-        num_updates = min(most, max(FEWEST_UPDATES, most * num_frames // FRAMES_FOR_MOST))
-        followed = MOVING | (ON_GPU if device == "cuda" else {}) | {"local_metric.num_updates": num_updates}
+        num_updates = min(MOST_UPDATES, max(FEWEST_UPDATES, MOST_UPDATES * num_frames // FRAMES_FOR_MOST))
+        followed = MOVING | {"local_metric.num_updates": num_updates}
     elif recordings.background_shifts and not recordings.camera_moves:
         followed = SHIFTING
     many = num_frames > APPROXIMATE_ABOVE and device == "cpu" and usearch_installed
@@ -248,7 +246,7 @@ def is_settled(config: Config) -> bool:
 
 def keep_decisions(config: Config, decided: Config) -> Config:
     """The configuration in which what was not given is as an earlier `settle` decided it."""
-    return _filled(config, {name: setting(decided, name) for name in SETTLED})
+    return _filled(config, {name: setting(decided, name) for name in (*SETTLED, *UPDATES)})
 
 
 def head_of(config: Config) -> str:

@@ -20,7 +20,7 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
-from plan2vec.search.balls import neighbor_lists
+from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import DeviceGraph
 from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
 from plan2vec.version import __version__
@@ -136,14 +136,6 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
     return {"path_ratio": float(np.mean(ratios)) if ratios else None,
             "touched_per_step": {method: per_hop([plan.num_touched for plan in plans[method]]) for method in plans},
             "expanded_per_step": {method: per_hop([plan.num_expanded for plan in plans[method]]) for method in plans}}
-
-
-def is_neighbor(graph: csr_array, nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """(m,) bool: the goal is the node itself or one hop away."""
-    owner, neighbor = neighbor_lists(graph, nodes)
-    hit = np.zeros(len(nodes), bool)
-    hit[owner[neighbor == goals[owner]]] = True
-    return hit | (nodes == goals)
 
 
 def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | None = None) -> Plan:

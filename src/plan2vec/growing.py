@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from plan2vec.config import with_settings
 from plan2vec.data import RECORDED, Sequences, transitions
 from plan2vec.embedding.network import map_vectors
-from plan2vec.embedding.train import fine_tune
+from plan2vec.embedding.train import FIRST_PHASE, fine_tune
 from plan2vec.evaluation import map_numbers
 from plan2vec.files import write_text
 from plan2vec.graph.build import BuiltGraph, closure_entries, edge_rows, graph_of_edges
@@ -203,9 +203,8 @@ def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> N
 
 def write_map(change: Run, old: Model, graph: csr_array, images: FrameTensors, num_updates: int | None) -> int:
     """Fine-tune embedding and vectors to the graph, as the fit learned them; returns the number of updates."""
-    num_fitted = old.config.embedding.num_updates
-    num_updates = max(1, round(FINE_TUNING_SHARE * num_fitted)) if num_updates is None else num_updates
-    change.journal.say(f"fine-tuning the embedding with {num_updates} updates (the fit had {num_fitted})")
+    num_updates = num_updates or max(1, round(FINE_TUNING_SHARE * (old.config.embedding.num_updates or FIRST_PHASE)))
+    change.journal.say(f"fine-tuning the embedding with {num_updates} updates")
     seed = int(rng_at(old.config.seed, Stream.GROWING, graph.nnz).integers(2**31))  # other goals than the fit's
     config = with_settings(old.config, {"seed": seed, "embedding.num_updates": num_updates})
     embedding = fine_tune(old.embedding, images, graph, config, change.journal)

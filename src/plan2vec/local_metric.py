@@ -3,6 +3,7 @@
 In the paper: section 3 "Learning Local Metric", equations 4 and 5.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,8 @@ from plan2vec.stacked_metric import StackedMetric, stacked_step
 
 NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
 NUM_JUDGED = 4000  # pairs by which accuracy is measured
+FEW_UPDATES, MANY_UPDATES = 400, 1600  # where no number was given: how many come first, and at the most
+MOST_REFUSED = 0.03  # share of the near pairs that the tests of closures may refuse, else the metric learns on
 PAIRS_AT_ONCE = 2048  # whose distances are computed together, and up to twice as many
 
 
@@ -65,15 +68,20 @@ def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConf
     """An untrained metric of the configured architecture."""
     if config.architecture == "siamese":
         return SiameseMetric(make_encoder(encoder, frames, config.dim))
-    siamese = SiameseMetric(make_encoder(encoder if encoder in VIEWS else "small", frames, config.dim))
+    siamese = SiameseMetric(make_encoder(encoder if encoder == VIEWS else "small", frames, config.dim))
     mean, deviation = siamese.encoder.mean, siamese.encoder.deviation
     network = make_stacked(config.architecture, tuple(frames.shape[1:]))
     return StackedMetric(Encoder(network, torch.cat((mean, mean)), torch.cat((deviation, deviation))), siamese)
 
 
 def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None = None,
-                       journal: Journal = Journal(), change: Augmentation | None = None) -> TrainedMetric:
-    """Learn d. Its accuracy is measured on a tenth of the sequences; the last updates see these too."""
+                       refused: Callable[[LocalMetric], float] | None = None, journal: Journal = Journal(),
+                       change: Augmentation | None = None) -> TrainedMetric:
+    """Learn d. Its accuracy is measured on a tenth of the sequences; the last updates see these too.
+
+    Without a given number of updates it learns briefly, for long training tells frames of one place apart by their
+    recording; and longer where too many of the pairs that it puts near are `refused` (`graph.join.share_refused`).
+    """
     torch.manual_seed(config.seed)
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     kept, held_out = np.zeros(len(usable), bool), np.zeros(len(usable), bool)
@@ -84,12 +92,23 @@ def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
     change = change or augmentation_of(config.local_metric)
     metric = build_local_metric(images.frames, config.encoder, config.local_metric).to(images.device)
+    given = config.local_metric.num_updates
+    config = with_updates(config, given or FEW_UPDATES)
     _train_on(metric, images, pairs, config, "", journal, change)
+    if given is None and refused is not None and (share := refused(metric)) > MOST_REFUSED:
+        journal.say(f"the tests of closures refuse {share:.1%} of the pairs that the local metric puts near "
+                    f"(at most {MOST_REFUSED:.0%} wanted), so it learns on")
+        _train_on(metric, images, pairs, with_updates(config, MANY_UPDATES - FEW_UPDATES), "_more", journal, change)
+        config = with_updates(config, MANY_UPDATES)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     known = recognized(metric, images, held_pairs)
     config = replace(config, local_metric=last_updates(config.local_metric))
     _train_on(metric, images, all_pairs, config, "_on_all", journal, change)
     return TrainedMetric(metric, measured, known)
+
+
+def with_updates(config: Config, num_updates: int) -> Config:
+    return replace(config, local_metric=replace(config.local_metric, num_updates=num_updates))
 
 
 def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
@@ -101,7 +120,7 @@ def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: C
               change: Augmentation) -> None:
     """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
     siamese, settings = siamese_part(metric), config.local_metric
-    stream = Stream.METRIC_ON_ALL if phase else Stream.METRIC
+    stream = {"": Stream.METRIC, "_more": Stream.METRIC_MORE, "_on_all": Stream.METRIC_ON_ALL}[phase]
     step = siamese_step(siamese, images, pairs, settings, (config.seed, stream), change)
     train(siamese, step, settings.num_updates, settings.learning_rate, f"local_metric{phase}", journal)
     if isinstance(metric, StackedMetric):

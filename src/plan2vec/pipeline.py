@@ -8,6 +8,7 @@ recordings -> local metric -> graph            -> shortest distances -> metric m
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from plan2vec.data import Sequences, make_sequences, training_frames
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.embedding.train import train_map
 from plan2vec.graph.direction import given_graph
-from plan2vec.graph.join import join_frames
+from plan2vec.graph.join import join_frames, share_refused
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
 from plan2vec.learning.frozen import network_input
@@ -46,7 +47,8 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
     `make` calls a stage; `Run.make` also saves its product, or loads it if the file is there already.
     """
     usable = training_frames(recorded.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
-    trained = make("local_metric", train_local_metric, recorded, config, images, usable)
+    refused = partial(share_refused, recorded, config, images, usable)
+    trained = make("local_metric", train_local_metric, recorded, config, images, usable, refused)
     built = make("graph", join_frames, recorded, trained, config, images, usable)
     config = replace(config, directed=built.directed)
     embedding = make("embedding", train_map, images, built.graph, config, trained.metric)

@@ -24,7 +24,6 @@ from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
 from plan2vec.evaluation import evaluate, rank_agreement
 from plan2vec.graph.build import edge_rows
-from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.planner import make_plans
@@ -41,7 +40,7 @@ IN_TABLE = {
     "estimated_false_closures": "false by own estimate", "reversibility": "steps undone",
     "largest_component_share": "largest part", "ring_spearman": "ring agreement", "ring_false_share": "false on ring",
     "impossible_hops": "impossible hops", "success": "success"}
-PICTURE = {"cuda": (72, 96), "cpu": (48, 64)}  # height and width of mazes' pictures, by what the device bears
+PICTURE = (48, 64)  # height and width of mazes' pictures
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
 NUM_ROLLOUTS, LENGTH = 15, 200  # 3,000 frames
@@ -69,9 +68,8 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
     if unknown := set(dynamics) - set(DYNAMICS):
         raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
     rows: list[Row] = []
-    size = PICTURE.get(choose_device(device).type, PICTURE["cpu"])
     configs = [replace(config, encoder=encoder or config.encoder, seed=number) for number in range(seed, seed + seeds)]
-    for recording in recordings(paths, doom_data, mazes, joined, size):
+    for recording in recordings(paths, doom_data, mazes, joined):
         for one in configs:
             rows += rows_of(recording, one, device)
     for name, one in product(dynamics, configs):
@@ -79,12 +77,12 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
     return {"table": table(rows), "rows": rows}
 
 
-def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...], joined: bool,
-               size: tuple[int, int]) -> Iterator[Recording]:
-    """One after the other, or all as one; mazes are replayed with pictures of `size`, height and width."""
+def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...],
+               joined: bool) -> Iterator[Recording]:
+    """One after the other, or all as one."""
     names = mazes or (tuple(doom.read_setups(doom_data)) if doom_data else ())
     each = (Recording(path.stem, read(path), read_phase(path)) for path in paths)
-    walks = (Recording(name, doom.replay(doom_data, name, *size)) for name in names if doom_data)
+    walks = (Recording(name, doom.replay(doom_data, name, *PICTURE)) for name in names if doom_data)
     if joined:
         yield join([*each, *walks])
     else:

@@ -50,7 +50,7 @@ class OnMetric(nn.Module):
 def build_embedding(frames: np.ndarray, config: Config, metric: Encoder | None = None) -> Embedding:
     """An untrained map by encoder and head of the settings; of views or frozen features on top of the metric's."""
     head, dim = make_head(head_of(config), config.norm_order, config.dim), config.local_metric.dim
-    if config.encoder != FROZEN and (config.encoder not in VIEWS or frames.ndim != 4):
+    if config.encoder != FROZEN and (config.encoder != VIEWS or frames.ndim != 4):
         return Embedding(make_encoder(config.encoder, frames, config.dim), head)
     network = Encoder(mlp(dim, config.dim, 512, 3), torch.zeros(dim), torch.ones(dim))
     return Embedding(OnMetric(metric or make_encoder(config.encoder, frames, dim), network), head)

@@ -50,9 +50,10 @@ def mean_length(graph: csr_array, seed: int, device: torch.device) -> float:
 
 class Rounds:
     def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
-                 allowed: np.ndarray | None = None):
+                 allowed: np.ndarray | None = None, num_updates: int = 0):
+        """For updates 0 to `num_updates` - 1: searches beside training end with the last of them."""
         self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
-        self.reachable = joined_nodes(graph)
+        self.reachable, self.last = joined_nodes(graph), (num_updates - 1) // config.updates_per_round
         self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))
         self.searched_beside: dict[int, Future[Round]] = {}
         num_workers = choose_workers(graph, config.goals_per_round)
@@ -62,7 +63,7 @@ class Rounds:
         """The round of this number; `allowed` [g, v] hides the tasks that may not be learned from."""
         if number != self.number:
             found = self.searched_beside.pop(number).result() if number in self.searched_beside else self.search(number)
-            if self.takes_child_processes and number + 1 < self.config.num_rounds:  # they work beside training
+            if self.takes_child_processes and number < self.last:  # they work beside training
                 waiting = ThreadPoolExecutor(1)
                 self.searched_beside = {number + 1: waiting.submit(self.search, number + 1)}
                 waiting.shutdown(wait=False)

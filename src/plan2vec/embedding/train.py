@@ -15,12 +15,12 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.config import Config, EmbeddingConfig
+from plan2vec.embedding.arrivals import Trial
 from plan2vec.embedding.classical_scaling import landmark_vectors
-from plan2vec.embedding.losses import distance_loss, slope_loss
+from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.network import Embedding, build_embedding, taught_part
 from plan2vec.embedding.targets import Rounds, mean_length
 from plan2vec.embedding.value_iteration import Walker, Walks
-from plan2vec.graph.build import random_neighbors
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import standardization
@@ -29,6 +29,8 @@ from plan2vec.learning.processes import in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
 from plan2vec.local_metric import LocalMetric, siamese_part
+
+FIRST_PHASE, NUM_PHASES = 600, 5  # updates, where no number was given; each phase is twice as long as the one before
 
 
 @dataclass(frozen=True)
@@ -67,23 +69,36 @@ def fine_tune(embedding: Embedding, images: FrameTensors, graph: csr_array, conf
 
 def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config: Config, teaching: Teaching, stage: str,
            journal: Journal) -> None:
+    """So many updates as were given, else phases, each twice as long, until greedy walks by the map arrive."""
     if config.variant == "value-iteration":
         walker = Walker(embedding, graph, images, config.embedding, config.seed, teaching.walks)
         train(walker, walker.loss_at, config.embedding.num_updates, teaching.walks.learning_rate, stage, journal)
         return
-    teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching)
-    train(teacher, teacher.step, config.embedding.num_updates, config.embedding.learning_rate, stage, journal)
+    given, trial, begun = config.embedding.num_updates, None, 0
+    for phase in range(1 if given else NUM_PHASES):
+        num_updates, name = given or FIRST_PHASE * 2**phase, f"{stage}_{phase + 1}" if phase else stage
+        teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching, num_updates, begun)
+        train(teacher, teacher.step, num_updates, config.embedding.learning_rate, name, journal)
+        begun += num_updates
+        if given or phase + 1 == NUM_PHASES:
+            return
+        trial = trial or Trial(graph, config.seed)
+        arrived = trial.share_arrived(embedding, images)
+        if trial.is_enough(arrived):
+            return
+        journal.say(f"after {begun:,} updates {arrived:.1%} of the walks by the map arrive; it learns on")
 
 
 class Teacher(nn.Module):
     """Gives the loss of every update: distances of a block of nodes and goals against those that were searched."""
 
     def __init__(self, embedding: Embedding, graph: csr_array, images: FrameTensors, config: EmbeddingConfig, seed: int,
-                 teaching: Teaching):
+                 teaching: Teaching, num_updates: int, begun: int = 0):
+        """For `num_updates` more, after `begun` earlier ones."""
         super().__init__()
-        self.embedding, self.graph, self.images = embedding, graph, images
-        self.config, self.seed, self.teaching = config, seed, teaching
-        self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed)
+        self.embedding, self.images = embedding, images
+        self.config, self.seed, self.teaching, self.num_updates, self.begun = config, seed, teaching, num_updates, begun
+        self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed, begun + num_updates)
         self.targets = torch.empty(0)  # of the current round, where the network is
         self.at_once = images.at_once_in_training(embedding)
 
@@ -93,17 +108,15 @@ class Teacher(nn.Module):
 
     def draw(self, update: int) -> tuple[Array, ...]:
         """A block of nodes and goals: rows of the targets, frame numbers, the guide's weight, changes of the frames."""
+        update += self.begun
         config, rng = self.config, rng_at(self.seed, Stream.MAP_UPDATE, update)
-        current = self.rounds.at(update * config.num_rounds // config.num_updates)
+        current = self.rounds.at(update // config.updates_per_round)
         self._copy_targets(current.targets)
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         nodes = rng.choice(current.nodes_with_a_path(rows), config.nodes_per_update)
-        if config.loss == "slope":
-            half = len(nodes) // 2
-            nodes[len(nodes) - half :] = random_neighbors(self.graph, nodes[:half], rng)
         seen = np.concatenate((nodes, current.goals[rows]))
         changes = draw_changes(self.teaching.augmentation, self.images, min(len(seen), len(self.rounds.reachable)), rng)
-        until = self.teaching.guided * config.num_updates
+        until = self.teaching.guided * self.num_updates
         guide_weight = [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
         return rows, seen, *guide_weight, *changes
 
@@ -124,8 +137,6 @@ class Teacher(nn.Module):
         distance = self.embedding.head.pairwise(*vectors.split((num_nodes, len(rows))))  # [nodes, goals]
         target = self.targets[rows, seen[:num_nodes, None]]
         loss = distance_loss(distance, target, config.loss, self.unit)
-        if config.loss == "slope":
-            loss = loss + slope_loss(distance, target, self.unit)
         for weight in more[:guided]:
             loss = loss.lerp(self.guide_loss(vectors, seen), on_device(weight, device))
         return loss

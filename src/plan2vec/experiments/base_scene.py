@@ -7,7 +7,7 @@ with their graph: walks take place there. Ground truth is read by the sites' sco
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -23,7 +23,7 @@ from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.evaluation import graph_numbers
 from plan2vec.graph.build import BuiltGraph
-from plan2vec.graph.join import join_frames
+from plan2vec.graph.join import join_frames, share_refused
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.frame_tensors import FrameTensors
@@ -66,7 +66,9 @@ class Scene:
 
     def train_metric(self, recorded: Sequences, config: Config, usable: np.ndarray | None = None,
                      change: Augmentation | None = None) -> TrainedMetric:
-        return train_local_metric(recorded.without_truth(), config, self.images(recorded.frames), usable, change=change)
+        recorded, images = recorded.without_truth(), self.images(recorded.frames)
+        refused = partial(share_refused, recorded, self.searched(recorded, config), images, usable)
+        return train_local_metric(recorded, config, images, usable, refused, change=change)
 
     @property
     def walked_config(self) -> Config:
@@ -76,8 +78,12 @@ class Scene:
 
     def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
         """Stage 2, and the seconds it took."""
-        config = settle(config, recorded, self.device.type, usearch_installed())  # how neighbours are searched for
+        config = self.searched(recorded, config)
         return timed(join_frames, recorded.without_truth(), TrainedMetric(metric), config, self.images(recorded.frames))
+
+    def searched(self, recorded: Sequences, config: Config) -> Config:
+        """With how neighbours are searched for in so many frames."""
+        return settle(config, recorded, self.device.type, usearch_installed())
 
     @cached_property
     def site(self) -> "Site":

@@ -70,21 +70,19 @@ class VectorScene(MazeScene):
 def run(settings: Settings) -> Groups:
     for domain, seed in settings.scenes(DOMAINS):
         scene = make_scene(domain, seed, settings)
-        yield from scene.measured(settings, METHODS, measure, updates=scene.config.embedding.num_updates)
+        yield from scene.measured(settings, METHODS, measure)
 
 
 def make_scene(domain: str, seed: int, settings: Settings) -> Scene:
     size, device = settings.size, settings.device
     if domain.startswith("street"):
-        scene = StreetScene(domain, seed, size, device, settings.street_graph)
-        scene.config = scene.config if size.is_smoke else MazeScene("open", seed, size, device).config
-        return scene
+        return StreetScene(domain, seed, size, device, settings.street_graph)
     if domain == rope.NAME:
-        return RopeScene(seed, size if size.is_smoke else ROPE_SIZE, device, Config())
+        return RopeScene(seed, size if size.is_smoke else ROPE_SIZE, device)
     return (MazeScene if domain in ROOM_TITLES else VectorScene)(domain, seed, size, device)
 
 
-def measure(scene: Scene, method: str, updates: int) -> Found:
+def measure(scene: Scene, method: str) -> Found:
     (head, loss), stage = METHODS[method], scene.config.embedding
     config = replace(scene.config, **HEADS[head], embedding=replace(stage, loss=loss))
     if isinstance(scene, StreetScene):

@@ -91,7 +91,7 @@ class PointMaze(Scene):
     def agent(self, method: Guidance, head: str) -> Agent:
         site, distance = self.site, None
         if method not in ("direct", "graph"):
-            stage = self.size.shorten(EmbeddingConfig(num_updates=1500, num_rounds=1, goals_per_round=10_000,
+            stage = self.size.shorten(EmbeddingConfig(num_updates=1500, updates_per_round=1500, goals_per_round=10_000,
                                                       loss="relative"))
             config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=stage)
             distance = self.train_map(site, config).on(site.frames)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from plan2vec.data import index_within
 from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
-from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, greedy_plans, plan_ends, rope_scenes
+from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, greedy_plans, plan_ends, rope_scenes
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
@@ -28,7 +28,7 @@ from plan2vec.results.comparisons import Figures, facts
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, pictured
 
-FAR = CUT_OFF * ROPE.max_gap  # steps beyond which a pair counts as far
+FAR = CUT_OFF  # steps beyond which a pair counts as far
 COLUMNS = 13  # frames per row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown

@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 
 from plan2vec.baselines import VectorScorer, l2_distance
 from plan2vec.baselines.registry import Map
-from plan2vec.config import ClosureConfig, Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains import rope
 from plan2vec.experiments.base_scene import Found, Scene, degree_and_parts, mean_or_none
@@ -26,13 +25,6 @@ from plan2vec.results.experiment import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts, hop_counts
 
-# What 14,000 states of a rope need beyond the defaults. States at the rim have few look-alikes, and a rope on this side
-# of a peg looks like one on the other: the local metric learns from frames up to two steps apart, as the paper's does,
-# longer, and with more weight on far pairs. So it can be trusted up to two steps, and hops are long. The map has more
-# dimensions than a room's. Whether the default is as good was measured on 3,618 frames only (`reproduce contenders`).
-ROPE = Config(dim=64, view="fixed", max_gap=2, radius=2.0, closures=ClosureConfig(support="close-common"),
-              local_metric=LocalMetricConfig(num_updates=6000, far_weight=4.0),
-              embedding=EmbeddingConfig(loss="sammon", num_updates=10_000, num_rounds=20, goals_per_round=512))
 CUT_OFF = 1.4  # times `max_gap`: a pair beyond it counts as far (paper)
 NUM_GOALS = 100  # different goals of the tasks
 MAX_HOPS = 200  # of a plan
@@ -40,18 +32,12 @@ MAX_NEIGHBORS = 200  # nearest frames of a frame among which a baseline's closes
 
 
 class RopeScene(Scene):
-    def __init__(self, seed: int, size: Size, device: torch.device, config: Config = ROPE):
-        super().__init__(rope.NAME, seed, size, device, size.config if size.is_smoke else config)
+    def __init__(self, seed: int, size: Size, device: torch.device):
+        super().__init__(rope.NAME, seed, size, device, size.config)
 
     @cached_property
     def recordings(self) -> Sequences:
         return rope.simulate(self.size.rope_sequences, self.size.rope_drags, self.seed)
-
-    def with_defaults(self) -> "RopeScene":
-        """The same recordings and tasks, fitted with the default settings."""
-        scene = RopeScene(self.seed, self.size, self.device, Config())
-        vars(scene).update({name: getattr(self, name) for name in ("recordings", "moves", "tasks")})
-        return scene
 
     @property
     def frames(self) -> np.ndarray:

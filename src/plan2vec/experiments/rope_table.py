@@ -8,10 +8,9 @@ least 96 % (the paper's 92.4 %). The paper has no numbers for plans.
 The simulated rope: 18 sequences of 786 frames, drags of at most 3 px. Tasks are 2,000 random frames per seed with one
 of 100 random goals each, less those a local move apart. A *local move* displaces no link by more than what two recorded
 steps reach (99th percentile) and keeps each peg on its side. Greedy plans hop to the neighbour of least D without
-memory; they end at the goal, where they would enter a frame again, or after 200 hops. plan2vec has settings of its own
-(`rope_scene.ROPE`: neighbours up to two steps apart, 64 dimensions, longer training); *default settings* is what
-`plan2vec fit` does unasked. Each baseline walks by its own distance on its own graph: the recorded steps, and as many
-closest pairs as the learned graph has closures.
+memory; they end at the goal, where they would enter a frame again, or after 200 hops. plan2vec has its default
+settings. Each baseline walks by its own distance on its own graph: the recorded steps, and as many closest pairs as the
+learned graph has closures. Rows of baselines and folds with no `method_version` are of a graph of former settings.
 `goal_reached` the plan's last frame is the goal or a local move away from it (share of the tasks)
 `local_step_share` local moves among the steps of all plans; short steps, or giving up early, raise it
 `valid_plans` the goal is reached and every step is a local move (share of the tasks)
@@ -19,9 +18,9 @@ closest pairs as the learned graph has closures.
 `expanded_per_step` frames whose neighbours were asked for, over the steps of the shortest path on the same graph
 `cross_sequence_plans` tasks between two sequences for which the graph has a path (share of these tasks)
 
-Accuracy: ten folds by sequence, of the first seed: a metric of 1,500 updates, and one trained as for the plans. Frames
-at most two steps apart are neighbours, the cut-off is 1.4 times that (paper); pairs identical : neighbour : far = 1 : 1
-: 2. *Cleaned* leaves out random far pairs that are truly a local move apart.
+Accuracy: ten folds by sequence, of the first seed, of a metric of 1,500 updates. Frames at most two steps apart are
+neighbours, the cut-off is 1.4 times that (paper); pairs identical : neighbour : far = 1 : 1 : 2. *Cleaned* leaves out
+random far pairs that are truly a local move apart.
 """
 
 from dataclasses import replace
@@ -32,17 +31,17 @@ from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, settled
-from plan2vec.experiments.rope_scene import CUT_OFF, ROPE, RopeScene, Tasks, rope_scenes, shortest_hops
+from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, Tasks, rope_scenes, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
 
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
-MAPS = ("plan2vec", "plan2vec, default settings")
-FOLDS = {"local metric": LocalMetricConfig(num_updates=1500), "local metric, as for the plans": ROPE.local_metric}
-PLANNERS = (*MAPS, *BASELINES, "Dijkstra")
-METHODS = (*PLANNERS, *FOLDS)
+OURS, FOLD = "plan2vec", "local metric"
+FOLD_METRIC = LocalMetricConfig(num_updates=1500)
+PLANNERS = (OURS, *BASELINES, "Dijkstra")
+METHODS = (*PLANNERS, FOLD)
 BLOCKS = ("plans", "accuracy")
 NUM_FOLDS = {False: 10, True: 2}  # by whether it is a smoke run
 MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
@@ -61,14 +60,12 @@ def run(settings: Settings) -> Groups:
             yield from scene.measured(settings, PLANNERS, measure, block="plans")
         for fold in range(NUM_FOLDS[scene.size.is_smoke]):
             if "accuracy" in blocks and scene.seed == settings.seeds[0]:
-                yield from scene.measured(settings, FOLDS, accuracies, block="accuracy", fold=fold)
+                yield from scene.measured(settings, (FOLD,), accuracies, block="accuracy", fold=fold)
 
 
 def measure(scene: RopeScene, method: str, block: str) -> Found:
-    if method == MAPS[1]:
-        scene = scene.with_defaults()
     sequence, tasks, graph = scene.recordings.sequence, scene.tasks, scene.site.graph
-    if method in MAPS:
+    if method == OURS:
         distance = scene.timed_map[0].on(scene.frames)
     elif method == "Dijkstra":
         distance = scene.site.exact_distance_to(tasks.goals)  # who walks by it walks a shortest path
@@ -79,7 +76,7 @@ def measure(scene: RopeScene, method: str, block: str) -> Found:
     scores |= rope_scene.cost_scores(graph, sequence, tasks, nodes)
     if method == "Dijkstra":
         scores["expanded_per_step"] = search_cost(scene, tasks)
-    if method in MAPS:  # wall time of metric, graph and map; pixels that two recorded steps reach
+    if method == OURS:  # wall time of metric, graph and map; pixels that two recorded steps reach
         seconds = scene.timed_metric[1] + scene.site.seconds + scene.timed_map[1]
         scores |= {"fit_seconds": seconds, "radius": scene.site.radius, "reach": scene.moves.reach}
     return scores
@@ -98,7 +95,7 @@ def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])
-    config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLDS[method]))
+    config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLD_METRIC))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric
     return scene.accuracies(metric, {"train": ~held_out, "test": held_out}, CUT_OFF, MAX_GAP,
@@ -110,8 +107,8 @@ def table(rows: list[Row]) -> list[str]:
     if plans:
         lines += compare(plans, "method", by_method(plans, METHODS), by_metric(SHOWN))
         known = (("fit_seconds", "seconds of a fit", 1), ("radius", "radius, steps", 2), ("reach", "reach, pixels", 2))
-        devices = {name: ", ".join(in_order(select(plans, method=name), "device")) for name in MAPS}
-        lines += facts(plans, known, {f"{name} ({device})": {"method": name} for name, device in devices.items()})
+        device = ", ".join(in_order(select(plans, method=OURS), "device"))
+        lines += facts(plans, known, {f"{OURS} ({device})": {"method": OURS}})
     if folds:
         kinds = (("accuracy", "plain", "96.6 / 92.4"), ("accuracy_cleaned", "cleaned", ""))
         body = [[method, words, *(cell(values(folds, method=method, metric=f"{part}_{metric}"), 100, 2)

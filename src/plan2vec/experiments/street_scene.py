@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
+from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, settled
+from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -40,8 +40,8 @@ DOMAINS = tuple(TITLES)
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
 PASSES = 4
 FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
-# updates of the map, updates of the local metric, and goals (and nodes) of an update of the map
-TRAINING = dict(zip(DOMAINS, ((1500, 300, 128), (3000, 500, 256), (4000, 700, 512), (5500, 1000, 768)), strict=True))
+NOISY_UPDATES = dict(zip(DOMAINS, (600, 1000, 1400, 2000), strict=True))  # of the local metric, of visits that differ
+FLAT_UPDATES = 2000  # of a map to look at
 
 
 class Rule(NamedTuple):
@@ -61,21 +61,10 @@ NOISY_TEACHING = Teaching(augmentation=replace(NOISY_CHANGE, jitter=0.03))
 FLAT_TEACHING = Teaching(guided=0.4)  # no folds
 
 
-def street_config(domain: str, seed: int) -> Config:
-    """Found on the real network (docs/domains.md): roots of path lengths fit into l2, path lengths do not. What traps a
-    walk is a large error: relative errors forgive a few of them, Huber's loss does not (Table 2, `free`). The default
-    head walks worse on Small (`reproduce contenders`); on Medium and Large it was not tried."""
-    num_updates, metric_updates, block = TRAINING[domain]
-    metric = LocalMetricConfig(num_updates=metric_updates, batch_size=128)
-    stage = EmbeddingConfig(loss="huber", num_updates=num_updates, num_rounds=1, goals_per_round=10_000,
-                            goals_per_update=block, nodes_per_update=block)
-    return settled(Config(dim=64, head="squared", encoder="medium", view="fixed", max_gap=1, seed=seed,
-                          local_metric=metric, embedding=stage))
-
-
 def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
     """For maps to look at: an l^p distance."""
-    embedding = replace(config.embedding, num_updates=min(2000, config.embedding.num_updates), loss="sammon")
+    num_updates = min(FLAT_UPDATES, config.embedding.num_updates or FLAT_UPDATES)
+    embedding = replace(config.embedding, num_updates=num_updates, loss="sammon")
     return replace(config, dim=dim, head="lp", norm_order=norm_order, embedding=embedding)
 
 
@@ -140,9 +129,10 @@ class StreetSite(Site):
 
 class StreetScene(Scene):
     def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None):
-        super().__init__(domain, seed, size, device, size.config if size.is_smoke else street_config(domain, seed))
-        twice = replace(self.config.local_metric, num_updates=2 * self.config.local_metric.num_updates)
-        self.noisy_config = self.config if size.is_smoke else replace(self.config, local_metric=twice)
+        super().__init__(domain, seed, size, device, size.config)
+        longer = replace(self.config.local_metric, num_updates=NOISY_UPDATES[domain])
+        self.noisy_config = self.config if size.is_smoke else replace(
+            self.config, encoder="medium", local_metric=longer)
         self.noisy_teaching = Teaching() if size.is_smoke else NOISY_TEACHING
         self.network_path = network_path
         self.labels = {"network": "generated" if network_path is None else "manhattan"}

@@ -164,8 +164,8 @@ def locate(site: StreetSite, between: Distance, images: np.ndarray) -> np.ndarra
 def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
     """The paper's network, latent, norm, scaling and epochs; an epoch's 160 pairs are one update of 16 x 16."""
     scaling, epochs, searches, norm_order = PAPER_SETTINGS[scene.domain]
-    embedding = EmbeddingConfig(num_updates=epochs, goals_per_update=16, nodes_per_update=16, num_rounds=4,
-                                goals_per_round=searches, learning_rate=PAPER_LEARNING_RATE, loss="relative")
+    embedding = EmbeddingConfig(num_updates=epochs, goals_per_update=16, nodes_per_update=16, goals_per_round=searches,
+                                updates_per_round=-(-epochs // 4), learning_rate=PAPER_LEARNING_RATE, loss="relative")
     config = replace(scene.config, dim=2, head="lp", encoder="small" if scene.size.is_smoke else "resnet18",
                      norm_order=norm_order, embedding=scene.size.shorten(embedding))
     return settled(config), Teaching(unit=1 / (STEP_DEGREES * scaling))

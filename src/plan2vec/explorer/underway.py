@@ -30,13 +30,13 @@ def read_progress(folder: Path) -> tuple[str, str]:
         return "recordings", ""
     product = next((name for name in STAGES if not (folder / name).exists()), "vectors.npy")
     config = read_config(folder)
-    learned = {"local_metric.safetensors": (("local_metric", "stacked_metric"), config.local_metric.num_updates),
-               "embedding.safetensors": (("embedding",), config.embedding.num_updates)}
+    learned = {"local_metric.safetensors": ("metric", config.local_metric.num_updates),
+               "embedding.safetensors": ("embedding", config.embedding.num_updates)}
     if product not in learned:
         return STAGES[product], ""
-    names, num_updates = learned[product]
-    written = [line["update"] for line in Journal(folder).records() if line.get("stage") in names and "update" in line]
-    return STAGES[product], f", update {written[-1] if written else 0:,} of {num_updates:,}"
+    name, given = learned[product]
+    written = [line["update"] for line in Journal(folder).records() if name in str(line["stage"]) and "update" in line]
+    return STAGES[product], f", update {written[-1] if written else 0:,}{f' of {given:,}' if given else ''}"
 
 
 def page_of(folder: Path) -> str:

@@ -114,10 +114,3 @@ def closure_entries(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
 def joined_nodes(graph: csr_array) -> np.ndarray:
     """(m,) nodes that have an edge."""
     return np.flatnonzero(np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0]))
-
-
-def random_neighbors(graph: csr_array, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(m,) a neighbour of each node (m,); of a node that leads nowhere, itself."""
-    first, num = graph.indptr[nodes], graph.indptr[nodes + 1] - graph.indptr[nodes]
-    chosen = np.minimum(first + (rng.random(len(nodes)) * num).astype(first.dtype), graph.nnz - 1)
-    return np.where(num > 0, graph.indices[chosen], nodes)

@@ -43,6 +43,7 @@ class Closures:
     pairs: NearPairs  # the believed ones
     radius: float
     reason: str  # one line for the user
+    refused: float  # share of the candidates that a dense recording's tests refuse; 0: not dense enough to tell
 
 
 def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarray, first_duplicate: np.ndarray,
@@ -80,7 +81,7 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
     words = (f"radius {radius:.2f} steps ({reason if given is None else 'as given'}); {len(believed):,} closures, "
              f"{2 * len(believed) / num_moved:.1f} at each of the {num_moved:,} frames that moved; "
              f"tests: {' + '.join(tests) or 'none'} ({tests_reason}), {failed:.2%} of the candidates failed{recall}")
-    return Closures(believed, radius, words)
+    return Closures(believed, radius, words, 0.0 if DETOUR in tests else failed)
 
 
 def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from plan2vec.config import Config
 from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
-from plan2vec.graph.closures import MAX_RADIUS, choose_closures
+from plan2vec.graph.closures import MAX_RADIUS, Closures, choose_closures
 from plan2vec.graph.direction import find_direction
 from plan2vec.graph.join_moving import join_views
 from plan2vec.graph.neighbors import NearPairs, near_pairs
@@ -43,22 +43,40 @@ def join_frames(recorded: Sequences, trained: TrainedMetric, config: Config, ima
 def join_states(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray,
                 journal: Journal) -> BuiltGraph:
     """The graph of a fixed camera's pictures, or of vectors: a frame shows all that there is to see."""
-    sequence, still_since = recorded.sequence, recorded.still_since
-    joinable = usable & (still_since == np.arange(len(still_since)))
+    built, chosen = believe_states(recorded, metric, config, images, usable, journal)
+    if chosen is None:
+        return built
+    graph = build_graph(recorded.sequence, chosen.pairs, recorded.step_length, False, usable, recorded.still_since)
+    lone = lone_share(graph, recorded.sequence, rng_at(config.seed, Stream.LONE_CLOSURES))
+    return replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
+
+
+def believe_states(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray,
+                   journal: Journal = Journal()) -> tuple[BuiltGraph, Closures | None]:
+    """Which way hops lead, and the closures that are believed; None where the graph is directed and so has its own."""
+    joinable = usable & (recorded.still_since == np.arange(recorded.num_frames))
     first = recorded_pairs(recorded, usable, 1).first[0]
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
     candidates = candidate_pairs(metric, images, np.flatnonzero(joinable), reach, config)
     built = find_direction(recorded, candidates, first, usable, config, journal)
     if built.directed:
-        return built
+        return built, None
     distinct, which = equal_frames(recorded.frames, np.flatnonzero(joinable))
     duplicates = np.full(len(joinable), -1)  # the first of the joinable frames that each of them equals
     duplicates[joinable] = distinct[which]
-    chosen = choose_closures(candidates, steps, sequence, duplicates, config, images.device)
-    graph = build_graph(sequence, chosen.pairs, recorded.step_length, False, usable, still_since)
-    lone = lone_share(graph, sequence, rng_at(config.seed, Stream.LONE_CLOSURES))
-    return replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
+    return built, choose_closures(candidates, steps, recorded.sequence, duplicates, config, images.device)
+
+
+def share_refused(recorded: Sequences, config: Config, images: FrameTensors, usable: np.ndarray | None,
+                  metric: LocalMetric) -> float:
+    """Share of the pairs that a local metric puts near and the tests of closures refuse: the worse the metric, the
+    more. 0 where nothing tells: with a moving camera, in a sparse recording, where the graph is directed."""
+    if config.view == "moving":
+        return 0.0
+    usable = np.ones(recorded.num_frames, bool) if usable is None else usable
+    chosen = believe_states(recorded, metric, config, images, usable)[1]
+    return chosen.refused if chosen else 0.0
 
 
 def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float,

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from plan2vec.learning.frame_tensors import as_images
 from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, Trunk, trunk
 
-ENCODERS = ("small", "medium", "views", "views-wide", "maze-global", "resnet18", "mlp")  # for vectors all are MLPs
+ENCODERS = ("small", "medium", "views", "maze-global", "resnet18", "mlp")  # for vectors all are MLPs
 FOURIER, NUM_WAVES, FREQUENCY = "fourier", 64, 3.0  # of vectors only; radians per standard deviation of the input
-VIEWS = {"views": (16, 1), "views-wide": (64, 2)}  # of a moving camera: channels at first, residual blocks per stage
-SLIM_PIXELS = 64 * 64  # of a picture that the slim one looks at: all five mazes are learned from no more
+VIEWS = "views"  # of a moving camera
+VIEW_PIXELS = 64 * 64  # of a picture that it looks at: all five mazes are learned from no more
 SAMPLE_BYTES = 2**28  # of images that mean and deviation are taken from
 RESOLUTION = 1e-6  # of float32: a coordinate that varies by less, over its size, is constant
 
@@ -89,8 +89,8 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
     if name == "resnet18":
         return resnet18(channels, dim)
-    if name in VIEWS:
-        return view_network(frame_shape, dim, *VIEWS[name])
+    if name == VIEWS:
+        return view_network(frame_shape, dim)
     if name == "maze-global":
         layers = [*_convolutions(channels, 7, MAZE_GLOBAL), nn.Conv2d(256, 256, 2), nn.ReLU(), nn.Flatten()]
         return _with_linear_end(nn.Sequential(*layers), frame_shape, (dim,), name)
@@ -272,16 +272,16 @@ def _residual_stages(wide: int, num_blocks: int, norm: Callable[[int], nn.Module
     return layers
 
 
-def view_network(frame_shape: tuple[int, ...], dim: int, wide: int, num_blocks: int) -> nn.Module:
+def view_network(frame_shape: tuple[int, ...], dim: int, wide: int = 16) -> nn.Module:
     """For a moving camera: a residual network that is pooled to 2 x 3 cells, not to one: where in the picture something
-    stands tells where the camera is. Group normalization, because a batch holds few places. The slim one looks at
-    `SLIM_PIXELS` at most, and halves the picture once more before its first block, for a CPU.
+    stands tells where the camera is. Group normalization, because a batch holds few places. Slim enough for a CPU: a
+    ResNet-18, four times as wide, found no more on a GPU (docs/method.md).
     """
     height, width, channels = frame_shape
     norm = lambda out: _GroupNorm(8, out)  # noqa: E731
     layers: list[nn.Module] = [nn.Conv2d(channels, wide, 5, 2, 2, bias=False), norm(wide), nn.ReLU()]
-    layers += [nn.MaxPool2d(3, 2, 1)] if num_blocks == 1 else []
-    if num_blocks == 1 and (scale := (SLIM_PIXELS / (height * width)) ** 0.5) < 1:
+    layers.append(nn.MaxPool2d(3, 2, 1))
+    if (scale := (VIEW_PIXELS / (height * width)) ** 0.5) < 1:
         layers.insert(0, nn.AdaptiveAvgPool2d((max(1, round(scale * height)), max(1, round(scale * width)))))
-    layers += _residual_stages(wide, num_blocks, norm)
+    layers += _residual_stages(wide, 1, norm)
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d((2, 3)), nn.Flatten(), nn.Linear(48 * wide, dim))

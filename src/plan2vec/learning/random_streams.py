@@ -10,8 +10,8 @@ class Stream:
 
     METRIC_SPLIT = 0  # sequences that the local metric's accuracy is measured on
     METRIC, METRIC_ACCURACY = 1, 3  # its updates; stream 2: of a stacked one
-    METRIC_ON_ALL = 4  # its last updates; stream 5: of a stacked one
-    MAP_SCALE, MAP_UPDATE, MAP_GOALS = 10, 11, 12
+    METRIC_ON_ALL, METRIC_MORE = 4, 6  # its last updates, and further ones before; streams 5, 7: of a stacked one
+    MAP_SCALE, MAP_UPDATE, MAP_GOALS, MAP_TRIAL = 10, 11, 12, 15
     VALUE_UPDATE, VALUE_WALKS, HOLDOUT, GROWING = 13, 14, 20, 30
     DIRECTION, LONE_CLOSURES = 21, 22  # steps and closures by which direction and false closures are judged
     CONTROLLER_SAMPLE, CONTROLLER = 30, 31

@@ -138,7 +138,8 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     if first:
         journal.say(f"{stage.replace('_', ' ')} continues at update {first:,} of {num_updates:,}")
     agree(module)
-    last_saved, log_every = time.monotonic(), max(1, num_updates // NUM_LOG_LINES)
+    began = last_saved = time.monotonic()
+    log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
     make_update: Callable[[int], Tensor] = partial(_make_update, module, loss_at, optimizer)
     if isinstance(loss_at, Step) and loss_at.can_be_captured:
@@ -155,6 +156,8 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
                 _save_checkpoint(checkpoint, module, optimizer, update + 1)
                 last_saved = time.monotonic()
         advance(num_updates)
+    if checkpoint and time.monotonic() - began > journal.checkpoint_seconds:  # what follows may be killed, too
+        _save_checkpoint(checkpoint, module, optimizer, num_updates)
     optimizer.zero_grad()
     agree(module)
     module.eval()

@@ -78,7 +78,7 @@ class Run:
         if self.folder:
             self.write(name, product)
             if path := self.journal.checkpoint(name):
-                for left in path.parent.glob("*metric*" if name == "local_metric" else path.name):
+                for left in path.parent.glob("*metric*" if name == "local_metric" else f"{name}*"):
                     left.unlink()
         self.times[name] = round(time.perf_counter() - began, 3)
         self.journal.record(stage=name, finished=True, seconds=self.times[name])

@@ -14,6 +14,7 @@ from plan2vec import local_metric
 from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.data import Sequences
 from plan2vec.embedding.network import build_embedding, taught_part
+from plan2vec.embedding.train import FIRST_PHASE, NUM_PHASES
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.graph.neighbors import TILE, numbers_at_once
 from plan2vec.learning.augmentation import augment, augmentation_of, draw_changes
@@ -21,7 +22,7 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.frozen import FROZEN, network_input
 from plan2vec.learning.processes import in_shares
 from plan2vec.learning.training import duration
-from plan2vec.local_metric import build_local_metric, last_updates, pair_distances
+from plan2vec.local_metric import build_local_metric, pair_distances
 from plan2vec.readers.messages import available_memory
 from plan2vec.search.shortest_paths import SECONDS_PER_EDGE
 
@@ -36,24 +37,32 @@ class Estimate:
     seconds: float
     bytes: float
     faster: tuple[str, ...] = ()  # options and how long a fit with them takes
+    further: float = 0.0  # seconds more, at the most, where the map is hard to learn
 
     def __str__(self) -> str:
-        return f"about {duration(self.seconds)} and {self.bytes / 1e9:.1f} GB of memory"
+        longest = duration(self.seconds + self.further)
+        most = f", up to {longest} where the map is hard to learn," if self.further else ""
+        return f"about {duration(self.seconds)}{most} and {self.bytes / 1e9:.1f} GB of memory"
 
 
 class Seconds(NamedTuple):
-    """Of the parts of a fit, by what they grow with; a fit takes their sum."""
+    """Of the parts of a fit, by what they grow with."""
 
     updates: float
     pairs: float  # of frames that are compared
     search: float  # from goals over all edges; with the features of a frozen encoder
+    further: float = 0.0  # of updates that are made only where the first ones are not enough
+
+    @property
+    def total(self) -> float:
+        return self.updates + self.pairs + self.search
 
 
 def estimate_fit(sequences: Sequences, config: Config, device: torch.device) -> Estimate:
     """From the time of one forward and backward pass of each stage's batch, and the memory that they took."""
     seconds = measure(sequences.frames, sequences.num_frames, config, device)
-    faster = faster_ways(sequences, config, device, seconds) if sum(seconds) > LONG else ()
-    return Estimate(sum(seconds), needed_bytes(sequences, config, device), faster)
+    faster = faster_ways(sequences, config, device, seconds) if seconds.total > LONG else ()
+    return Estimate(seconds.total, needed_bytes(sequences, config, device), faster, seconds.further)
 
 
 def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) -> Seconds:
@@ -65,7 +74,9 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     metric = build_local_metric(frames[:64], config.encoder, config.local_metric).to(device)
     embedding, seen = taught_part(build_embedding(frames[:64], config).to(device), some)
     local, block = config.local_metric, config.embedding
-    num_local = local.num_updates + last_updates(local).num_updates
+    num_first = local.num_updates or local_metric.FEW_UPDATES
+    num_local, num_map = num_first + num_first // 4, block.num_updates or FIRST_PHASE
+    further = 0.0 if local.num_updates or config.view == "moving" else local_metric.MANY_UPDATES / num_first - 1
     at_once, change, size = images.at_once_in_training(metric), augmentation_of(local), 2 * local.batch_size
     drawn = draw_changes(change, images, size, np.random.default_rng(0))
     embed = lambda batch: metric.embed(augment(batch, change, drawn, slice(len(batch))))  # noqa: E731
@@ -73,16 +84,18 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     if local.architecture != "siamese":
         num_pairs = round((2 + local.far_weight) * local.batch_size)
         updates += num_local * _time_update(lambda x: metric(x, x), images, num_pairs, None)
-    at_once = seen.at_once_in_training(embedding)
+    at_once, further = seen.at_once_in_training(embedding), further * updates
     if config.variant == "value-iteration":  # its updates, and the encoding of all frames per round
         walks = Walks()
         size = walks.rollouts_per_update * (walks.hops + 2)
         update = _time_update(embedding, seen, size, at_once)
-        updates += block.num_updates * update * 4 / 3 + walks.num_rounds * n / size * update / 3
+        updates += num_map * update * 4 / 3 + walks.num_rounds * n / size * update / 3
     else:
         num_rows = min(n, block.goals_per_update + block.nodes_per_update)
-        updates += block.num_updates * _time_update(embedding, seen, num_rows, at_once)
-        search += search_seconds(block, num_edges(n, config), device)
+        update = _time_update(embedding, seen, num_rows, at_once)
+        updates += num_map * update
+        search += search_seconds(block, num_map, num_edges(n, config), device)
+        further += 0.0 if block.num_updates else FIRST_PHASE * (2**NUM_PHASES - 2) * update
     # the largest batch that is not learned from, so that its memory is measured too
     num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
     numbers = np.arange(num) % len(images)
@@ -91,16 +104,17 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     points = torch.randn(rows, local.dim, device=device)
     began = time.perf_counter()
     float((points @ points.T).clamp_(min=0).sqrt_().sum())
-    return Seconds(updates, (time.perf_counter() - began) * 3 * (n / rows) ** 2, search)
+    return Seconds(updates, (time.perf_counter() - began) * 3 * (n / rows) ** 2, search, further)
 
 
 def num_edges(n: int, config: Config) -> int:
     return n * min(config.closures.max_neighbors, n)
 
 
-def search_seconds(block: EmbeddingConfig, num_edges: int, device: torch.device) -> float:
+def search_seconds(block: EmbeddingConfig, num_updates: int, num_edges: int, device: torch.device) -> float:
     """Of Dijkstra on one core; what a GPU takes is too little to count."""
-    return 0.0 if device.type == "cuda" else block.num_rounds * block.goals_per_round * num_edges * SECONDS_PER_EDGE
+    num_rounds = -(-num_updates // block.updates_per_round)
+    return 0.0 if device.type == "cuda" else num_rounds * block.goals_per_round * num_edges * SECONDS_PER_EDGE
 
 
 def faster_ways(sequences: Sequences, config: Config, device: torch.device, now: Seconds) -> tuple[str, ...]:
@@ -108,11 +122,12 @@ def faster_ways(sequences: Sequences, config: Config, device: torch.device, now:
     n, frames, local, block = sequences.num_frames, sequences.frames[:1024], config.local_metric, config.embedding
     ways = {"--every 2": now.updates + now.pairs / 4 + now.search / 2}
     if config.variant == "amortized":
-        few = f"--local-metric.num-updates {local.num_updates // 2} --embedding.num-updates {block.num_updates // 2}"
+        halves = (local.num_updates or local_metric.FEW_UPDATES) // 2, (block.num_updates or FIRST_PHASE) // 2
+        few = "--local-metric.num-updates {} --embedding.num-updates {}".format(*halves)
         ways[few] = now.updates / 2 + now.pairs + now.search
     if frames.ndim == 4 and (side := min(frames.shape[1:3]) // 2) >= 32:
-        ways[f"--size {side}"] = sum(measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device))
-    saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * sum(now))
+        ways[f"--size {side}"] = measure(np.ascontiguousarray(frames[:, ::2, ::2]), n, config, device).total
+    saving = sorted((seconds, way) for way, seconds in ways.items() if seconds < WORTH * now.total)
     return tuple(f"{way}: about {duration(seconds)}" for seconds, way in saving[:3])
 
 

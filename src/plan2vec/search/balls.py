@@ -41,6 +41,14 @@ def neighbor_lists(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.
     return owner, graph.indices[entry].astype(np.int64)
 
 
+def is_neighbor(graph: csr_array, nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """(m,) bool: the goal is the node itself or one hop away."""
+    owner, neighbor = neighbor_lists(graph, nodes)
+    hit = np.zeros(len(nodes), bool)
+    hit[owner[neighbor == goals[owner]]] = True
+    return hit | (nodes == goals)
+
+
 def edge_lengths(graph: csr_array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) float64 steps of the edges from `first` (m,) to `second` (m,); inf where there is none."""
     owner, entry = neighbor_entries(graph, first)
