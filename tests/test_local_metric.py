@@ -3,7 +3,6 @@
 
 import dataclasses
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -103,7 +102,7 @@ def test_a_siamese_metric_learns_that_steps_are_near_one_and_far_pairs_beyond(lo
 @pytest.mark.parametrize(("loss", "batch_size"), [("regression", 8), ("hinge", 8), ("nce", 4)])
 def test_the_papers_stacked_metric_learns_that_steps_are_near_one_and_far_pairs_beyond(monkeypatch, loss, batch_size):
     monkeypatch.setattr("plan2vec.stacked_metric.NUM_NCE_NEGATIVES", 8)  # quicker
-    monkeypatch.setattr(plan2vec.local_metric, "accuracy", partial(accuracy, num=400))
+    monkeypatch.setattr(plan2vec.local_metric, "NUM_JUDGED", 400)
     frames = draw_blobs(POSITION)
     config = LocalMetricConfig("stacked", loss, dim=8, num_updates=60, batch_size=batch_size, learning_rate=2e-3)
     metric, share = trained(frames, settings=config)
@@ -296,7 +295,7 @@ def test_accuracy_is_the_share_that_a_naive_count_gives():
     frames = (1.2 * POSITION[:, :1]).astype(np.float32)  # one coordinate of two: far pairs often look near
     metric, images = SiameseMetric(Line()), FrameTensors(frames, CPU)
     pairs = pairs_of(frames)
-    share = accuracy(metric, images, pairs, np.random.default_rng(0), num=4000)
+    share = accuracy(metric, images, pairs, np.random.default_rng(0))
     rng = np.random.default_rng(0)  # the same draws, counted one by one
     first, gap = draw_neighbors(pairs, 1000, rng)
     far = draw_far(pairs, rng.choice(pairs.frames, 2000), rng)

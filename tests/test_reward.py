@@ -19,7 +19,7 @@ from plan2vec.acting.shaping import Shaping
 from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import make_sequences
-from plan2vec.domains import maze, maze_env
+from plan2vec.domains import maze, maze_env  # noqa: F401  (registers the rooms)
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.readers.npz import write_npz
@@ -80,7 +80,6 @@ def plane() -> Model:
 
 
 def make_room(**options) -> gymnasium.Env:
-    maze_env.register_environments()
     return gymnasium.make("plan2vec/CMaze-v0", **options)
 
 

@@ -109,7 +109,7 @@ def smoke(tmp_path_factory):
 
 def test_all_graphs_of_the_table_have_the_same_number_of_edges(smoke):
     degrees = values(smoke, metric="degree")
-    assert len(degrees) == 7 and np.ptp(degrees) < 0.02 * degrees.mean()
+    assert len(degrees) == 6 and np.ptp(degrees) < 0.02 * degrees.mean()
 
 
 def test_search_expands_more_than_walks(smoke):

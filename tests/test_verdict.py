@@ -168,7 +168,7 @@ def test_two_recordings_that_never_meet_are_two_maps(walks):
 
 def test_fit_and_evaluate_end_with_the_verdict_and_the_numbers_come_with_verbose(walks, tmp_path, capsys):
     write_npz(tmp_path / "walks.npz", make_sequences(*walks))
-    few = ["--local-metric.num-updates", "5", "--embedding.num-updates", "5", "--embedding.num-rounds", "1"]
+    few = ["--local-metric.num-updates", "5", "--embedding.num-updates", "5"]
     run = str(tmp_path / "run")
     assert main(["fit", str(tmp_path / "walks.npz"), "--out", run, "--device", "cpu", *few]) == 0
     fitted = capsys.readouterr().out

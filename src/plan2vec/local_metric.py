@@ -92,23 +92,18 @@ def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors
         raise ValueError("no recorded step changes a single pixel, so there is nothing to learn; check the recording")
     change = change or augmentation_of(config.local_metric)
     metric = build_local_metric(images.frames, config.encoder, config.local_metric).to(images.device)
-    given = config.local_metric.num_updates
-    config = with_updates(config, given or FEW_UPDATES)
-    _train_on(metric, images, pairs, config, "", journal, change)
-    if given is None and refused is not None and (share := refused(metric)) > MOST_REFUSED:
+    settings = replace(config.local_metric, num_updates=config.local_metric.num_updates or FEW_UPDATES)
+    _train_on(metric, images, pairs, settings, (config.seed, ""), journal, change)
+    if config.local_metric.num_updates is None and refused is not None and (share := refused(metric)) > MOST_REFUSED:
         journal.say(f"the tests of closures refuse {share:.1%} of the pairs that the local metric puts near "
                     f"(at most {MOST_REFUSED:.0%} wanted), so it learns on")
-        _train_on(metric, images, pairs, with_updates(config, MANY_UPDATES - FEW_UPDATES), "_more", journal, change)
-        config = with_updates(config, MANY_UPDATES)
+        more = replace(settings, num_updates=MANY_UPDATES - FEW_UPDATES)
+        _train_on(metric, images, pairs, more, (config.seed, "_more"), journal, change)
+        settings = replace(settings, num_updates=MANY_UPDATES)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     known = recognized(metric, images, held_pairs)
-    config = replace(config, local_metric=last_updates(config.local_metric))
-    _train_on(metric, images, all_pairs, config, "_on_all", journal, change)
+    _train_on(metric, images, all_pairs, last_updates(settings), (config.seed, "_on_all"), journal, change)
     return TrainedMetric(metric, measured, known)
-
-
-def with_updates(config: Config, num_updates: int) -> Config:
-    return replace(config, local_metric=replace(config.local_metric, num_updates=num_updates))
 
 
 def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
@@ -116,16 +111,16 @@ def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
     return replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
 
 
-def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, config: Config, phase: str, journal: Journal,
-              change: Augmentation) -> None:
-    """All updates of one phase: the Siamese metric, then the stacked one on top, then the unit of both."""
-    siamese, settings = siamese_part(metric), config.local_metric
-    stream = {"": Stream.METRIC, "_more": Stream.METRIC_MORE, "_on_all": Stream.METRIC_ON_ALL}[phase]
-    step = siamese_step(siamese, images, pairs, settings, (config.seed, stream), change)
-    train(siamese, step, settings.num_updates, settings.learning_rate, f"local_metric{phase}", journal)
+def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, settings: LocalMetricConfig,
+              phase: tuple[int, str], journal: Journal, change: Augmentation) -> None:
+    """All updates of one phase (seed, name): the Siamese metric, then the stacked one on top, then the unit of both."""
+    siamese, (seed, name) = siamese_part(metric), phase
+    stream = {"": Stream.METRIC, "_more": Stream.METRIC_MORE, "_on_all": Stream.METRIC_ON_ALL}[name]
+    step = siamese_step(siamese, images, pairs, settings, (seed, stream), change)
+    train(siamese, step, settings.num_updates, settings.learning_rate, f"local_metric{name}", journal)
     if isinstance(metric, StackedMetric):
-        step = stacked_step(metric, images, pairs, settings, (config.seed, stream + 1), change)
-        train(metric.network, step, settings.num_updates, settings.learning_rate, f"stacked_metric{phase}", journal)
+        step = stacked_step(metric, images, pairs, settings, (seed, stream + 1), change)
+        train(metric.network, step, settings.num_updates, settings.learning_rate, f"stacked_metric{name}", journal)
     for part in dict.fromkeys((siamese, metric)) if settings.loss == "nce" else ():
         calibrate(part, images, pairs)
 
@@ -171,12 +166,11 @@ def calibrate(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> None:
     metric.scale.mul_(1 / median)
 
 
-def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator,
-             num: int = NUM_JUDGED) -> float | None:
+def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.random.Generator) -> float | None:
     """Share of pairs (identical : neighbour : far = 1 : 1 : 2) on the right side of the threshold (paper, Table 3)."""
     if not any(len(first) for first in pairs.first) or len(pairs.frames) < 2:
         return None
-    first, second, is_near = draw_judged(pairs, num, rng)
+    first, second, is_near = draw_judged(pairs, NUM_JUDGED, rng)
     return float(np.mean((pair_distances(metric, images, first, second) < NEAR * pairs.max_gap) == is_near))
 
 
@@ -207,9 +201,3 @@ def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
     """(n, dim) vectors in which near frames are searched."""
     siamese = siamese_part(metric)
     return float(siamese.scale) * encode(siamese.encoder, images)
-
-
-def mirrored_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
-    """(n, dim) the same of the frames' mirror images: places that nobody has ever seen."""
-    siamese = siamese_part(metric)
-    return float(siamese.scale) * encode(siamese.encoder, images.pictures, lambda some: some.flip(3))

@@ -74,15 +74,15 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
         walker = Walker(embedding, graph, images, config.embedding, config.seed, teaching.walks)
         train(walker, walker.loss_at, config.embedding.num_updates, teaching.walks.learning_rate, stage, journal)
         return
-    given, trial, begun = config.embedding.num_updates, None, 0
+    given, begun = config.embedding.num_updates, 0
+    trial = None if given else Trial(graph, config.seed)
     for phase in range(1 if given else NUM_PHASES):
         num_updates, name = given or FIRST_PHASE * 2**phase, f"{stage}_{phase + 1}" if phase else stage
         teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching, num_updates, begun)
         train(teacher, teacher.step, num_updates, config.embedding.learning_rate, name, journal)
         begun += num_updates
-        if given or phase + 1 == NUM_PHASES:
+        if trial is None or phase + 1 == NUM_PHASES:
             return
-        trial = trial or Trial(graph, config.seed)
         arrived = trial.share_arrived(embedding, images)
         if trial.is_enough(arrived):
             return

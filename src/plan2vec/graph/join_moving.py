@@ -11,10 +11,10 @@ from plan2vec.graph.build import BuiltGraph, build_graph, transition_weights
 from plan2vec.graph.closures_moving import MIN_RECOGNIZED, Scored, believe, describe, recorded_hops, score_runs
 from plan2vec.graph.direction import ALIKE, measure_direction, steps_that_moved
 from plan2vec.graph.neighbors import NearPairs
-from plan2vec.learning.frame_tensors import FrameTensors
+from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
-from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors, mirrored_vectors
+from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors, siamese_part
 
 
 def join_views(recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors,
@@ -65,3 +65,9 @@ def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.n
     starts = [(frames_ahead(run, gap), gap) for gap in range(1, max_gap + 1)]
     between = [np.linalg.norm(vectors[start + gap] - vectors[start], axis=1) for start, gap in starts]
     return np.array([0.0, *(float(np.median(distance)) for distance in between if len(distance))])
+
+
+def mirrored_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
+    """(n, dim) `local_vectors` of the frames' mirror images: places that nobody has ever seen."""
+    siamese = siamese_part(metric)
+    return float(siamese.scale) * encode(siamese.encoder, images.pictures, lambda some: some.flip(3))
