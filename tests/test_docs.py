@@ -75,7 +75,7 @@ def test_the_readmes_results_are_those_of_the_rows():
         f"| {isomap(medium)} | {paper['medium']} |",
         f"| Manhattan streets, large | {ours(large)} | contrastive {percent(method='contrastive', **large)} "
         f"| {isomap(large)} | - |",
-        f"| rope, every step possible | {ours(rope)} | SPTM {percent(method='SPTM', **rope)} | - | - |",
+        f"| rope, every step possible | {ours(rope)} | VAE {percent(method='VAE', **rope)} | - | - |",
         f"| first-person mazes, every hop possible | {doom} | - | - | - |",
         f"| OGBench giant maze, A* | {percent(method='A*, squared', **giant)} | QRL 50 | - | - |",
     )
