@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import gymnasium
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -21,6 +22,7 @@ from plan2vec.graph.direction import (
     follow_time,
     given_graph,
     measure_direction,
+    measure_flow,
 )
 from plan2vec.graph.neighbors import NearPairs
 from plan2vec.growing import add
@@ -46,7 +48,10 @@ def steps_of(walk):
 
 
 def evidence_of(walk, size):
-    return measure_direction(places_of(walk, size), steps_of(walk), np.random.default_rng(0))
+    pairs, steps, rng = places_of(walk, size), steps_of(walk), np.random.default_rng(0)
+    turn = walk[:, None] * 2 * np.pi / size
+    vectors = np.concatenate((np.cos(turn), np.sin(turn)), axis=1) * size / (2 * np.pi)
+    return replace(measure_direction(pairs, steps, rng), flow=measure_flow(vectors, pairs, steps, rng))
 
 
 def directed_graph(walk, size):
@@ -57,11 +62,11 @@ def directed_graph(walk, size):
 
 def test_of_a_ring_walked_one_way_every_step_is_repeated_and_none_is_undone():
     found = evidence_of(np.arange(30) % 10, 10)
-    assert (found.undone, found.repeated) == (0, 1) and found.is_one_way
+    assert (found.undone, found.repeated) == (0, 1) and found.flow > 0.7 and found.is_one_way
 
 
 def test_of_a_line_walked_both_ways_every_step_is_undone():
-    found = evidence_of(np.abs(np.arange(41) % 20 - 10), 1000)
+    found = evidence_of(np.abs(np.arange(81) % 20 - 10), 1000)
     assert (found.undone, found.repeated) == (1, 1) and not found.is_one_way
 
 
@@ -96,13 +101,31 @@ def test_no_hop_of_a_directed_graph_leads_back():
     assert set(ahead.tolist()) == {0, 1} and (graph.data[ahead == 0] <= EQUAL).all()
 
 
-ONE_WAY, BOTH_WAYS = Evidence(0.02, 0.5), Evidence(0.4, 0.5)
+def test_masses_that_go_on_as_they_go_have_a_flow_and_walkers_have_none():
+    rng = np.random.default_rng(0)
+    place, speed, states = rng.normal(size=200), rng.normal(size=200), []
+    for _ in range(10):
+        states.append(np.stack((place, speed), axis=1))
+        place, speed = place + 0.3 * speed, speed - 0.3 * place  # on a spring
+    masses = np.stack(states, axis=1).reshape(-1, 2)
+    walkers = np.cumsum(rng.normal(size=(200, 10, 2)) * 0.4, axis=1).reshape(-1, 2)
+    start = np.flatnonzero(np.arange(2000) % 10 < 9)
+    steps, (first, second) = Steps(start, start + 1, np.ones(len(start), np.float32), 2000), np.triu_indices(2000, 1)
+    flow = []
+    for points in (masses, walkers):
+        near = NearPairs(first, second, np.linalg.norm(points[first] - points[second], axis=1).astype(np.float32))
+        flow.append(measure_flow(points, near.select(near.distance < 0.3), steps, rng))
+    assert flow[0] > 0.8 and flow[1] < 0.05
+
+
+ONE_WAY, BOTH_WAYS = Evidence(0.02, 0.5, 0.8), Evidence(0.4, 0.5, 0.8)
 
 
 @pytest.mark.parametrize(("config", "evidence", "directed", "words"), [
     (Config(), ONE_WAY, True, "Only 2 % of the recorded steps are ever undone"),
     (Config(), BOTH_WAYS, False, ""),
-    (Config(), Evidence(0.0, 0.05), False, ""),
+    (Config(), Evidence(0.0, 0.05, 0.6), True, "Only 0 % of the recorded steps"),  # sparse, but it flows
+    (Config(), Evidence(0.02, 0.5, 0.02), False, ""),  # look-alikes go anywhere
     (Config(head="lp"), ONE_WAY, False, "cannot tell there from back"),
     (Config(view="moving", directed=True), BOTH_WAYS, True, ""),
     (Config(directed=False), ONE_WAY, False, ""),
@@ -194,6 +217,17 @@ def test_plans_of_a_pendulum_do_not_run_time_backwards(run):
     assert run.directed and not run.head.symmetric and run.reversibility < 0.05
     assert impossible_share(*hops) <= 0.05 and share_found >= 0.7
     assert evaluate(run, costs=False)["reversibility"] == run.reversibility
+
+
+def test_an_acrobot_is_too_sparse_to_repeat_itself_and_yet_its_plans_follow_time():
+    environment = gymnasium.make("Acrobot-v1", max_episode_steps=10_000)
+    environment.action_space.seed(0)
+    frames = []
+    for number in range(10):
+        frames.append(environment.reset(seed=number)[0])
+        frames += [environment.step(environment.action_space.sample())[0] for _ in range(149)]
+    model = fit(make_sequences(np.stack(frames), np.repeat(np.arange(10), 150)), BRIEF, device="cpu")
+    assert model.directed and model.built.repeated < 0.1 and model.built.flow > 0.4
 
 
 def test_no_directed_overrides_the_evidence(run):

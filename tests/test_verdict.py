@@ -23,7 +23,7 @@ GOOD = {
     "local_accuracy": 0.93, "recognized": 0.9, "estimated_false_closures": 0.004, "loop_closures": 900,
     "num_components": 1, "largest_component_share": 1.0, "reversibility": 0.4, "spearman_graph": 0.99,
     "embedding_error": 0.05, "success_graph": 0.95, "path_ratio": 1.1, "num_frames": 600, "directed": False,
-    "view": "fixed", "repeated": 0.6,
+    "view": "fixed", "repeated": 0.6, "flow": 0.5,
 }
 BRIEF = Config(
     local_metric=LocalMetricConfig(num_updates=150, batch_size=64),
@@ -112,10 +112,10 @@ def test_walks_that_all_arrive_prove_nothing_and_a_directed_or_moving_view_may_b
         assert make_verdict(GOOD | changed | {"reversibility": 0.01}).good
 
 
-def test_where_few_steps_are_even_repeated_nothing_is_said_about_undone_ones():
-    assert make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.08}).good  # too sparse to tell
-    assert make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.1}).good  # as often undone as repeated
-    assert not make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.5}).good
+def test_where_look_alikes_go_anywhere_or_steps_are_undone_as_often_as_repeated_nothing_is_said_about_undone_ones():
+    assert make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.5, "flow": 0.05}).good
+    assert make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.1, "flow": 0.6}).good
+    assert not make_verdict(GOOD | {"reversibility": 0.06, "repeated": 0.5, "flow": 0.6}).good
 
 
 def test_every_judged_number_has_a_remedy_and_every_flag_in_it_exists():

@@ -19,6 +19,7 @@ from plan2vec.graph.join_moving import score_views
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
+from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import DeviceGraph
@@ -183,7 +184,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
     card |= candidate_numbers(model, kept) if costs else {}
     card |= {"local_accuracy": model.local_accuracy, "reversibility": model.reversibility,
-             "repeated": model.built.repeated,
+             "repeated": model.built.repeated, "flow": model.built.flow,
              "recognized": model.trained.recognized if config.view == "moving" else None,  # else nothing follows
              "estimated_false_closures": model.built.estimated_false, "directed": model.directed, "view": config.view}
     if config.holdout > 0:
@@ -226,7 +227,8 @@ def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
     else:
         numbers = np.sort(np.random.default_rng(config.seed).permutation(numbers)[:NUM_RANKED])
         images = FrameTensors(model.images().frames[numbers], model.device)
-        pairs = candidate_pairs(metric, images, np.arange(len(numbers)), REACH * config.max_gap, config)
+        reach, every = REACH * config.max_gap, np.arange(len(numbers))
+        pairs = candidate_pairs(metric, images, local_vectors(metric, images), every, reach, config)
         first, second, confidence = pairs.first, pairs.second, -pairs.distance
     return validity.ranking_numbers(numbers[first], numbers[second], confidence, sequences.sequence, truth)
 

@@ -167,7 +167,7 @@ def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences, images: Fr
     added = f"{joined.num_frames - num_old:,} frames added with {new_old + new_new:,} closures"
     report = f"{built.report}; {added}, {new_old:,} to old frames"
     return replace(joined_anew, graph=graph, radius=built.radius, report=report, confidence=confidence,
-                   reversibility=built.reversibility, repeated=built.repeated)
+                   reversibility=built.reversibility, repeated=built.repeated, flow=built.flow)
 
 
 def appended(old: csr_array, new: csr_array) -> csr_array:

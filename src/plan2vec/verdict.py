@@ -92,6 +92,7 @@ LINES = {  # those that others depend on come first
     "expanded_per_step": Line("Frames whose neighbours a planner asks for, for each hop of the shortest path."),
     "success_radius": Line("True distance to the goal that counts as arrived.", POSITION),
     "repeated": Line("Recorded steps that another recorded step repeats.", "share"),
+    "flow": Line("How alike look-alikes move on: 0 by chance, 1 as one."),
     "plan_validity_10": Line("Like plan_validity, where a hop may be 10 steps long.", "share"),
     "plan_validity_14": Line("Like plan_validity, where a hop may be 14 steps long.", "share"),
     "unreachable": Line("Random tasks that no path solves; each counts as an impossible plan.", "share"),
@@ -122,8 +123,8 @@ def judged(card: dict) -> dict[str, bool]:
              if line.good is not None and isinstance(value := card.get(name), int | float)}
     if card.get("loop_closures") == 0:  # what was estimated are hops between frames that follow each other
         found.pop("estimated_false_closures", None)
-    undone, repeated = card.get("reversibility"), card.get("repeated")
-    one_way = undone is not None and repeated is not None and Evidence(undone, repeated).is_one_way
+    evidence = [card.get(name) for name in ("reversibility", "repeated", "flow")]
+    one_way = None not in evidence and Evidence(*evidence).is_one_way
     if card.get("directed") is not False or card.get("view") == "moving" or not one_way:
         found.pop("reversibility", None)  # nobody walks backwards in a walkthrough
     if found.get("plan_validity"):  # plans are truly possible; turning round takes steps, but leads no farther

@@ -214,8 +214,8 @@ def read_card(model: Model) -> tuple[dict, bool]:
         "num_frames": sequences.num_frames, "num_components": num_parts, "largest_component_share": np.mean(part == 0),
         "local_accuracy": model.local_accuracy, "reversibility": model.reversibility, "directed": model.directed,
         "recognized": model.trained.recognized if model.config.view == "moving" else None, "view": model.config.view,
-        "repeated": model.built.repeated, "estimated_false_closures": model.built.estimated_false,
-        "loop_closures": closures}
+        "repeated": model.built.repeated, "flow": model.built.flow,
+        "estimated_false_closures": model.built.estimated_false, "loop_closures": closures}
     if truth is not None and model.graph.nnz <= MANY_EDGES:
         card |= closure_numbers(model.graph, sequences.sequence, truth, None, min_gap)
     return card, False

@@ -25,6 +25,7 @@ class BuiltGraph:
     directed: bool = False  # hops follow time; else every hop leads both ways
     reversibility: float | None = None  # share of the recorded steps that were ever undone; None: not measured
     repeated: float | None = None  # share of them that were ever repeated
+    flow: float | None = None  # how alike look-alikes move on, 0 to 1
 
 
 def build_graph(sequence: np.ndarray, closures: NearPairs, step_length: np.ndarray | None = None,

@@ -58,8 +58,9 @@ def believe_states(recorded: Sequences, metric: LocalMetric, config: Config, ima
     first = recorded_pairs(recorded, usable, 1).first[0]
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
-    candidates = candidate_pairs(metric, images, np.flatnonzero(joinable), reach, config)
-    built = find_direction(recorded, candidates, first, usable, config, journal)
+    vectors = local_vectors(metric, images)
+    candidates = candidate_pairs(metric, images, vectors, np.flatnonzero(joinable), reach, config)
+    built = find_direction(recorded, vectors, candidates, usable, config, journal)
     if built.directed:
         return built, None
     distinct, which = equal_frames(recorded.frames, np.flatnonzero(joinable))
@@ -79,14 +80,16 @@ def share_refused(recorded: Sequences, config: Config, images: FrameTensors, usa
     return chosen.refused if chosen else 0.0
 
 
-def candidate_pairs(metric: LocalMetric, images: FrameTensors, numbers: np.ndarray, reach: float,
+def candidate_pairs(metric: LocalMetric, images: FrameTensors, vectors: np.ndarray, numbers: np.ndarray, reach: float,
                     config: Config) -> NearPairs:
-    """Pairs of the numbered frames within `reach` steps. A stacked metric re-scores a Siamese one's nearest."""
-    vectors, closures = local_vectors(metric, images)[numbers], config.closures
+    """Pairs of the numbered frames within `reach` steps; `vectors` are those of the metric (`local_vectors`). A stacked
+    metric re-scores a Siamese one's nearest.
+    """
+    closures = config.closures
     stacked = isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach
     most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else closures.max_neighbors
-    found = near_pairs(vectors, within, most, images.device, closures.neighbors or "exact").renumbered(numbers)
+    found = near_pairs(vectors[numbers], within, most, images.device, closures.neighbors or "exact").renumbered(numbers)
     if not stacked:
         return found
     there = pair_distances(metric, images, found.first, found.second)

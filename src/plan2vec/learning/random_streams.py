@@ -13,7 +13,7 @@ class Stream:
     METRIC_ON_ALL, METRIC_MORE = 4, 6  # its last updates, and further ones before; streams 5, 7: of a stacked one
     MAP_SCALE, MAP_UPDATE, MAP_GOALS, MAP_TRIAL = 10, 11, 12, 15
     VALUE_UPDATE, VALUE_WALKS, HOLDOUT, GROWING = 13, 14, 20, 30
-    DIRECTION, LONE_CLOSURES = 21, 22  # steps and closures by which direction and false closures are judged
+    DIRECTION, LONE_CLOSURES, FLOW = 21, 22, 23  # steps, closures, look-alikes by which a graph is judged
     CONTROLLER_SAMPLE, CONTROLLER = 30, 31
     PICTURES, EXPLORER, RELABEL = 40, 41, 80
     # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and

@@ -17,7 +17,7 @@ from plan2vec.runs.manifest import PRODUCTS, remedy
 from plan2vec.runs.struck import Pair
 
 CSR = ("data", "indices", "indptr")  # the arrays of a sparse matrix
-SHARES = ("estimated_false", "reversibility", "repeated")  # of a built graph, where they are known
+SHARES = ("estimated_false", "reversibility", "repeated", "flow")  # of a built graph, where they are known
 
 
 def readable(path: Path) -> AbstractContextManager[None]:
