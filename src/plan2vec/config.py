@@ -149,7 +149,7 @@ class Config:
     max_gap: Int = NOT_GIVEN  # frames up to this many steps apart count as neighbours in training; default 1, moving 3
     # steps within which two frames are joined, of a moving camera two runs of frames; default: found from the recording
     radius: float | None = None
-    # hops follow time (--no-directed: they lead both ways); default: if recorded steps are repeated but rarely undone
+    # hops follow time (--no-directed: both ways); default: if look-alikes move on alike and steps are rarely undone
     directed: bool | None = None
     holdout: float = 0.0  # share of the sequences never trained on; evaluated beside the others
     seed: int = 0
