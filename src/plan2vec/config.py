@@ -160,7 +160,8 @@ class Config:
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
 
     def __repr__(self) -> str:
-        given = ", ".join(_given(self))
+        settings = differing(dataclasses.asdict(self), dataclasses.asdict(Config()))
+        given = ", ".join(f"{name}={value!r}" for name, (value, _) in settings.items())
         return "\n  ".join(textwrap.wrap(f"Config({given})", 116, max_lines=2, placeholder=" ...)"))
 
     def __post_init__(self) -> None:
@@ -183,18 +184,6 @@ class Config:
         once = self.encoder != "frozen" or not jitter
         _require(once, "local_metric.jitter", "0 for a frozen encoder, which sees every frame once", jitter)
         _require(0 <= wrong <= 1, "closures.max_false", "a share from 0 to 1", wrong)
-
-
-def _given(config: Any, prefix: str = "") -> list[str]:
-    """name=value of all settings that differ from the defaults."""
-    found = []
-    for one in dataclasses.fields(config):
-        value = getattr(config, one.name)
-        if dataclasses.is_dataclass(value):
-            found += _given(value, f"{prefix}{one.name}.")
-        elif value != one.default:
-            found.append(f"{prefix}{one.name}={value!r}")
-    return found
 
 
 def _require(holds: bool, name: str, expected: str, came: object) -> None:
@@ -321,13 +310,13 @@ def _admits(kind: Any, value: object) -> bool:
     return isinstance(value, kind)
 
 
-def differences(first: dict, second: dict, prefix: str = "") -> list[str]:
-    """Names of the settings in which two configurations differ, with both values."""
-    found = []
+def differing(first: dict, second: dict, prefix: str = "") -> dict[str, tuple[Any, Any]]:
+    """Names of the settings in which two configurations differ, and both values."""
+    found: dict[str, tuple[Any, Any]] = {}
     for name in sorted(first.keys() | second.keys()):
         a, b = first.get(name), second.get(name)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += differences(a, b, f"{prefix}{name}.")
+            found |= differing(a, b, f"{prefix}{name}.")
         elif a != b:
-            found.append(f"{prefix}{name} ({a} there, {b} now)")
+            found[prefix + name] = a, b
     return found

@@ -159,6 +159,11 @@ def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
     return np.flatnonzero(sequence[gap:] == sequence[:-gap])
 
 
+def near_in_time(sequence: np.ndarray, first: np.ndarray, second: np.ndarray, gap: int) -> np.ndarray:
+    """(m,) bool: the two frames are less than `gap` apart in one sequence."""
+    return (sequence[first] == sequence[second]) & (np.abs(first - second) < gap)
+
+
 def index_within(sequence: np.ndarray) -> np.ndarray:
     """(n,) how many earlier frames of its own sequence each frame has."""
     first = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))

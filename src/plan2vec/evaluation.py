@@ -22,7 +22,7 @@ from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import DeviceGraph
-from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
+from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from, shortest_plans
 from plan2vec.version import __version__
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     frames = np.unique(places(graph, sequence))  # standing still is no task of its own
     num_goals = min(NUM_GOALS, num, len(frames))
     goals, starts = np.resize(rng.choice(frames, num_goals, replace=False), num), rng.choice(frames, num)
-    length, hops, _ = validity.shortest_plans(graph, starts, goals, lambda first, second: np.zeros(len(first)))
-    return Episodes(starts, goals, length, hops.astype(np.float32))
+    return Episodes(starts, goals, *shortest_plans(graph, starts, goals)[:2])
 
 
 def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:

@@ -69,15 +69,6 @@ class DeviceGraph:
         arrays = (array.cpu().numpy() for array in (self.weights, self.indices, self.indptr))
         return csr_array(tuple(arrays), shape=(self.num_nodes, self.num_nodes))
 
-    @cached_property
-    def reversed(self) -> "DeviceGraph":
-        """Every edge the other way round."""
-        row = torch.arange(self.num_nodes, dtype=torch.int32, device=self.device).repeat_interleave(self.indptr.diff())
-        order = torch.sort(self.indices, stable=True).indices
-        degree = torch.bincount(self.indices, minlength=self.num_nodes)
-        indptr = torch.cat((torch.zeros_like(degree[:1]), degree.cumsum(0)))
-        return DeviceGraph(indptr, row[order], self.weights[order])
-
     def shared_distances_from(self, sources: np.ndarray) -> Tensor:
         """`distances_from`, of which each process finds a share."""
         if size() == 1:
