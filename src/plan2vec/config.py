@@ -229,10 +229,6 @@ def by_settings(config: Config) -> dict[str, Any]:
     return flat | once | ({"embedding.num_updates": WALKED_UPDATES} if config.variant == "value-iteration" else {})
 
 
-def is_settled(config: Config) -> bool:
-    return all(setting(config, name) is not None for name in SETTLED)
-
-
 def keep_decisions(config: Config, decided: Config) -> Config:
     """The configuration in which what was not given is as an earlier `settle` decided it."""
     return _filled(config, {name: setting(decided, name) for name in (*SETTLED, *UPDATES)})

@@ -1,10 +1,7 @@
 """The scorecard: how good graph, map and plans are. Ground truth is used here and in pictures, never before."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,14 +16,12 @@ from plan2vec.graph.join_moving import score_views
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
+from plan2vec.model import Model
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import DeviceGraph
 from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from, shortest_plans
 from plan2vec.version import __version__
-
-if TYPE_CHECKING:
-    from plan2vec.model import Model
 
 NUM_GOALS = 64  # goals of the episodes that need exact distances
 NUM_COST_PLANS = 16  # plans whose cost is counted

@@ -79,15 +79,13 @@ def write_text(path: Path, text: str) -> None:
 def is_leftover(path: Path, name: str) -> bool:
     """Whether a process that lives no more left `path` behind, killed while it wrote the file called `name`."""
     made = re.fullmatch(rf"\.{re.escape(name)}\.(\d{{1,9}})\.tmp{re.escape(Path(name).suffix)}", path.name)
-    return made is not None and not path.is_symlink() and not process_lives(int(made[1]))
-
-
-def process_lives(process: int) -> bool:
+    if made is None or path.is_symlink():
+        return False
     try:
-        os.kill(process, 0)
+        os.kill(int(made[1]), 0)
     except OSError as error:
-        return error.errno != errno.ESRCH  # alive, and somebody else's
-    return True
+        return error.errno == errno.ESRCH  # else alive, and somebody else's
+    return False
 
 
 def own_folder(folder: Path, name: str) -> Path:

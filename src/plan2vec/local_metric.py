@@ -102,13 +102,10 @@ def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors
         settings = replace(settings, num_updates=MANY_UPDATES)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     known = recognized(metric, images, held_pairs)
-    _train_on(metric, images, all_pairs, last_updates(settings), (config.seed, "_on_all"), journal, change)
+    # a quarter more updates, gently, on all frames, now that the accuracy on held-out ones is known
+    last = replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
+    _train_on(metric, images, all_pairs, last, (config.seed, "_on_all"), journal, change)
     return TrainedMetric(metric, measured, known)
-
-
-def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
-    """A quarter more updates, gently, on all frames, after the accuracy on held-out ones is known."""
-    return replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
 
 
 def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, settings: LocalMetricConfig,
@@ -197,7 +194,7 @@ def siamese_part(metric: LocalMetric) -> SiameseMetric:
     return metric if isinstance(metric, SiameseMetric) else metric.candidates
 
 
-def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
-    """(n, dim) vectors in which near frames are searched."""
+def local_vectors(metric: LocalMetric, images: FrameTensors, change: Callable = nn.Identity()) -> np.ndarray:
+    """(n, dim) vectors in which near frames are searched; images are changed before if asked."""
     siamese = siamese_part(metric)
-    return float(siamese.scale) * encode(siamese.encoder, images)
+    return float(siamese.scale) * encode(siamese.encoder, images, change)

@@ -55,8 +55,10 @@ class Truth:
         return replace(self, position=self.position[numbers], heading=heading, label=label)
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """(m,) true distance; infinite between two labels."""
-        apart = self.distance(self.position[first], self.position[second])
+        """(m,) true distance; infinite between two labels. A part at a time, so that memory stays bounded."""
+        parts = [self.distance(self.position[first[part]], self.position[second[part]])
+                 for part in slices(len(first), EDGES_AT_ONCE)]
+        apart = np.concatenate(parts or [np.empty(0)])
         return apart if self.label is None else np.where(self.label[first] == self.label[second], apart, np.inf)
 
     def straight_between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -181,8 +183,7 @@ def ranking_numbers(first: np.ndarray, second: np.ndarray, confidence: np.ndarra
                     truth: Truth) -> dict[str, object]:
     """How well a confidence (m,) tells true from false candidates (m,), (m,) for closures, believed or not."""
     step = float(np.median(true_steps(sequence, truth)))
-    parts = slices(len(first), EDGES_AT_ONCE)
-    away = np.concatenate([truth.between(first[part], second[part]) / step for part in parts] or [first])
+    away = truth.between(first, second) / step
     is_true = (away <= TRUE_STEPS) & (truth.turned(first, second) <= TRUE_DEGREES)
     judged = (is_true | (away > POSSIBLE)) & ~near_in_time(sequence, first, second, SOON)
     return precision_numbers(is_true[judged], confidence[judged])
@@ -209,8 +210,7 @@ def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_
     if false_beyond is None:  # a simulator's steps hardly differ, and its rooms are small: it has a stricter rule
         false_beyond = 3 * float(steps.max()) if truth.knows_ways else POSSIBLE * float(np.median(steps))
     first, second = edge_rows(graph)[counted], graph.indices[counted]
-    num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond))
-                    for part in slices(len(first), EDGES_AT_ONCE))
+    num_false = int(np.count_nonzero(truth.between(first, second) > false_beyond))
     return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
             "false_beyond": false_beyond}
 

@@ -51,7 +51,8 @@ def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: Lo
     torch.manual_seed(config.seed)
     below = None if metric is None else deepcopy(siamese_part(metric).encoder)
     embedding = build_embedding(images.frames, config, below).to(images.device)
-    embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
+    unit = teaching.unit or mean_length(graph, config.seed, images.device)
+    embedding.scale.fill_(unit ** (1 / embedding.head.degree))
     part, seen = taught_part(embedding, images)
     if part is not embedding:
         part.encoder.mean, part.encoder.deviation = (some.to(images.device) for some in standardization(seen.frames))
@@ -100,6 +101,7 @@ class Teacher(nn.Module):
         self.config, self.seed, self.teaching, self.num_updates, self.begun = config, seed, teaching, num_updates, begun
         self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed, begun + num_updates)
         self.targets = torch.empty(0)  # of the current round, where the network is
+        self.all_nodes = on_device(self.rounds.reachable, images.device)
         self.at_once = images.at_once_in_training(embedding)
 
     @property
@@ -148,10 +150,6 @@ class Teacher(nn.Module):
         embed = lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))  # noqa: E731
         vectors = in_shares(len(numbers), embed, self.at_once)
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
-
-    @cached_property
-    def all_nodes(self) -> Tensor:
-        return on_device(self.rounds.reachable, self.images.device)
 
     @cached_property
     def unit(self) -> float:

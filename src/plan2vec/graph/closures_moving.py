@@ -49,9 +49,16 @@ class Scored:
     telling: np.ndarray  # (m,) bool: neither frame, with its run, looks like its own mirror image
     recall: float | None = None  # of an approximate search for them
 
-    def best(self, which: int, num_frames: int, slack: float) -> np.ndarray:
-        """(m,) bool: of the four runs this one scores best, and `is_aligned` holds with its means."""
-        return (self.means.argmin(axis=0) == which) & is_aligned(self, self.means[which], num_frames, slack)
+    def best(self, which: int, n: int, slack: float) -> np.ndarray:
+        """(m,) bool: of the four runs this one scores best; and no pair beside the first end, or none beside the
+        second, has a mean lower by more than `slack`."""
+        key, mean = self.first * n + self.second, self.means[which]
+        better = np.zeros((2, len(key)), bool)
+        for beside in range(-BESIDE, BESIDE + 1):
+            for side, other in enumerate((key + beside, key + beside * n)):
+                where = np.minimum(np.searchsorted(key, other), len(key) - 1)
+                better[side] |= (key[where] == other) & (mean[where] < mean - slack)
+        return (self.means.argmin(axis=0) == which) & ~(better[0] & better[1])
 
 
 @dataclass(frozen=True)
@@ -104,17 +111,6 @@ def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: n
         total += np.where(inside, np.minimum(distance, largest), 0)
         count += inside
     return np.where(count > HALF_RUN, total / np.maximum(count, 1), np.inf).astype(np.float32)
-
-
-def is_aligned(scored: Scored, mean: np.ndarray, n: int, slack: float) -> np.ndarray:
-    """(m,) bool: no pair beside the first end, or none beside the second, has a mean lower by more than `slack`."""
-    key = scored.first * n + scored.second
-    better = np.zeros((2, len(key)), bool)
-    for beside in range(-BESIDE, BESIDE + 1):
-        for side, other in enumerate((key + beside, key + beside * n)):
-            where = np.minimum(np.searchsorted(key, other), len(key) - 1)
-            better[side] |= (key[where] == other) & (mean[where] < mean - slack)
-    return ~(better[0] & better[1])
 
 
 def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, num_frames: int) -> Believed:

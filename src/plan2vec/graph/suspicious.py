@@ -48,7 +48,7 @@ def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: n
 def _least_sure(confidence: csr_array, sequence: np.ndarray, num: int) -> np.ndarray:
     """(2, m) the ends of the `num` least confident closures, and of those that are as confident as the last of them."""
     ends = np.stack((edge_rows(confidence), confidence.indices)).astype(np.int64)
-    chosen = (confidence.data > 0) & ~near_in_time(sequence, *ends, SOON)
+    chosen = (confidence.data > 0) & ~near_in_time(sequence, ends[0], ends[1], SOON)
     ends, sure = ends[:, chosen], confidence.data[chosen]
     return ends[:, sure <= np.partition(sure, num - 1)[num - 1]] if len(sure) > num else ends
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, from_json, is_settled
+from plan2vec.config import FORMAT_VERSION, SETTLED, Config, ReadOptions, from_json, setting
 from plan2vec.data import RECORDED, Sequences, chunks
 from plan2vec.embedding.network import build_embedding
 from plan2vec.files import replacing, write_text
@@ -269,5 +269,5 @@ def read_config(folder: Path) -> Config:
                          "fit again or use the matching version")
     with readable(folder / "config.json"):
         config = from_json(settings)
-        require(is_settled(config), "every setting decided")
+        require(all(setting(config, name) is not None for name in SETTLED), "every setting decided")
         return config

@@ -12,7 +12,7 @@ from plan2vec.files import is_leftover, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.training import Journal
 from plan2vec.runs import lock, manifest
-from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_config, read_data, write_data
+from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_data, write_data
 from plan2vec.runs.manifest import COVERED, FEATURES, check_files
 from plan2vec.runs.products import read_json
 from plan2vec.runs.replace_together import finish_replacement
@@ -82,7 +82,3 @@ def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> Non
                          "and is not fitted again; use it as it is, `plan2vec add` more to it, or choose another --out")
     if data["fingerprint"] != fingerprint(sequences):
         raise ValueError(f"{folder} holds a run on other data ({data['source']}); {remedy}")
-
-
-def decided_config(folder: Path) -> Config | None:
-    return read_config(folder) if is_run(folder) and (folder / "config.json").exists() else None
