@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.graph import common_columns as overlaps
+from plan2vec.graph import support as overlaps
 
 CPU = torch.device("cpu")
 
