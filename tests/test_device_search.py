@@ -53,8 +53,7 @@ def test_without_kernels_a_device_search_is_dijkstras(seed):
 
 def test_a_graph_on_the_device_comes_back_as_it_was():
     graph = one_way_graph(0)
-    there = DeviceGraph.of(graph, CPU)
-    assert (there.on_host != graph).nnz == 0 and there.mean_weight == pytest.approx(graph.data.mean())
+    assert (DeviceGraph.of(graph, CPU).on_host != graph).nnz == 0
 
 
 def test_each_tile_of_sources_lies_in_a_corner_of_its_own():

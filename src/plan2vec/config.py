@@ -296,7 +296,6 @@ def _built(make: type, values: dict) -> Any:
 
 
 def _admits(kind: Any, value: object) -> bool:
-    """Whether a value is of a field's type."""
     if get_origin(kind) in (Union, UnionType):
         return any(_admits(part, value) for part in get_args(kind))
     if get_origin(kind) is Literal:

@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec import validity
-from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames
+from plan2vec.data import Sequences, SuccessRule, split_sequences
 from plan2vec.domains import find_domain
 from plan2vec.graph.build import edge_rows, places
 from plan2vec.graph.join import candidate_pairs, join_frames
@@ -173,7 +173,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
     min_gap = (0 if find_domain(sequences.domain) else validity.SOON) if min_gap is None else min_gap
-    kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
+    kept, held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
     card |= candidate_numbers(model, kept) if costs else {}
     card |= {"local_accuracy": model.local_accuracy, "reversibility": model.reversibility,
@@ -181,7 +181,6 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
              "recognized": model.trained.recognized if config.view == "moving" else None,  # else nothing follows
              "estimated_false_closures": model.built.estimated_false, "directed": model.directed, "view": config.view}
     if config.holdout > 0:
-        _, held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
@@ -193,7 +192,6 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
 
 
 def default_rule(sequences: Sequences) -> SuccessRule:
-    """The domain's rule, else the general one."""
     domain = find_domain(sequences.domain)
     return domain.success if domain else SuccessRule()
 

@@ -172,9 +172,7 @@ def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.ra
 
 
 def recognized(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> float | None:
-    """Share of the recorded steps that lie within `max_gap`, as every step should. A metric that has learned frames by
-    heart, or looks at a recording of too few frames per second, fails here.
-    """
+    """Share of recorded steps within `max_gap`: all should be, but are not if learned by heart or too far apart."""
     first = pairs.first[0][:: max(1, len(pairs.first[0]) // NUM_JUDGED)]
     return float(np.mean(pair_distances(metric, images, first, first + 1) <= pairs.max_gap)) if len(first) else None
 

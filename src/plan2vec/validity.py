@@ -34,7 +34,6 @@ EDGES_AT_ONCE = 2**18  # closures whose true distances are looked at together
 
 
 def straight_line(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The true distance where a domain knows no better."""
     return np.linalg.norm(first - second, axis=-1)
 
 
@@ -82,8 +81,7 @@ def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
 def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np.ndarray:
     """(nnz,) bool: closures, each pair once, without those of one sequence less than `min_gap` frames apart."""
     row, column = edge_rows(graph), graph.indices
-    there_and_back = row < column if (graph != graph.T).nnz == 0 else each_pair_once(graph)
-    return closure_entries(graph, sequence) & there_and_back & ~near_in_time(sequence, row, column, min_gap)
+    return closure_entries(graph, sequence) & each_pair_once(graph) & ~near_in_time(sequence, row, column, min_gap)
 
 
 def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: Truth,

@@ -164,7 +164,6 @@ def unknown(card: dict) -> str:
 
 
 def reason(name: str, card: dict) -> str:
-    """What a bad number says about the map, in one sentence."""
     value, line = card[name], LINES[name]
     percent, one_in = f"{value:.1%}" if 0 < value < 0.01 else f"{value:.0%}", round(1 / value) if value else 0
     number, parts = number_text(value, line.unit), card.get("num_components", "several")

@@ -1,6 +1,4 @@
-"""Whether a map leads: greedy walks on its graph to neighbours of goals drawn for this alone. Training asks when to
-stop.
-"""
+"""Whether a map leads: greedy walks to neighbours of goals drawn for this alone. Training asks when to stop."""
 
 from functools import partial
 
@@ -52,7 +50,6 @@ class Trial:
         return float(walks.arrived.mean()) if len(self.starts) else 1.0
 
     def is_enough(self, arrived: float) -> bool:
-        """Nearly all walks arrive, or training no longer helps."""
         self.failed.append(1 - arrived)
         helps = len(self.failed) < 3 or self.failed[-1] <= LITTLE * self.failed[-3]
         return arrived >= ENOUGH or not helps

@@ -80,7 +80,7 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
     for phase in range(1 if given else NUM_PHASES):
         num_updates, name = given or FIRST_PHASE * 2**phase, f"{stage}_{phase + 1}" if phase else stage
         teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching, num_updates, begun)
-        train(teacher, teacher.step, num_updates, config.embedding.learning_rate, name, journal)
+        train(teacher, Step(teacher.draw, teacher.loss, images), num_updates, config.embedding.learning_rate, name, journal)
         begun += num_updates
         if trial is None or phase + 1 == NUM_PHASES:
             return
@@ -103,10 +103,6 @@ class Teacher(nn.Module):
         self.targets = torch.empty(0)  # of the current round, where the network is
         self.all_nodes = on_device(self.rounds.reachable, images.device)
         self.at_once = images.at_once_in_training(embedding)
-
-    @property
-    def step(self) -> Step:
-        return Step(self.draw, self.loss, self.images)
 
     def draw(self, update: int) -> tuple[Array, ...]:
         """A block of nodes and goals: rows of the targets, frame numbers, the guide's weight, changes of the frames."""

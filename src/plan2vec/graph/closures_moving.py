@@ -97,10 +97,7 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
               largest: float) -> np.ndarray:
-    """(m,) mean distance of frames beside both ends, the second side walked forwards (1) or backwards (-1).
-
-    Infinite where less than half of the run was recorded.
-    """
+    """(m,) mean distance of frames beside both ends, the second side walked forwards (1) or backwards (-1)."""
     n, total, count = len(run), np.zeros(len(first), np.float32), np.zeros(len(first), np.int64)
     for ahead in range(-HALF_RUN, HALF_RUN + 1):
         i, j = first + ahead, second + way * ahead
@@ -110,7 +107,7 @@ def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: n
         distance = np.linalg.norm(sides[0][i] - sides[1][j], axis=1)
         total += np.where(inside, np.minimum(distance, largest), 0)
         count += inside
-    return np.where(count > HALF_RUN, total / np.maximum(count, 1), np.inf).astype(np.float32)
+    return np.where(count > HALF_RUN, total / np.maximum(count, 1), np.inf).astype(np.float32)  # inf: half is missing
 
 
 def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, num_frames: int) -> Believed:

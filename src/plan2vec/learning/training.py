@@ -128,10 +128,7 @@ class Journal:
 
 def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str,
           journal: Journal) -> None:
-    """Minimizes loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint.
-
-    Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
-    """
+    """Minimizes loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint."""
     optimizer = Adam([p for p in module.parameters() if p.requires_grad], learning_rate)
     checkpoint = journal.checkpoint(stage)
     first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -196,15 +196,12 @@ def _file(folder: str, name: str) -> str:
 def _search_from(graph: csr_array, sources: np.ndarray, distances: np.ndarray,
                  predecessors: np.ndarray | None = None) -> None:
     """Writes its answers into `distances` and, where given, `predecessors`; both (len(sources), n)."""
-    for part in _parts(len(sources)):
+    for first in range(0, len(sources), SOURCES_AT_ONCE):
+        part = slice(first, first + SOURCES_AT_ONCE)
         if predecessors is None:
             distances[part] = dijkstra(graph, indices=sources[part])
         else:
             distances[part], predecessors[part] = dijkstra(graph, indices=sources[part], return_predecessors=True)
-
-
-def _parts(num_sources: int) -> Iterator[slice]:
-    return (slice(first, first + SOURCES_AT_ONCE) for first in range(0, num_sources, SOURCES_AT_ONCE))
 
 
 def run_side_by_side(commands: list[list[str]]) -> None:
