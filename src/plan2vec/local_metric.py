@@ -60,9 +60,6 @@ class TrainedMetric:
     accuracy: float | None = None
     recognized: float | None = None  # share of unseen recorded steps that it takes for neighbours, within `max_gap`
 
-    def to(self, device: torch.device) -> "TrainedMetric":
-        return replace(self, metric=self.metric.to(device))
-
 
 def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConfig) -> LocalMetric:
     """An untrained metric of the configured architecture."""

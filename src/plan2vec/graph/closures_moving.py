@@ -50,8 +50,7 @@ class Scored:
     recall: float | None = None  # of an approximate search for them
 
     def best(self, which: int, n: int, slack: float) -> np.ndarray:
-        """(m,) bool: of the four runs this one scores best; and no pair beside the first end, or none beside the
-        second, has a mean lower by more than `slack`."""
+        """(m,) bool: of the four runs this one is best, and beside one end at least no pair is better by `slack`."""
         key, mean = self.first * n + self.second, self.means[which]
         better = np.zeros((2, len(key)), bool)
         for beside in range(-BESIDE, BESIDE + 1):

@@ -122,7 +122,7 @@ class Run:
                     measured = json.loads(products.load_module(path, metric)["measured"])
                     is_list = isinstance(measured, list) and len(measured) == len(MEASURED)
                     require(is_list and all(isinstance(value, float | None) for value in measured), "what was measured")
-                return TrainedMetric(metric, *measured).to(self.device)
+                return TrainedMetric(metric.to(self.device), *measured)
             case "graph":
                 built = products.load_graph(path)
                 if built.graph.shape[0] != self.sequences.num_frames:
