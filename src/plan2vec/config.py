@@ -165,16 +165,15 @@ class Config:
         return "\n  ".join(textwrap.wrap(f"Config({given})", 116, max_lines=2, placeholder=" ...)"))
 
     def __post_init__(self) -> None:
-        for name in ("dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "closures.max_neighbors",
-                     "embedding.num_updates", "embedding.updates_per_round", "embedding.goals_per_round",
-                     "embedding.goals_per_update", "embedding.nodes_per_update"):
+        for name in ("dim", "norm_order", "max_gap", "local_metric.num_updates", "local_metric.batch_size",
+                     "closures.max_neighbors", "embedding.num_updates", "embedding.updates_per_round",
+                     "embedding.goals_per_round", "embedding.goals_per_update", "embedding.nodes_per_update"):
             value = setting(self, name)
             _require(value is None or value >= 1, name, "at least 1", value)
         for name in ("local_metric.learning_rate", "embedding.learning_rate"):
             value = setting(self, name)
             _require(value is None or 0 < value < math.inf, name, "a positive number", value)
         _require(self.head is None or self.head in HEADS, "head", f"one of {', '.join(HEADS)}", self.head)
-        _require(self.norm_order is None or self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
         _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(0 <= self.seed < 2**63, "seed", "from 0 to 2^63 - 1", self.seed)
