@@ -178,12 +178,12 @@ def test_arrays_of_all_kinds_lie_side_by_side_in_a_parcel():
         torch.arange(5), torch.tensor(0.5), torch.rand(3, 2), torch.tensor([True, False, True]),
         torch.arange(7, dtype=torch.int32)
     ]
-    parcel = torch.zeros(parcel_size(drawn), dtype=torch.uint8)
+    parcel = torch.zeros(parcel_size(*drawn), dtype=torch.uint8)
     for place, numbers in zip(unpacked(parcel, drawn), drawn, strict=True):
         place.copy_(numbers)
     for found, numbers in zip(unpacked(parcel.clone(), drawn), drawn, strict=True):
         assert torch.equal(found, numbers) and found.dtype == numbers.dtype
-    assert parcel_size([]) == 0 and not list(unpacked(parcel, []))
+    assert parcel_size() == 0 and not list(unpacked(parcel, []))
 
 
 def test_a_network_that_cannot_be_captured_is_refused_with_the_reason(monkeypatch):

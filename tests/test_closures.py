@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import csr_array
 
 import plan2vec.graph.closures
-import plan2vec.graph.common_columns
+import plan2vec.graph.support
 from plan2vec.config import ClosureConfig, Config
 from plan2vec.data import transitions
 from plan2vec.graph.build import build_graph, edge_rows
@@ -102,7 +102,7 @@ def random_pairs(seed, num_frames=40):
 
 @pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_common_neighbours_equal_a_naive_count(monkeypatch, rows_at_once):
-    monkeypatch.setitem(plan2vec.graph.common_columns.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
+    monkeypatch.setitem(plan2vec.graph.support.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         near = as_set(pairs) | {(i, i + 1) for i in transitions(sequence).tolist()}
@@ -132,7 +132,7 @@ def test_support_in_a_crowded_world_equals_the_whole_sparse_products():
 
 @pytest.mark.parametrize("rows_at_once", [0, 1, 7, 4096])
 def test_transition_support_equals_a_naive_search(monkeypatch, rows_at_once):
-    monkeypatch.setitem(plan2vec.graph.common_columns.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
+    monkeypatch.setitem(plan2vec.graph.support.MARKS_AT_ONCE, "cpu", 40 * rows_at_once)
     for seed in range(5):
         pairs, sequence = random_pairs(seed)
         triples = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.distance.tolist(), strict=True)

@@ -225,7 +225,7 @@ def test_frames_outside_the_graph_are_never_goals_nor_learned_from():
     found = teacher.rounds.search(0)
     assert (found.goals < 20).all() and not found.targets[:, 20:].isfinite().any()
     teacher.images = Watched(LINE_FRAMES, CPU)
-    teacher.step(0)
+    teacher.loss(*teacher.draw(0))
     assert teacher.images.seen == list(range(20))  # each is encoded once, however often it was drawn
 
 

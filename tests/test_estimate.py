@@ -37,16 +37,15 @@ def test_memory_is_what_updates_took_or_what_the_graph_will_and_the_frames(monke
     recordings = simulate("open", num_rollouts=10)  # 100 frames of 64 x 64
     config = settle(FEW, recordings)
     graph = 3 * 4 * 2048 * 100 + 4 * 100 * 256 + 150 * 100 * 100
-    monkeypatch.setattr(time_estimate, "resident_bytes", lambda: 1e9)
     for peak, expected in ((3e9, 3e9), (1e9, 1e9 + graph)):
-        monkeypatch.setattr(time_estimate, "peak_bytes", lambda peak=peak: peak)
+        monkeypatch.setattr(time_estimate, "memory", {"VmHWM": peak, "VmRSS": 1e9}.get)
         assert needed_bytes(recordings, config, CPU) == expected + 100 * 64 * 64
 
 
 def test_the_peak_of_this_process_is_measured():
-    before = time_estimate.peak_bytes()
+    before = time_estimate.memory("VmHWM")
     held = np.ones(3 * 10**8, np.uint8)
-    assert before > 1e8 and time_estimate.peak_bytes() >= time_estimate.resident_bytes() > held.nbytes
+    assert before > 1e8 and time_estimate.memory("VmHWM") >= time_estimate.memory("VmRSS") > held.nbytes
 
 
 def test_an_update_is_timed_in_pieces_as_training_makes_it(monkeypatch):
@@ -65,7 +64,7 @@ def test_a_fit_without_the_memory_for_it_is_refused_before_a_folder_is_made(tmp_
     rooms = simulate("open", num_rollouts=3)
     np.savez(tmp_path / "rooms.npz", frames=rooms.frames, sequence=rooms.sequence)
     monkeypatch.setattr(time_estimate, "available_memory", lambda: 0)
-    monkeypatch.setattr(time_estimate, "peak_bytes", lambda: 4e12)
+    monkeypatch.setattr(time_estimate, "memory", {"VmHWM": 4e12, "VmRSS": 0.0}.get)
     few = ("--local-metric.num-updates", "1", "--embedding.num-updates", "1", "--device", "cpu")
     assert main(["fit", str(tmp_path / "rooms.npz"), "--out", str(tmp_path / "run"), *few]) == 2
     last = capsys.readouterr().err.splitlines()[-1]

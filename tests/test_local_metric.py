@@ -11,12 +11,12 @@ from torch import nn
 
 import plan2vec.local_metric
 from plan2vec.config import Config, LocalMetricConfig, settle
-from plan2vec.data import make_sequences
+from plan2vec.data import make_sequences, near_in_time
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.pair_losses import AllFarPairs, all_distances, far_distance_loss, nce_loss, safe_norm
-from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, is_far, recorded_pairs, spaced_times
+from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs, spaced_times
 from plan2vec.local_metric import (
     SiameseMetric,
     accuracy,
@@ -221,11 +221,11 @@ def test_far_pairs_lie_in_other_sequences_or_more_than_two_gaps_apart():
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 100, (2, 2000))
     naive = [SEQUENCE[i] != SEQUENCE[j] or abs(i - j) > 4 for i, j in zip(first, second, strict=True)]
-    assert is_far(pairs, first, second).tolist() == naive and 50 < naive.count(False) < 500
+    assert (~near_in_time(SEQUENCE, first, second, 5)).tolist() == naive and 50 < naive.count(False) < 500
     when = spaced_times(pairs)
     assert (np.abs(when[first] - when[second]) > 2 * pairs.max_gap).tolist() == naive
     drawn = draw_far(pairs, np.resize(STEPS, 4000), rng)
-    assert np.mean(is_far(pairs, *drawn)) > 0.999
+    assert np.mean(~near_in_time(SEQUENCE, *drawn, 5)) > 0.999
 
 
 # ---------------------------------------------------------------------------------------------------- losses and

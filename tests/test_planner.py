@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.planner import METHODS, Plan, make_plan, make_plans, walk_many
 from plan2vec.search.balls import neighbor_lists
-from plan2vec.search.shortest_paths import best_first, distances_from, hop_counts, path_length
+from plan2vec.search.shortest_paths import best_first, distances_from, path_length, shortest_plans
 
 
 def graph_of(num_nodes, edges):
@@ -156,7 +156,7 @@ def test_the_cost_counts_queries_and_the_distinct_frames_they_returned(method, d
     for seed in range(20):
         graph, _ = random_world(seed)
         plan = make_plan(graph, exact_distance(graph), 0, 39, method, lookahead=depth)
-        hops = np.array([hop_counts(graph, [node])[0] for node in range(40)])
+        hops = np.array([shortest_plans(graph, np.full(40, node), np.arange(40))[1] for node in range(40)])
         unweighted = distances_from(
             csr_array((np.ones(graph.nnz), graph.indices, graph.indptr), shape=graph.shape), np.arange(40)
         )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import plan2vec
-from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, differences, from_json, preset, to_json
+from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, differing, from_json, preset, to_json
 from plan2vec.domains.maze import simulate
 from plan2vec.runs.folder import PRODUCTS
 from plan2vec.runs.manifest import write_manifest
@@ -132,7 +132,7 @@ def test_a_folder_of_another_format_version_is_refused(whole, tmp_path):
 def test_configurations_survive_json_and_name_what_differs():
     for config in (Config(), preset("paper"), Config(norm_order=float("inf"))):
         assert from_json(to_json(config)) == config
-    assert differences(to_json(Config()), to_json(Config(dim=3))) == ["dim (None there, 3 now)"]
+    assert differing(to_json(Config()), to_json(Config(dim=3))) == {"dim": (None, 3)}
 
 
 def test_a_configuration_that_lacks_a_setting_or_has_an_unknown_one_is_refused():

@@ -17,10 +17,10 @@ from plan2vec.search.shortest_paths import (
     best_first,
     connected_parts,
     distances_from,
-    hop_counts,
     path_length,
     paths_from,
     run_side_by_side,
+    shortest_plans,
 )
 
 
@@ -344,29 +344,37 @@ def test_a_failing_worker_is_reported_with_its_message():
         )
 
 
-def test_hop_counts_equal_the_hops_of_the_only_shortest_path():
+def test_shortest_plans_have_the_hops_of_the_only_shortest_path():
     for _edges, graph, start, _goal in random_tasks(200, seed=13, continuous=True):
+        nodes = np.arange(graph.shape[0])
         paths = networkx.single_source_dijkstra_path(networkx_of(graph), start)
-        expected = [len(paths[node]) - 1 if node in paths else math.inf for node in range(graph.shape[0])]
-        assert hop_counts(graph, [start])[0].tolist() == expected
+        expected = [len(paths[node]) - 1 if node in paths else math.inf for node in nodes.tolist()]
+        assert shortest_plans(graph, np.full(len(nodes), start), nodes)[1].tolist() == expected
 
 
-def test_hop_counts_equal_a_naive_loop_over_predecessors(large):
-    sources = np.arange(0, 320, 3)
-    assert len(sources) > plan2vec.search.shortest_paths.SOURCES_AT_ONCE
-    distances, predecessors = paths_from(large, sources)
-    hops = hop_counts(large, sources)
-    for row in range(0, len(sources), 10):
+def test_shortest_plans_have_the_hops_of_a_naive_loop_over_predecessors(large):
+    goals, nodes = np.arange(0, 320, 3), np.arange(320)
+    assert len(goals) > plan2vec.search.shortest_paths.SOURCES_AT_ONCE
+    distances, predecessors = paths_from(large.T.tocsr(), goals)
+    starts, ends = np.tile(nodes, len(goals)), np.repeat(goals, len(nodes))
+    length, hops, farthest = (found.reshape(-1, 320) for found in shortest_plans(
+        large, starts, ends, lambda node, following: np.maximum(node, following)))
+    assert np.array_equal(length, distances)
+    for row in range(0, len(goals), 10):
         for node in range(320):
-            count, place = 0, node
+            count, place, largest = 0, node, 0
             while predecessors[row, place] >= 0:
+                largest = max(largest, place, predecessors[row, place])
                 count, place = count + 1, predecessors[row, place]
-            assert hops[row, node] == (math.inf if np.isinf(distances[row, node]) else count)
+            none = np.isinf(distances[row, node])
+            assert hops[row, node] == (math.inf if none else count)
+            assert farthest[row, node] == (math.inf if none else largest)
 
 
-def test_hop_counts_of_a_long_line():
-    line = graph_of(100, {(i, i + 1): 0.5 for i in range(99)})
-    assert hop_counts(line, [0, 40]).tolist() == [list(range(100)), [math.inf] * 40 + list(range(60))]
+def test_shortest_plans_along_a_line_have_as_many_hops_as_it_is_long():
+    line, nodes = graph_of(100, {(i, i + 1): 0.5 for i in range(99)}), np.arange(100)
+    assert shortest_plans(line, np.zeros(100, int), nodes)[1].tolist() == list(range(100))
+    assert shortest_plans(line, np.full(100, 40), nodes)[1].tolist() == [math.inf] * 40 + list(range(60))
 
 
 # ---------------------------------------------------------------------------------------------------- parts

@@ -8,7 +8,7 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.evaluation import scorecard
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs
-from plan2vec.search.shortest_paths import distances_from
+from plan2vec.search.shortest_paths import distances_from, shortest_plans
 from plan2vec.validity import (
     Truth,
     closure_numbers,
@@ -17,7 +17,6 @@ from plan2vec.validity import (
     label_numbers,
     precision_numbers,
     ranking_numbers,
-    shortest_plans,
     straight_line,
     validity_numbers,
     walking_pairs,

@@ -160,20 +160,20 @@ class Config:
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
 
     def __repr__(self) -> str:
-        given = ", ".join(_given(self))
+        settings = differing(dataclasses.asdict(self), dataclasses.asdict(Config()))
+        given = ", ".join(f"{name}={value!r}" for name, (value, _) in settings.items())
         return "\n  ".join(textwrap.wrap(f"Config({given})", 116, max_lines=2, placeholder=" ...)"))
 
     def __post_init__(self) -> None:
-        for name in ("dim", "max_gap", "local_metric.num_updates", "local_metric.batch_size", "closures.max_neighbors",
-                     "embedding.num_updates", "embedding.updates_per_round", "embedding.goals_per_round",
-                     "embedding.goals_per_update", "embedding.nodes_per_update"):
+        for name in ("dim", "norm_order", "max_gap", "local_metric.num_updates", "local_metric.batch_size",
+                     "closures.max_neighbors", "embedding.num_updates", "embedding.updates_per_round",
+                     "embedding.goals_per_round", "embedding.goals_per_update", "embedding.nodes_per_update"):
             value = setting(self, name)
             _require(value is None or value >= 1, name, "at least 1", value)
         for name in ("local_metric.learning_rate", "embedding.learning_rate"):
             value = setting(self, name)
             _require(value is None or 0 < value < math.inf, name, "a positive number", value)
         _require(self.head is None or self.head in HEADS, "head", f"one of {', '.join(HEADS)}", self.head)
-        _require(self.norm_order is None or self.norm_order >= 1, "norm_order", "at least 1", self.norm_order)
         _require(self.radius is None or 0 < self.radius < math.inf, "radius", "a positive number of steps", self.radius)
         _require(0 <= self.holdout < 1, "holdout", "a share from 0 up to 1", self.holdout)
         _require(0 <= self.seed < 2**63, "seed", "from 0 to 2^63 - 1", self.seed)
@@ -183,18 +183,6 @@ class Config:
         once = self.encoder != "frozen" or not jitter
         _require(once, "local_metric.jitter", "0 for a frozen encoder, which sees every frame once", jitter)
         _require(0 <= wrong <= 1, "closures.max_false", "a share from 0 to 1", wrong)
-
-
-def _given(config: Any, prefix: str = "") -> list[str]:
-    """name=value of all settings that differ from the defaults."""
-    found = []
-    for one in dataclasses.fields(config):
-        value = getattr(config, one.name)
-        if dataclasses.is_dataclass(value):
-            found += _given(value, f"{prefix}{one.name}.")
-        elif value != one.default:
-            found.append(f"{prefix}{one.name}={value!r}")
-    return found
 
 
 def _require(holds: bool, name: str, expected: str, came: object) -> None:
@@ -238,10 +226,6 @@ def by_settings(config: Config) -> dict[str, Any]:
     flat = {"norm_order": 2.0} if config.dim is not None and config.dim <= 3 else {}
     once = {"local_metric.jitter": 0.0} if config.encoder == "frozen" else {}  # its features are computed once
     return flat | once | ({"embedding.num_updates": WALKED_UPDATES} if config.variant == "value-iteration" else {})
-
-
-def is_settled(config: Config) -> bool:
-    return all(setting(config, name) is not None for name in SETTLED)
 
 
 def keep_decisions(config: Config, decided: Config) -> Config:
@@ -311,7 +295,6 @@ def _built(make: type, values: dict) -> Any:
 
 
 def _admits(kind: Any, value: object) -> bool:
-    """Whether a value is of a field's type."""
     if get_origin(kind) in (Union, UnionType):
         return any(_admits(part, value) for part in get_args(kind))
     if get_origin(kind) is Literal:
@@ -321,13 +304,13 @@ def _admits(kind: Any, value: object) -> bool:
     return isinstance(value, kind)
 
 
-def differences(first: dict, second: dict, prefix: str = "") -> list[str]:
-    """Names of the settings in which two configurations differ, with both values."""
-    found = []
+def differing(first: dict, second: dict, prefix: str = "") -> dict[str, tuple[Any, Any]]:
+    """Names of the settings in which two configurations differ, and both values."""
+    found: dict[str, tuple[Any, Any]] = {}
     for name in sorted(first.keys() | second.keys()):
         a, b = first.get(name), second.get(name)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += differences(a, b, f"{prefix}{name}.")
+            found |= differing(a, b, f"{prefix}{name}.")
         elif a != b:
-            found.append(f"{prefix}{name} ({a} there, {b} now)")
+            found[prefix + name] = a, b
     return found

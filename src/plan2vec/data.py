@@ -159,6 +159,11 @@ def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
     return np.flatnonzero(sequence[gap:] == sequence[:-gap])
 
 
+def near_in_time(sequence: np.ndarray, first: np.ndarray, second: np.ndarray, gap: int) -> np.ndarray:
+    """(m,) bool: the two frames are less than `gap` apart in one sequence."""
+    return (sequence[first] == sequence[second]) & (np.abs(first - second) < gap)
+
+
 def index_within(sequence: np.ndarray) -> np.ndarray:
     """(n,) how many earlier frames of its own sequence each frame has."""
     first = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
@@ -176,10 +181,7 @@ def slices(num: int, size: int) -> list[slice]:
 
 
 def chunks(frames: np.ndarray, num: int, copies: int = 1) -> Iterator[slice]:
-    """Slices of range(num), each of as many frames as CHUNK_BYTES hold; a memory map's pages are freed after each.
-
-    `copies`: how many times the memory of the frames is needed to work on them.
-    """
+    """Slices of range(num): `copies` of their frames fit into CHUNK_BYTES; a memory map's pages are freed after it."""
     is_mapped = isinstance(frames, np.memmap) and frames.mode == "r" and isinstance(frames.base, mmap.mmap)
     for part in slices(num, max(1, CHUNK_BYTES // max(1, copies * frames[:1].nbytes))):
         yield part

@@ -1,7 +1,4 @@
-"""plan2vec as a scikit-learn transformer: `Plan2Vec().fit(frames, sequence=labels).transform(frames)`.
-
-Needs scikit-learn: pip install "plan2vec[sklearn]".
-"""
+"""plan2vec as a scikit-learn transformer: `Plan2Vec().fit(frames, sequence=labels).transform(frames)`."""
 
 import warnings
 

@@ -1,17 +1,14 @@
 """The scorecard: how good graph, map and plans are. Ground truth is used here and in pictures, never before."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 
 from plan2vec import validity
-from plan2vec.data import Sequences, SuccessRule, split_sequences, training_frames
+from plan2vec.data import Sequences, SuccessRule, split_sequences
 from plan2vec.domains import find_domain
 from plan2vec.graph.build import edge_rows, places
 from plan2vec.graph.join import candidate_pairs, join_frames
@@ -20,14 +17,12 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.local_metric import local_vectors
+from plan2vec.model import Model
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import DeviceGraph
-from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from
+from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from, shortest_plans
 from plan2vec.version import __version__
-
-if TYPE_CHECKING:
-    from plan2vec.model import Model
 
 NUM_GOALS = 64  # goals of the episodes that need exact distances
 NUM_COST_PLANS = 16  # plans whose cost is counted
@@ -98,8 +93,7 @@ def draw_episodes(graph: csr_array, sequence: np.ndarray, num: int, rng: np.rand
     frames = np.unique(places(graph, sequence))  # standing still is no task of its own
     num_goals = min(NUM_GOALS, num, len(frames))
     goals, starts = np.resize(rng.choice(frames, num_goals, replace=False), num), rng.choice(frames, num)
-    length, hops, _ = validity.shortest_plans(graph, starts, goals, lambda first, second: np.zeros(len(first)))
-    return Episodes(starts, goals, length, hops.astype(np.float32))
+    return Episodes(starts, goals, *shortest_plans(graph, starts, goals)[:2])
 
 
 def allowed_hops(episodes: Episodes, rule: SuccessRule) -> np.ndarray:
@@ -180,7 +174,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)
     min_gap = (0 if find_domain(sequences.domain) else validity.SOON) if min_gap is None else min_gap
-    kept = training_frames(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
+    kept, held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
     card |= candidate_numbers(model, kept) if costs else {}
     card |= {"local_accuracy": model.local_accuracy, "reversibility": model.reversibility,
@@ -188,7 +182,6 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
              "recognized": model.trained.recognized if config.view == "moving" else None,  # else nothing follows
              "estimated_false_closures": model.built.estimated_false, "directed": model.directed, "view": config.view}
     if config.holdout > 0:
-        _, held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
         card["holdout"] = None  # where no step was held out, in a short recording
         recorded = sequences.without_truth()
         if len(recorded_pairs(recorded, held_out, 1).first[0]):
@@ -200,7 +193,6 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
 
 
 def default_rule(sequences: Sequences) -> SuccessRule:
-    """The domain's rule, else the general one."""
     domain = find_domain(sequences.domain)
     return domain.success if domain else SuccessRule()
 

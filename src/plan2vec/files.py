@@ -12,41 +12,46 @@ from pathlib import Path
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path to write to; it takes the place of `path` when the block ends well, and is removed when not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in path.parent.glob(".*.tmp*"):
-        if leftover.is_file() and is_leftover(leftover, path.name):
-            leftover.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
-    temporary.unlink(missing_ok=True)  # a link of this name would be written through
-    try:
+    with _beside(path) as temporary:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.umask(mask := os.umask(0))
         os.chmod(temporary, 0o666 & ~mask)  # some libraries write for the owner alone
         os.replace(temporary, path)
-    except OSError as error:
-        raise unwritable(path, temporary, error) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `path` when the block ends well; what killed processes left there is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in path.parent.glob(".*.tmp*"):
-        if leftover.is_dir() and is_leftover(leftover, path.name):
-            shutil.rmtree(leftover)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
-    try:
+    """A temporary folder that becomes `path` when the block ends well."""
+    with _beside(path) as temporary:
         temporary.mkdir()
         yield temporary
         os.rename(temporary, path)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A free name beside `path`, and free again afterwards; what killed processes left there is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
+    for leftover in path.parent.glob(".*.tmp*"):
+        if is_leftover(leftover, path.name):
+            _remove(leftover)
+    _remove(temporary)  # a link of this name would be written through
+    try:
+        yield temporary
     except OSError as error:
         raise unwritable(path, temporary, error) from None
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def unwritable(path: Path, temporary: Path, error: OSError) -> OSError:
@@ -74,15 +79,13 @@ def write_text(path: Path, text: str) -> None:
 def is_leftover(path: Path, name: str) -> bool:
     """Whether a process that lives no more left `path` behind, killed while it wrote the file called `name`."""
     made = re.fullmatch(rf"\.{re.escape(name)}\.(\d{{1,9}})\.tmp{re.escape(Path(name).suffix)}", path.name)
-    return made is not None and not path.is_symlink() and not process_lives(int(made[1]))
-
-
-def process_lives(process: int) -> bool:
+    if made is None or path.is_symlink():
+        return False
     try:
-        os.kill(process, 0)
+        os.kill(int(made[1]), 0)
     except OSError as error:
-        return error.errno != errno.ESRCH  # alive, and somebody else's
-    return True
+        return error.errno == errno.ESRCH  # else alive, and somebody else's
+    return False
 
 
 def own_folder(folder: Path, name: str) -> Path:

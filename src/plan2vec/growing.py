@@ -63,7 +63,12 @@ def add(run: str | Path, sequences: Sequences, num_updates: int | None = None, d
     if fingerprint(sequences) in known:
         frames = dict.fromkeys(("before", "after"), old.sequences.num_frames)
         return Grown(old, {"frames": frames, "already_on_the_map": True, "updates": 0, "seconds": 0.0})
-    refuse_unlike(old, sequences)
+    then = old.sequences
+    if then.frame_shape != sequences.frame_shape or then.frames.dtype != sequences.frames.dtype:
+        expected, came = (f"shape {one.frame_shape} and type {one.frames.dtype}" for one in (then, sequences))
+        raise ValueError(f"{sequences.source}: expected frames of {expected}, as on the map, but they have {came}")
+    if old.config.holdout > 0:
+        raise ValueError(f"a map of --holdout {old.config.holdout} cannot grow: its split would change; fit anew")
     cost = _change(old, num_updates, show_progress, sequences)
     model = load(run, device, encoder)
     return Grown(model, growth(old, model) | map_change(old, model) | cost)
@@ -117,15 +122,6 @@ def write_grown(change: Run, folder: Path, old: Model, new: Sequences) -> tuple[
     built = replace(built, graph=drop_struck(built.graph, joined.sequence, change.struck))
     warn_about_unreached(built, num_old, change.journal)
     return built.graph, images
-
-
-def refuse_unlike(old: Model, new: Sequences) -> None:
-    then = old.sequences
-    if then.frame_shape != new.frame_shape or then.frames.dtype != new.frames.dtype:
-        expected, came = (f"shape {one.frame_shape} and type {one.frames.dtype}" for one in (then, new))
-        raise ValueError(f"{new.source}: expected frames of {expected}, as on the map, but they have {came}")
-    if old.config.holdout > 0:
-        raise ValueError(f"a map of --holdout {old.config.holdout} cannot grow: its split would change; fit anew")
 
 
 def join_recorded(old: Sequences, new: Sequences, frames: np.ndarray, journal: Journal) -> Sequences:

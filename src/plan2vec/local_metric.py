@@ -60,9 +60,6 @@ class TrainedMetric:
     accuracy: float | None = None
     recognized: float | None = None  # share of unseen recorded steps that it takes for neighbours, within `max_gap`
 
-    def to(self, device: torch.device) -> "TrainedMetric":
-        return replace(self, metric=self.metric.to(device))
-
 
 def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConfig) -> LocalMetric:
     """An untrained metric of the configured architecture."""
@@ -102,13 +99,10 @@ def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors
         settings = replace(settings, num_updates=MANY_UPDATES)
     measured = accuracy(metric, images, held_pairs, rng_at(config.seed, Stream.METRIC_ACCURACY))
     known = recognized(metric, images, held_pairs)
-    _train_on(metric, images, all_pairs, last_updates(settings), (config.seed, "_on_all"), journal, change)
+    # a quarter more updates, gently, on all frames, now that the accuracy on held-out ones is known
+    last = replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
+    _train_on(metric, images, all_pairs, last, (config.seed, "_on_all"), journal, change)
     return TrainedMetric(metric, measured, known)
-
-
-def last_updates(settings: LocalMetricConfig) -> LocalMetricConfig:
-    """A quarter more updates, gently, on all frames, after the accuracy on held-out ones is known."""
-    return replace(settings, num_updates=max(1, settings.num_updates // 4), learning_rate=settings.learning_rate / 4)
 
 
 def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, settings: LocalMetricConfig,
@@ -175,9 +169,7 @@ def accuracy(metric: LocalMetric, images: FrameTensors, pairs: Pairs, rng: np.ra
 
 
 def recognized(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> float | None:
-    """Share of the recorded steps that lie within `max_gap`, as every step should. A metric that has learned frames by
-    heart, or looks at a recording of too few frames per second, fails here.
-    """
+    """Share of recorded steps within `max_gap`: all should be, but are not if learned by heart or too far apart."""
     first = pairs.first[0][:: max(1, len(pairs.first[0]) // NUM_JUDGED)]
     return float(np.mean(pair_distances(metric, images, first, first + 1) <= pairs.max_gap)) if len(first) else None
 
@@ -197,7 +189,7 @@ def siamese_part(metric: LocalMetric) -> SiameseMetric:
     return metric if isinstance(metric, SiameseMetric) else metric.candidates
 
 
-def local_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
-    """(n, dim) vectors in which near frames are searched."""
+def local_vectors(metric: LocalMetric, images: FrameTensors, change: Callable = nn.Identity()) -> np.ndarray:
+    """(n, dim) vectors in which near frames are searched; images are changed before if asked."""
     siamese = siamese_part(metric)
-    return float(siamese.scale) * encode(siamese.encoder, images)
+    return float(siamese.scale) * encode(siamese.encoder, images, change)

@@ -31,8 +31,8 @@ from plan2vec.learning.training import Journal
 from plan2vec.local_metric import LocalMetric, TrainedMetric, train_local_metric
 from plan2vec.model import Learned, Model
 from plan2vec.readers import read
-from plan2vec.runs.folder import recorded_features
-from plan2vec.runs.resume import decided_config, open_run, writing
+from plan2vec.runs.folder import is_run, read_config, recorded_features
+from plan2vec.runs.resume import open_run, writing
 
 Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
 
@@ -58,8 +58,9 @@ def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make 
 
 def settled_for(recordings: Sequences, config: Config, folder: Path | None, device: torch.device) -> Config:
     """The settled configuration; what a run folder has decided already stays as it was decided there."""
-    decided = decided_config(folder) if folder else None
-    return settle(keep_decisions(config, decided) if decided else config, recordings, device.type, usearch_installed())
+    if folder and is_run(folder) and (folder / "config.json").exists():
+        config = keep_decisions(config, read_config(folder))
+    return settle(config, recordings, device.type, usearch_installed())
 
 
 Recordings = Sequences | str | Path | np.ndarray | list[np.ndarray]

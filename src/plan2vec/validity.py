@@ -13,11 +13,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from plan2vec.data import slices, transitions
+from plan2vec.data import near_in_time, slices, transitions
 from plan2vec.graph.build import closure_entries, edge_rows, graph_of_edges
 from plan2vec.graph.direction import each_pair_once
 from plan2vec.planner import Distance, walk_many
-from plan2vec.search.shortest_paths import choose_workers, paths_from
+from plan2vec.search.shortest_paths import shortest_plans
 
 POSSIBLE, LOOSER = 7.0, (10, 14)  # steps between the ends of a possible hop; what is reported beside it
 SOON = 20  # frames of one sequence that are nearer in time than this are no revisit
@@ -34,7 +34,6 @@ EDGES_AT_ONCE = 2**18  # closures whose true distances are looked at together
 
 
 def straight_line(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The true distance where a domain knows no better."""
     return np.linalg.norm(first - second, axis=-1)
 
 
@@ -55,8 +54,10 @@ class Truth:
         return replace(self, position=self.position[numbers], heading=heading, label=label)
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """(m,) true distance; infinite between two labels."""
-        apart = self.distance(self.position[first], self.position[second])
+        """(m,) true distance; infinite between two labels. A part at a time, so that memory stays bounded."""
+        parts = [self.distance(self.position[first[part]], self.position[second[part]])
+                 for part in slices(len(first), EDGES_AT_ONCE)]
+        apart = np.concatenate(parts or [np.empty(0)])
         return apart if self.label is None else np.where(self.label[first] == self.label[second], apart, np.inf)
 
     def straight_between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -77,16 +78,10 @@ def true_steps(sequence: np.ndarray, truth: Truth) -> np.ndarray:
     return moved if len(moved) else np.ones(1)
 
 
-def soon(sequence: np.ndarray, first: np.ndarray, second: np.ndarray, gap: int = SOON) -> np.ndarray:
-    """(m,) bool: the frames are less than `gap` apart in one sequence."""
-    return (sequence[first] == sequence[second]) & (np.abs(first - second) < gap)
-
-
 def counted_closures(graph: csr_array, sequence: np.ndarray, min_gap: int) -> np.ndarray:
     """(nnz,) bool: closures, each pair once, without those of one sequence less than `min_gap` frames apart."""
     row, column = edge_rows(graph), graph.indices
-    there_and_back = row < column if (graph != graph.T).nnz == 0 else each_pair_once(graph)
-    return closure_entries(graph, sequence) & there_and_back & ~soon(sequence, row, column, min_gap)
+    return closure_entries(graph, sequence) & each_pair_once(graph) & ~near_in_time(sequence, row, column, min_gap)
 
 
 def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, truth: Truth,
@@ -95,7 +90,7 @@ def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance,
     step = float(np.median(true_steps(sequence, truth)))
 
     def reach(first: np.ndarray, second: np.ndarray) -> np.ndarray:  # of hops, in steps; 0: recorded
-        return np.where(soon(sequence, first, second), 0.0, truth.between(first, second) / step)
+        return np.where(near_in_time(sequence, first, second, SOON), 0.0, truth.between(first, second) / step)
 
     starts, goals = draw_tasks(graph, truth, rng)
     _, hops, worst = shortest_plans(graph, starts, goals, reach)
@@ -123,21 +118,6 @@ def draw_tasks(graph: csr_array, truth: Truth, rng: np.random.Generator) -> tupl
     return starts, goals
 
 
-def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reach: Distance) -> tuple[np.ndarray, ...]:
-    """(m,) steps and (m,) hops of the shortest paths, (m,) the farthest `reach` of a hop; all infinite: none leads."""
-    ends, which = np.unique(goals, return_inverse=True)
-    lengths, onward = paths_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)))
-    hops, worst = np.zeros(len(starts)), np.zeros(len(starts))
-    walking, node = np.arange(len(starts)), starts
-    while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
-        before, node = node, onward[which[walking], node]
-        walking, before, node = walking[node >= 0], before[node >= 0], node[node >= 0]
-        worst[walking] = np.maximum(worst[walking], reach(before, node))
-        hops[walking] += 1
-    length = lengths[which, starts]
-    return length, np.where(np.isinf(length), np.inf, hops), np.where(np.isinf(length), np.inf, worst)
-
-
 def revisit_recall(graph: csr_array, sequence: np.ndarray, truth: Truth, step: float,
                    rng: np.random.Generator) -> float | None:
     """Of random pairs that show one place at two times, the share that the graph joins within 8 steps."""
@@ -158,7 +138,7 @@ def draw_revisits(sequence: np.ndarray, truth: Truth, step: float,
         around = tree.query_ball_point(truth.position[some], REVISIT_STEPS * step)
         first = np.repeat(some, [len(near) for near in around])
         second = np.concatenate([np.asarray(near, np.int64) for near in around])
-        kept = ~soon(sequence, first, second) & (truth.turned(first, second) <= REVISIT_DEGREES)
+        kept = ~near_in_time(sequence, first, second, SOON) & (truth.turned(first, second) <= REVISIT_DEGREES)
         pairs = np.stack((first, second))[:, kept]
         found.append(pairs[:, truth.between(*pairs) <= REVISIT_STEPS * step])  # not through a wall
         if sum(part.shape[1] for part in found) >= POOL:
@@ -201,10 +181,9 @@ def ranking_numbers(first: np.ndarray, second: np.ndarray, confidence: np.ndarra
                     truth: Truth) -> dict[str, object]:
     """How well a confidence (m,) tells true from false candidates (m,), (m,) for closures, believed or not."""
     step = float(np.median(true_steps(sequence, truth)))
-    parts = slices(len(first), EDGES_AT_ONCE)
-    away = np.concatenate([truth.between(first[part], second[part]) / step for part in parts] or [first])
+    away = truth.between(first, second) / step
     is_true = (away <= TRUE_STEPS) & (truth.turned(first, second) <= TRUE_DEGREES)
-    judged = (is_true | (away > POSSIBLE)) & ~soon(sequence, first, second)
+    judged = (is_true | (away > POSSIBLE)) & ~near_in_time(sequence, first, second, SOON)
     return precision_numbers(is_true[judged], confidence[judged])
 
 
@@ -229,8 +208,7 @@ def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_
     if false_beyond is None:  # a simulator's steps hardly differ, and its rooms are small: it has a stricter rule
         false_beyond = 3 * float(steps.max()) if truth.knows_ways else POSSIBLE * float(np.median(steps))
     first, second = edge_rows(graph)[counted], graph.indices[counted]
-    num_false = sum(int(np.count_nonzero(truth.between(first[part], second[part]) > false_beyond))
-                    for part in slices(len(first), EDGES_AT_ONCE))
+    num_false = int(np.count_nonzero(truth.between(first, second) > false_beyond))
     return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
             "false_beyond": false_beyond}
 

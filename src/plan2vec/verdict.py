@@ -138,7 +138,13 @@ def make_verdict(card: dict, run: object = "RUN") -> Verdict:
     if not bad:
         commands = f"plan2vec plan {run} --start 0 --goal {card.get('num_frames', 2) - 1}", f"plan2vec explore {run}"
         advice = "Look at the closures that are doubted most, then plan."
-        return Verdict(True, praise(card), {}, commands, "Plan on this map.", advice, unknown(card))
+        true, estimated = card.get("plan_validity"), card.get("estimated_false_closures")
+        praise = "The map looks good, but no number here sees a false closure: look at `plan2vec closures`."
+        if true is not None:
+            praise = f"The map looks good: {true:.1%} of the shortest paths are truly possible, hop by hop."
+        elif estimated is not None:
+            praise = f"The map looks good: about {estimated:.1%} of its closures may be false."
+        return Verdict(True, praise, {}, commands, "Plan on this map.", advice, unknown(card))
     first = "plan2vec inspect RECORDINGS --sheet sheet.png" if bad[0] in ABOUT_RECORDING else f"plan2vec closures {run}"
     said = {name: f" {reason(name, card)}" if name != bad[0] and LINES[name].reason else "" for name in bad}
     look_at = {name: f"{number_text(card[name], LINES[name].unit)}.{said[name]} {LINES[name].remedy}" for name in bad}
@@ -159,22 +165,11 @@ def unknown(card: dict) -> str:
 
 
 def reason(name: str, card: dict) -> str:
-    """What a bad number says about the map, in one sentence."""
     value, line = card[name], LINES[name]
     percent, one_in = f"{value:.1%}" if 0 < value < 0.01 else f"{value:.0%}", round(1 / value) if value else 0
     number, parts = number_text(value, line.unit), card.get("num_components", "several")
     sentence = line.reason or f"{line.words} Here: {{number}}."
     return sentence.format(percent=percent, one_in=one_in, number=number, parts=parts)
-
-
-def praise(card: dict) -> str:
-    """The sentence of a map without a bad number: what is known about false closures."""
-    true, estimated = card.get("plan_validity"), card.get("estimated_false_closures")
-    if true is not None:
-        return f"The map looks good: {true:.1%} of the shortest paths are truly possible, hop by hop."
-    if estimated is not None:
-        return f"The map looks good: about {estimated:.1%} of its closures may be false."
-    return "The map looks good, but no number here sees a false closure: look at `plan2vec closures`."
 
 
 def number_text(value: object, unit: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -12,7 +11,7 @@ import numpy as np
 
 from plan2vec.commands.answers import clean, print_answer, print_scorecard, say
 from plan2vec.commands.arguments import Add, Demo, Fit, Inspect, Report
-from plan2vec.config import Config, ReadOptions, differences, setting, settle, to_json
+from plan2vec.config import Config, ReadOptions, differing, setting, settle, to_json
 from plan2vec.data import Sequences
 from plan2vec.domains import maze
 from plan2vec.evaluation import evaluate
@@ -51,7 +50,7 @@ def run_demo(command: Demo) -> None:
 
 def demo_name(command: Demo) -> str:
     """demo-ROOM and the settings that differ from a demo's, so that two different demos never meet in one folder."""
-    changed = [text.split(" (")[0] for text in differences(to_json(Demo().config), to_json(command.config))]
+    changed = differing(to_json(Demo().config), to_json(command.config))
     values = [f"-{name.replace('_', '-')}-{setting(command.config, name)}" for name in changed]
     rollouts = f"-rollouts-{command.num_rollouts}" if command.num_rollouts != 1000 else ""
     name = f"demo-{command.room}{rollouts}{''.join(values)}"
@@ -97,9 +96,9 @@ def settled(config: Config, sequences: Sequences, out: Path, device: str) -> Con
     """The settings for these recordings; those that were not given, and are no longer the usual ones, are said."""
     chosen = settled_for(sequences, config, out, choose_device(device))
     usual = settle(replace(config, view="fixed"), sequences)
-    changed = differences(to_json(usual), to_json(chosen))
     if config.view is None and chosen.view == "moving":
-        words = ", ".join(re.sub(r" \((.*) there, (.*) now\)", r" \1 -> \2", text) for text in changed)
+        changed = differing(to_json(usual), to_json(chosen))
+        words = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in changed.items())
         say(f"the camera moves, so defaults change: {words} (what you type stays; --view fixed: no change)")
     return chosen
 

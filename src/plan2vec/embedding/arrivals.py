@@ -1,6 +1,4 @@
-"""Whether a map leads: greedy walks on its graph to neighbours of goals drawn for this alone. Training asks when to
-stop.
-"""
+"""Whether a map leads: greedy walks to neighbours of goals drawn for this alone. Training asks when to stop."""
 
 from functools import partial
 
@@ -14,7 +12,7 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import walk_many
 from plan2vec.search.balls import is_neighbor
-from plan2vec.search.shortest_paths import hop_counts
+from plan2vec.search.shortest_paths import shortest_plans
 
 NUM_WALKS, NUM_GOALS = 1000, 32
 DETOUR, MORE_HOPS = 4, 10  # a walk may take so many times the fewest hops, and so many more
@@ -30,10 +28,10 @@ class Trial:
         still = graph.indices[(graph.data == 0) & (graph.indices == edge_rows(graph) + 1)]  # no task of their own
         rng, nodes = rng_at(seed, Stream.MAP_TRIAL), np.setdiff1d(joined_nodes(graph), still)
         goals = rng.choice(nodes, min(NUM_GOALS, len(nodes)), replace=False)
-        which, starts = np.arange(NUM_WALKS) % len(goals), rng.choice(nodes, NUM_WALKS)
-        hops = hop_counts(graph.T.tocsr(), goals)[which, starts]
+        goals, starts = np.resize(goals, NUM_WALKS), rng.choice(nodes, NUM_WALKS)
+        _, hops, _ = shortest_plans(graph, starts, goals)
         known = np.isfinite(hops) & (hops > 0)
-        self.graph, self.starts, self.goals = graph, starts[known], goals[which[known]]
+        self.graph, self.starts, self.goals = graph, starts[known], goals[known]
         self.most = (DETOUR * hops[known] + MORE_HOPS).astype(np.int64)
         self.failed: list[float] = []  # share of the walks, phase by phase
 
@@ -52,7 +50,6 @@ class Trial:
         return float(walks.arrived.mean()) if len(self.starts) else 1.0
 
     def is_enough(self, arrived: float) -> bool:
-        """Nearly all walks arrive, or training no longer helps."""
         self.failed.append(1 - arrived)
         helps = len(self.failed) < 3 or self.failed[-1] <= LITTLE * self.failed[-3]
         return arrived >= ENOUGH or not helps

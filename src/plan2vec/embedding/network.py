@@ -26,10 +26,6 @@ class Embedding(nn.Module):
         """[b, ...] -> [b, dim]; the scale keeps the network's own outputs near 1 (every head is homogeneous)."""
         return self.scale * self.encoder(images)
 
-    def set_unit(self, steps: float) -> None:
-        """Outputs of the network at distance 1 are so many steps apart."""
-        self.scale.fill_(steps ** (1 / self.head.degree))
-
     @property
     def unit(self) -> float:
         """Steps that distance 1 between outputs of the network stands for."""

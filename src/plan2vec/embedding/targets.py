@@ -84,7 +84,7 @@ class Rounds:
     @cached_property
     def backward_on_device(self) -> DeviceGraph:
         """On a GPU the graph goes there once, and what is found stays there."""
-        return DeviceGraph.of(self.graph, self.device).reversed
+        return DeviceGraph.of(self.backward, self.device)
 
     @cached_property
     def backward(self) -> csr_array:

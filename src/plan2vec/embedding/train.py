@@ -51,7 +51,8 @@ def train_map(images: FrameTensors, graph: csr_array, config: Config, metric: Lo
     torch.manual_seed(config.seed)
     below = None if metric is None else deepcopy(siamese_part(metric).encoder)
     embedding = build_embedding(images.frames, config, below).to(images.device)
-    embedding.set_unit(teaching.unit or mean_length(graph, config.seed, images.device))
+    unit = teaching.unit or mean_length(graph, config.seed, images.device)
+    embedding.scale.fill_(unit ** (1 / embedding.head.degree))
     part, seen = taught_part(embedding, images)
     if part is not embedding:
         part.encoder.mean, part.encoder.deviation = (some.to(images.device) for some in standardization(seen.frames))
@@ -79,7 +80,8 @@ def _teach(embedding: Embedding, images: FrameTensors, graph: csr_array, config:
     for phase in range(1 if given else NUM_PHASES):
         num_updates, name = given or FIRST_PHASE * 2**phase, f"{stage}_{phase + 1}" if phase else stage
         teacher = Teacher(embedding, graph, images, config.embedding, config.seed, teaching, num_updates, begun)
-        train(teacher, teacher.step, num_updates, config.embedding.learning_rate, name, journal)
+        step = Step(teacher.draw, teacher.loss, images)
+        train(teacher, step, num_updates, config.embedding.learning_rate, name, journal)
         begun += num_updates
         if trial is None or phase + 1 == NUM_PHASES:
             return
@@ -99,19 +101,20 @@ class Teacher(nn.Module):
         self.embedding, self.images = embedding, images
         self.config, self.seed, self.teaching, self.num_updates, self.begun = config, seed, teaching, num_updates, begun
         self.rounds = Rounds(graph, config, seed, images.device, teaching.allowed, begun + num_updates)
-        self.targets = torch.empty(0)  # of the current round, where the network is
+        self.targets = self.shown = torch.empty(0)  # of the current round: where the network is, and as they were found
+        self.all_nodes = on_device(self.rounds.reachable, images.device)
         self.at_once = images.at_once_in_training(embedding)
-
-    @property
-    def step(self) -> Step:
-        return Step(self.draw, self.loss, self.images)
 
     def draw(self, update: int) -> tuple[Array, ...]:
         """A block of nodes and goals: rows of the targets, frame numbers, the guide's weight, changes of the frames."""
         update += self.begun
         config, rng = self.config, rng_at(self.seed, Stream.MAP_UPDATE, update)
         current = self.rounds.at(update // config.updates_per_round)
-        self._copy_targets(current.targets)
+        if self.shown is not current.targets:  # always in the same place: an update that was captured reads them there
+            if self.targets.shape != current.targets.shape:
+                self.targets = torch.empty_like(current.targets, device=self.images.device)
+            self.targets.copy_(current.targets)
+            self.shown = current.targets
         rows = rng.choice(len(current.goals), min(config.goals_per_update, len(current.goals)), replace=False)
         nodes = rng.choice(current.nodes_with_a_path(rows), config.nodes_per_update)
         seen = np.concatenate((nodes, current.goals[rows]))
@@ -119,15 +122,6 @@ class Teacher(nn.Module):
         until = self.teaching.guided * self.num_updates
         guide_weight = [np.array(max(0.0, 1 - update / until), np.float32)] if until else []
         return rows, seen, *guide_weight, *changes
-
-    def _copy_targets(self, targets: Tensor) -> None:
-        """The targets of a new round, always in the same place: an update that was captured reads them there."""
-        if self.targets.shape != targets.shape:
-            self.targets = torch.empty_like(targets, device=self.images.device)
-            self.shown = torch.empty(0)
-        if self.shown is not targets:
-            self.targets.copy_(targets)
-            self.shown = targets
 
     def loss(self, rows: Array, seen: Array, *more: Array) -> Tensor:
         device, config = self.images.device, self.config
@@ -148,10 +142,6 @@ class Teacher(nn.Module):
         embed = lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))  # noqa: E731
         vectors = in_shares(len(numbers), embed, self.at_once)
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
-
-    @cached_property
-    def all_nodes(self) -> Tensor:
-        return on_device(self.rounds.reachable, self.images.device)
 
     @cached_property
     def unit(self) -> float:

@@ -23,7 +23,7 @@ from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.experiment import Settings, Size, timed
 from plan2vec.search.gpu_search import distances_from_on
-from plan2vec.search.shortest_paths import connected_parts, hop_counts
+from plan2vec.search.shortest_paths import connected_parts, shortest_plans
 
 CUT_OFF = 1.4  # times `max_gap`: a pair beyond it counts as far (paper)
 NUM_GOALS = 100  # different goals of the tasks
@@ -147,9 +147,8 @@ def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.
 
 
 def shortest_hops(graph: csr_array, tasks: Tasks) -> np.ndarray:
-    """(m,) steps of the shortest path on the graph, which has no directions; inf where none leads."""
-    ends, place = np.unique(tasks.goals, return_inverse=True)
-    return hop_counts(graph, ends)[place, tasks.starts]
+    """(m,) steps of the shortest path on the graph; inf where none leads."""
+    return shortest_plans(graph, tasks.starts, tasks.goals)[1]
 
 
 def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) -> Found:

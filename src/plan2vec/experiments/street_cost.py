@@ -23,7 +23,7 @@ from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, parts_of, select, values
-from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, hop_counts
+from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, shortest_plans
 
 DOMAINS = ("street-small", "street-large")
 DRAWN = ("Dijkstra", "A* with l1", "A* with plan2vec", "plan2vec")
@@ -39,8 +39,7 @@ def measure(scene: StreetScene, method: str, block: str) -> Found:
     """Counts per hop of the shortest path; the touched nodes of the corner plan are kept for the picture."""
     tasks, graph = draw_tasks(scene, block), scene.site.graph
     plans = make_plans(scene, method, tasks)
-    starts, which = np.unique(tasks[:, 0], return_inverse=True)
-    length, hops = distances_from(graph, starts)[which, tasks[:, 1]], hop_counts(graph, starts)[which, tasks[:, 1]]
+    length, hops, _ = shortest_plans(graph.T.tocsr(), tasks[:, 1], tasks[:, 0])  # searched from the starts
     ratios = [plan.length / shortest for plan, shortest in zip(plans, length, strict=True) if plan.length is not None]
     found = {"touched_per_step": sum(plan.num_touched for plan in plans) / hops.sum(),
              "expanded_per_step": sum(plan.num_expanded for plan in plans) / hops.sum(),

@@ -33,7 +33,7 @@ from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
 from plan2vec.results.experiment import Settings, Size
 from plan2vec.results.rows import Arrays, Row, in_order, parts_of, pictured, select
-from plan2vec.search.shortest_paths import hop_counts
+from plan2vec.search.shortest_paths import shortest_plans
 
 TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medium", "street-large": "Large"}
 DOMAINS = tuple(TITLES)
@@ -93,8 +93,7 @@ class StreetSite(Site):
         """(m,) hops that a walk may take; none where the graph has no path, which so counts as a failure."""
         if rule.walk.max_hops is not None:
             return np.full(len(starts), rule.walk.max_hops)
-        drawn, which = np.unique(goals, return_inverse=True)
-        hops = hop_counts(self.graph.T.tocsr(), drawn)[which, starts]
+        _, hops, _ = shortest_plans(self.graph, starts, goals)
         return allowed_hops(Episodes(starts, goals, hops, hops), rule.walk)
 
     def success(self, distance: Distance, rule: Rule) -> float:

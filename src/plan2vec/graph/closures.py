@@ -62,7 +62,9 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
     num_frames = int(np.count_nonzero(is_new))
     start = float(np.quantile(steps, 0.95)) if given is None else given
     limit = max(start, MAX_RADIUS * config.max_gap) if given is None else given
-    radius, reason = _grow(distinct, num_frames, start, limit, MIN_DEGREE)
+    radius, reason = start, PERCENTILE
+    if (reached := _distance_of_degree(distinct, num_frames, MIN_DEGREE)) > start and limit > start:
+        radius, reason = min(reached, limit), f"grown from {start:.2f} ({PERCENTILE}) for a sparse recording"
     tests, tests_reason = choose_tests(distinct[distinct <= radius], num_frames, support)
     alike = alike_reach(distinct, num_frames, LOOK_ALIKES)
     common = CLOSE_COMMON if support == "close-common" else 1.0
@@ -96,14 +98,6 @@ def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.nda
         return np.ones(len(pairs), bool)
     are_equal = first_duplicate[pairs.first] == first_duplicate[pairs.second]
     return ~(has_twin[pairs.first] & has_twin[pairs.second]) | are_equal
-
-
-def _grow(distance: np.ndarray, num_frames: int, start: float, limit: float, min_degree: float) -> tuple[float, str]:
-    """The smallest radius from `start` to `limit` at which frames have `min_degree` neighbours on average, and why."""
-    reached = _distance_of_degree(distance, num_frames, min_degree)
-    if reached <= start or limit <= start:
-        return start, PERCENTILE
-    return min(reached, limit), f"grown from {start:.2f} ({PERCENTILE}) for a sparse recording"
 
 
 def _distance_of_degree(distance: np.ndarray, num_frames: int, degree: float) -> float:

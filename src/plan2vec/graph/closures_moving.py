@@ -49,9 +49,15 @@ class Scored:
     telling: np.ndarray  # (m,) bool: neither frame, with its run, looks like its own mirror image
     recall: float | None = None  # of an approximate search for them
 
-    def best(self, which: int, num_frames: int, slack: float) -> np.ndarray:
-        """(m,) bool: of the four runs this one scores best, and `is_aligned` holds with its means."""
-        return (self.means.argmin(axis=0) == which) & is_aligned(self, self.means[which], num_frames, slack)
+    def best(self, which: int, n: int, slack: float) -> np.ndarray:
+        """(m,) bool: of the four runs this one is best, and beside one end at least no pair is better by `slack`."""
+        key, mean = self.first * n + self.second, self.means[which]
+        better = np.zeros((2, len(key)), bool)
+        for beside in range(-BESIDE, BESIDE + 1):
+            for side, other in enumerate((key + beside, key + beside * n)):
+                where = np.minimum(np.searchsorted(key, other), len(key) - 1)
+                better[side] |= (key[where] == other) & (mean[where] < mean - slack)
+        return (self.means.argmin(axis=0) == which) & ~(better[0] & better[1])
 
 
 @dataclass(frozen=True)
@@ -90,10 +96,7 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
               largest: float) -> np.ndarray:
-    """(m,) mean distance of frames beside both ends, the second side walked forwards (1) or backwards (-1).
-
-    Infinite where less than half of the run was recorded.
-    """
+    """(m,) mean distance of frames beside both ends, the second side walked forwards (1) or backwards (-1)."""
     n, total, count = len(run), np.zeros(len(first), np.float32), np.zeros(len(first), np.int64)
     for ahead in range(-HALF_RUN, HALF_RUN + 1):
         i, j = first + ahead, second + way * ahead
@@ -103,18 +106,7 @@ def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: n
         distance = np.linalg.norm(sides[0][i] - sides[1][j], axis=1)
         total += np.where(inside, np.minimum(distance, largest), 0)
         count += inside
-    return np.where(count > HALF_RUN, total / np.maximum(count, 1), np.inf).astype(np.float32)
-
-
-def is_aligned(scored: Scored, mean: np.ndarray, n: int, slack: float) -> np.ndarray:
-    """(m,) bool: no pair beside the first end, or none beside the second, has a mean lower by more than `slack`."""
-    key = scored.first * n + scored.second
-    better = np.zeros((2, len(key)), bool)
-    for beside in range(-BESIDE, BESIDE + 1):
-        for side, other in enumerate((key + beside, key + beside * n)):
-            where = np.minimum(np.searchsorted(key, other), len(key) - 1)
-            better[side] |= (key[where] == other) & (mean[where] < mean - slack)
-    return ~(better[0] & better[1])
+    return np.where(count > HALF_RUN, total / np.maximum(count, 1), np.inf).astype(np.float32)  # inf: half is missing
 
 
 def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, num_frames: int) -> Believed:

@@ -33,22 +33,19 @@ def join_frames(recorded: Sequences, trained: TrainedMetric, config: Config, ima
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     if config.view == "moving" and recorded.frames.ndim == 4:
         built = join_views(recorded, trained, config, images, usable)
-    else:
-        built = join_states(recorded, trained.metric, config, images, usable, journal)
+    else:  # a fixed camera's pictures, or vectors: a frame shows all that there is to see
+        built, chosen = believe_states(recorded, trained.metric, config, images, usable, journal)
+        if chosen is not None:
+            pairs, sequence, still_since = chosen.pairs, recorded.sequence, recorded.still_since
+            graph = build_graph(sequence, pairs, recorded.step_length, False, usable, still_since)
+            lone = lone_share(graph, sequence, rng_at(config.seed, Stream.LONE_CLOSURES))
+            built = replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
     journal.say(built.report)
-    warn_about_parts(built, usable, journal)
+    num_parts = len(np.unique(connected_parts(built.graph)[1][usable]))  # no edge leads to a frame that is not usable
+    if num_parts > 1:  # no failure, but the user should know, and know what to do
+        journal.say(f"warning: the graph has {num_parts} parts that never meet; plans exist inside each. "
+                    "Remedy: record sequences that overlap, in both directions")
     return built
-
-
-def join_states(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray,
-                journal: Journal) -> BuiltGraph:
-    """The graph of a fixed camera's pictures, or of vectors: a frame shows all that there is to see."""
-    built, chosen = believe_states(recorded, metric, config, images, usable, journal)
-    if chosen is None:
-        return built
-    graph = build_graph(recorded.sequence, chosen.pairs, recorded.step_length, False, usable, recorded.still_since)
-    lone = lone_share(graph, recorded.sequence, rng_at(config.seed, Stream.LONE_CLOSURES))
-    return replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
 
 
 def believe_states(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray,
@@ -96,12 +93,3 @@ def candidate_pairs(metric: LocalMetric, images: FrameTensors, vectors: np.ndarr
     back = pair_distances(metric, images, found.second, found.first)
     scored = replace(found, distance=(there + back) / 2)  # the network is not symmetric by itself
     return scored.select(scored.distance <= reach)
-
-
-def warn_about_parts(built: BuiltGraph, usable: np.ndarray, journal: Journal) -> None:
-    """A map of several parts is no failure, but the user should know, and know what to do."""
-    _, part = connected_parts(built.graph)
-    num_parts = len(np.unique(part[usable]))  # no edge leads to a frame that is not usable
-    if num_parts > 1:
-        journal.say(f"warning: the graph has {num_parts} parts that never meet; plans exist inside each. "
-                    "Remedy: record sequences that overlap, in both directions")

@@ -11,10 +11,10 @@ from plan2vec.graph.build import BuiltGraph, build_graph, transition_weights
 from plan2vec.graph.closures_moving import MIN_RECOGNIZED, Scored, believe, describe, recorded_hops, score_runs
 from plan2vec.graph.direction import ALIKE, measure_direction, steps_that_moved
 from plan2vec.graph.neighbors import NearPairs
-from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import recorded_pairs
-from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors, siamese_part
+from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors
 
 
 def join_views(recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors,
@@ -45,7 +45,8 @@ def score_views(recorded: Sequences, metric: LocalMetric, config: Config, images
     sequence, still_since, settings = recorded.sequence, recorded.still_since, config.closures
     numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
     run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
-    vectors, mirrored = local_vectors(metric, images)[numbers], mirrored_vectors(metric, images)[numbers]
+    vectors = local_vectors(metric, images)[numbers]
+    mirrored = local_vectors(metric, images.pictures, lambda some: some.flip(3))[numbers]  # that nobody has ever seen
     search = settings.neighbors or "exact"
     scored = score_runs(vectors, mirrored, run, config.max_gap, settings.max_neighbors, images.device, search)
     return numbers, run, median_distances(vectors, run, 2 * config.max_gap), scored
@@ -65,9 +66,3 @@ def median_distances(vectors: np.ndarray, run: np.ndarray, max_gap: int) -> np.n
     starts = [(frames_ahead(run, gap), gap) for gap in range(1, max_gap + 1)]
     between = [np.linalg.norm(vectors[start + gap] - vectors[start], axis=1) for start, gap in starts]
     return np.array([0.0, *(float(np.median(distance)) for distance in between if len(distance))])
-
-
-def mirrored_vectors(metric: LocalMetric, images: FrameTensors) -> np.ndarray:
-    """(n, dim) `local_vectors` of the frames' mirror images: places that nobody has ever seen."""
-    siamese = siamese_part(metric)
-    return float(siamese.scale) * encode(siamese.encoder, images.pictures, lambda some: some.flip(3))

@@ -195,7 +195,7 @@ def nearest(vectors: np.ndarray, queries: np.ndarray, num: int, device: torch.de
 
 
 def _unique_pairs(keys: np.ndarray, vectors: np.ndarray, device: torch.device) -> NearPairs:
-    """Each unordered pair once."""
+    """Each unordered pair once, with its distance."""
     if device.type == "cuda":
         keys = torch.from_numpy(keys).to(device).sort().values.cpu().numpy()
     else:
@@ -204,14 +204,8 @@ def _unique_pairs(keys: np.ndarray, vectors: np.ndarray, device: torch.device) -
     first, second = keys // len(vectors), keys % len(vectors)
     apart = first < second
     first, second = first[apart], second[apart]
-    return NearPairs(first, second, _distances(vectors, first, second, device))
-
-
-def _distances(vectors: np.ndarray, first: np.ndarray, second: np.ndarray, device: torch.device) -> np.ndarray:
-    """(m,) float32; by subtraction, which is exact near 0 where the matrix product is not."""
     points, distance = torch.from_numpy(vectors).to(device), np.empty(len(first), np.float32)
-    size = PAIRS_AT_ONCE.get(device.type, PAIRS_AT_ONCE["cpu"])
-    for part in slices(len(first), size):
+    for part in slices(len(first), PAIRS_AT_ONCE.get(device.type, PAIRS_AT_ONCE["cpu"])):
         from_, to = (points.index_select(0, torch.from_numpy(ends[part]).to(device)) for ends in (first, second))
-        distance[part] = (from_ - to).square_().sum(1).sqrt_().cpu().numpy()
-    return distance
+        distance[part] = (from_ - to).square_().sum(1).sqrt_().cpu().numpy()  # exact near 0, unlike a matrix product
+    return NearPairs(first, second, distance)

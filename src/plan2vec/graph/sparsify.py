@@ -56,20 +56,12 @@ def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int, directed: boo
     """(m, m) the graph of the nodes: the shortest passage of at most `max_steps` recorded steps between two."""
     if max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, but is {max_steps}")
-    passages = [_passages(cover, frames_ahead(sequence, steps), steps) for steps in range(1, max_steps + 1)]
-    row, column, length = (np.concatenate(part) for part in zip(*passages, strict=True))
+    starts = [frames_ahead(sequence, steps) for steps in range(1, max_steps + 1)]
+    start, steps = np.concatenate(starts), np.repeat(np.arange(1, max_steps + 1), list(map(len, starts)))
+    row, column = cover.node_of[start], cover.node_of[start + steps]
+    length = cover.offset[start] + cover.offset[start + steps] + steps.astype(np.float32)
     if not directed:
         row, column, length = np.append(row, column), np.append(column, row), np.append(length, length)
     order = np.argsort(length, kind="stable")
-    return graph_of_edges(row[order], column[order], length[order], len(cover.nodes))
-
-
-def _passages(cover: Cover, start: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(node, node, steps from the one to the other): the shortest of the recorded passages between different balls."""
-    row, column = cover.node_of[start], cover.node_of[start + steps]
-    length = cover.offset[start] + cover.offset[start + steps] + np.float32(steps)
-    key = row * len(cover.nodes) + column
-    order = np.lexsort((length, key))
     order = order[row[order] != column[order]]
-    order = order[np.diff(key[order], prepend=-1) != 0]
-    return row[order], column[order], length[order]
+    return graph_of_edges(row[order], column[order], length[order], len(cover.nodes))

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from plan2vec.data import near_in_time
 from plan2vec.graph.build import closure_entries, edge_rows, select_edges
 from plan2vec.search.shortest_paths import paths_from
 
@@ -31,7 +32,8 @@ def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: n
     ends = np.hstack((np.stack((edge_rows(graph)[used], graph.indices[used])), doubted))
     first, second = np.divmod(np.unique(ends.min(axis=0).astype(np.int64) * n + ends.max(axis=0)), n)
     there, back = edge_between(edges, first, second), edge_between(edges, second, first)
-    chosen = _is_far(sequence, first, second) & (np.maximum(there, back) >= 0)  # some confidences are of struck ones
+    apart = ~near_in_time(sequence, first, second, SOON)
+    chosen = apart & (np.maximum(there, back) >= 0)  # some confidences are of struck ones
     first, second, there, back = first[chosen], second[chosen], there[chosen], back[chosen]
     total = np.where(there < 0, 0, uses[there]) + np.where(back < 0, 0, uses[back])
     distance = graph.data[np.where(back < 0, there, back)]
@@ -43,15 +45,10 @@ def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: n
              "paths": round(float(total[k] / (len(sources) * n)), 5)} for k in order[:num]]
 
 
-def _is_far(sequence: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Whether two frames were recorded so far apart that a closure between them is worth a look."""
-    return (sequence[first] != sequence[second]) | (np.abs(first - second) >= SOON)
-
-
 def _least_sure(confidence: csr_array, sequence: np.ndarray, num: int) -> np.ndarray:
     """(2, m) the ends of the `num` least confident closures, and of those that are as confident as the last of them."""
     ends = np.stack((edge_rows(confidence), confidence.indices)).astype(np.int64)
-    chosen = (confidence.data > 0) & _is_far(sequence, *ends)
+    chosen = (confidence.data > 0) & ~near_in_time(sequence, ends[0], ends[1], SOON)
     ends, sure = ends[:, chosen], confidence.data[chosen]
     return ends[:, sure <= np.partition(sure, num - 1)[num - 1]] if len(sure) > num else ends
 

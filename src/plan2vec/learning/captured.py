@@ -62,7 +62,7 @@ class CapturedUpdate:
         tensors = [torch.as_tensor(numbers) for numbers in drawn]
         from_host = [numbers for numbers in tensors if not numbers.is_cuda]
         if not self.inputs:
-            self.parcel = torch.empty(parcel_size(from_host), dtype=torch.uint8, device=self.step.images.device)
+            self.parcel = torch.empty(parcel_size(*from_host), dtype=torch.uint8, device=self.step.images.device)
             slots = unpacked(self.parcel, from_host)
             self.inputs = tuple(torch.empty_like(numbers) if numbers.is_cuda else next(slots) for numbers in tensors)
         sent = torch.empty(len(self.parcel), dtype=torch.uint8, pin_memory=True)
@@ -94,9 +94,9 @@ class CapturedUpdate:
         return graph, loss
 
 
-def parcel_size(tensors: Sequence[Tensor]) -> int:
+def parcel_size(*tensors: Tensor) -> int:
     """Bytes that hold all of these side by side, each where memory may be read as any kind of number."""
-    return sum(map(_room, tensors))
+    return sum(-(-tensor.nbytes // ALIGNED) * ALIGNED for tensor in tensors)
 
 
 def unpacked(parcel: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:
@@ -104,8 +104,4 @@ def unpacked(parcel: Tensor, like: Sequence[Tensor]) -> Iterator[Tensor]:
     first = 0
     for tensor in like:
         yield parcel[first : first + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
-        first += _room(tensor)
-
-
-def _room(tensor: Tensor) -> int:
-    return -(-tensor.nbytes // ALIGNED) * ALIGNED
+        first += parcel_size(tensor)

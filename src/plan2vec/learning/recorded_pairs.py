@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plan2vec.data import Sequences, frames_ahead, is_still
+from plan2vec.data import Sequences, frames_ahead, is_still, near_in_time
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,15 @@ def draw_neighbors(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np
 
 
 def draw_far(pairs: Pairs, first: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random partners; the few that were recorded close in time are left out by drawing once more."""
+    """Random partners, far unless they meet by chance; those recorded within 2 x max_gap are drawn once more."""
     second = rng.choice(pairs.frames, len(first))
-    close = ~is_far(pairs, first, second)
+    close = near_in_time(pairs.sequence, first, second, 2 * pairs.max_gap + 1)
     second[close] = rng.choice(pairs.frames, np.count_nonzero(close))
     return first, second
 
 
-def is_far(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Frames of other sequences, or more than 2 x max_gap apart in time: far unless they meet by chance."""
-    return (pairs.sequence[first] != pairs.sequence[second]) | (np.abs(first - second) > 2 * pairs.max_gap)
-
-
 def spaced_times(pairs: Pairs) -> np.ndarray:
-    """(n,) frame numbers with pauses between sequences: far frames (`is_far`) differ by more than 2 x max_gap."""
+    """(n,) frame numbers with pauses between sequences: far frames differ by more than 2 x max_gap."""
     begins = np.diff(pairs.sequence, prepend=pairs.sequence[:1]) != 0
     return np.arange(len(begins)) + 2 * pairs.max_gap * np.cumsum(begins)
 

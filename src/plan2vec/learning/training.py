@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -128,10 +127,7 @@ class Journal:
 
 def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int, learning_rate: float, stage: str,
           journal: Journal) -> None:
-    """Minimizes loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint.
-
-    Where the loss is a `Step` and the frames lie on a GPU, updates are captured there and replayed.
-    """
+    """Minimizes loss_at(0), loss_at(1), ... over the module's parameters with Adam; continues from a checkpoint."""
     optimizer = Adam([p for p in module.parameters() if p.requires_grad], learning_rate)
     checkpoint = journal.checkpoint(stage)
     first = _continue(first_does(lambda: _read_checkpoint(checkpoint)), module, optimizer)
@@ -141,7 +137,16 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     began = last_saved = time.monotonic()
     log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
-    make_update: Callable[[int], Tensor] = partial(_make_update, module, loss_at, optimizer)
+
+    def update_eagerly(update: int) -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_at(update)
+        loss.backward()
+        average_gradients(module)
+        optimizer.step()
+        return loss
+
+    make_update: Callable[[int], Tensor] = update_eagerly
     if isinstance(loss_at, Step) and loss_at.can_be_captured:
         make_update = CapturedUpdate(loss_at, optimizer)
     with journal.bar(stage.replace("_", " "), num_updates, " updates") as advance:
@@ -161,15 +166,6 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     optimizer.zero_grad()
     agree(module)
     module.eval()
-
-
-def _make_update(module: nn.Module, loss_at: Callable[[int], Tensor], optimizer: Adam, update: int) -> Tensor:
-    optimizer.zero_grad()
-    loss = loss_at(update)
-    loss.backward()
-    average_gradients(module)
-    optimizer.step()
-    return loss
 
 
 def frozen_copy(module: M) -> M:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plan2vec.config import FORMAT_VERSION, Config, ReadOptions, from_json, is_settled
+from plan2vec.config import FORMAT_VERSION, SETTLED, Config, ReadOptions, from_json, setting
 from plan2vec.data import RECORDED, Sequences, chunks
 from plan2vec.embedding.network import build_embedding
 from plan2vec.files import replacing, write_text
@@ -122,7 +122,7 @@ class Run:
                     measured = json.loads(products.load_module(path, metric)["measured"])
                     is_list = isinstance(measured, list) and len(measured) == len(MEASURED)
                     require(is_list and all(isinstance(value, float | None) for value in measured), "what was measured")
-                return TrainedMetric(metric, *measured).to(self.device)
+                return TrainedMetric(metric.to(self.device), *measured)
             case "graph":
                 built = products.load_graph(path)
                 if built.graph.shape[0] != self.sequences.num_frames:
@@ -269,5 +269,5 @@ def read_config(folder: Path) -> Config:
                          "fit again or use the matching version")
     with readable(folder / "config.json"):
         config = from_json(settings)
-        require(is_settled(config), "every setting decided")
+        require(all(setting(config, name) is not None for name in SETTLED), "every setting decided")
         return config

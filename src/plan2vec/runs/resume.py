@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from plan2vec.config import FORMAT_VERSION, Config, differences, to_json
+from plan2vec.config import FORMAT_VERSION, Config, differing, to_json
 from plan2vec.data import Sequences
 from plan2vec.files import is_leftover, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.training import Journal
 from plan2vec.runs import lock, manifest
-from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_config, read_data, write_data
+from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_data, write_data
 from plan2vec.runs.manifest import COVERED, FEATURES, check_files
 from plan2vec.runs.products import read_json
 from plan2vec.runs.replace_together import finish_replacement
@@ -72,8 +72,9 @@ def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> Non
     now = {"format_version": FORMAT_VERSION} | to_json(config)
     there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
     remedy = "choose another --out or delete that folder"
-    if differing := differences(there, now):
-        raise ValueError(f"{folder} holds a run with another configuration: {', '.join(differing)}; {remedy}")
+    if found := differing(there, now):
+        told = ", ".join(f"{name} ({then} there, {given} now)" for name, (then, given) in found.items())
+        raise ValueError(f"{folder} holds a run with another configuration: {told}; {remedy}")
     data = read_json(folder / "data.json")
     if added := data.get("added"):
         sources = ", ".join(part["source"] for part in added)
@@ -81,7 +82,3 @@ def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> Non
                          "and is not fitted again; use it as it is, `plan2vec add` more to it, or choose another --out")
     if data["fingerprint"] != fingerprint(sequences):
         raise ValueError(f"{folder} holds a run on other data ({data['source']}); {remedy}")
-
-
-def decided_config(folder: Path) -> Config | None:
-    return read_config(folder) if is_run(folder) and (folder / "config.json").exists() else None

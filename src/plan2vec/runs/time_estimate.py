@@ -94,7 +94,7 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
         num_rows = min(n, block.goals_per_update + block.nodes_per_update)
         update = _time_update(embedding, seen, num_rows, at_once)
         updates += num_map * update
-        search += search_seconds(block, num_map, num_edges(n, config), device)
+        search += search_seconds(block, num_map, n * min(config.closures.max_neighbors, n), device)
         further += 0.0 if block.num_updates else FIRST_PHASE * (2**NUM_PHASES - 2) * update
     # the largest batch that is not learned from, so that its memory is measured too
     num = local_metric.NUM_JUDGED // max(1, local_metric.NUM_JUDGED // min(local_metric.PAIRS_AT_ONCE, images.at_once))
@@ -105,10 +105,6 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
     began = time.perf_counter()
     float((points @ points.T).clamp_(min=0).sqrt_().sum())
     return Seconds(updates, (time.perf_counter() - began) * 3 * (n / rows) ** 2, search, further)
-
-
-def num_edges(n: int, config: Config) -> int:
-    return n * min(config.closures.max_neighbors, n)
 
 
 def search_seconds(block: EmbeddingConfig, num_updates: int, num_edges: int, device: torch.device) -> float:
@@ -135,27 +131,19 @@ def needed_bytes(sequences: Sequences, config: Config, device: torch.device) -> 
     """The most a fit will hold, after its updates were timed: theirs, or the graph's; and the run's memory map."""
     n = sequences.num_frames
     graph = 3 * 4 * min(TILE * n, numbers_at_once(device)) + 4 * n * config.embedding.goals_per_round
-    graph += EDGE_BYTES * num_edges(n, config)
-    return max(peak_bytes(), resident_bytes() + graph) + sequences.frames.nbytes
+    graph += EDGE_BYTES * n * min(config.closures.max_neighbors, n)
+    return max(memory("VmHWM"), memory("VmRSS") + graph) + sequences.frames.nbytes
 
 
 def refuse_too_much(estimate: Estimate) -> None:
-    there = available_memory() + resident_bytes()
+    there = available_memory() + memory("VmRSS")
     if estimate.bytes > there:
         raise ValueError(f"the fit needs about {estimate.bytes / 1e9:.1f} GB of memory, but {there / 1e9:.1f} GB are "
                          "available; give a smaller --size, --every 2 or fewer --closures.max-neighbors")
 
 
-def peak_bytes() -> float:
-    return _memory("VmHWM")
-
-
-def resident_bytes() -> float:
-    return _memory("VmRSS")
-
-
-def _memory(name: str) -> float:
-    """Bytes that Linux keeps count of for this process, by its own name for them; elsewhere the peak."""
+def memory(name: str) -> float:
+    """Bytes that Linux keeps count of for this process, by its own name (VmHWM: the peak); elsewhere the peak."""
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
         return 1024 * int(lines[name].split()[0])

@@ -105,7 +105,8 @@ def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning
     if graph.device.type == "cuda":  # as many as it runs at once
         num_programs = torch.cuda.get_device_properties(graph.device).multi_processor_count * tuning.programs_per_core
     blocks, programs = (triton.cdiv(num_nodes, NODES_AT_ONCE), num_tiles), (num_programs,)
-    reach, is_pending = tuning.reach * graph.mean_weight, True
+    mean_weight = float(graph.weights.sum(dtype=torch.float64)) / max(1, len(graph.weights))
+    reach, is_pending = tuning.reach * mean_weight, True
     while is_pending:
         least[1:] = INFINITE.value
         count.zero_()

@@ -38,10 +38,7 @@ def _shares(sources: np.ndarray) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class DeviceGraph:
-    """A `csr_array` as tensors, uploaded once and searched again and again, as a fit does.
-
-    Edges from node i lead to indices[indptr[i] : indptr[i + 1]]; the same slice of `weights` holds their lengths.
-    """
+    """A `csr_array` as tensors, uploaded once and searched again and again, as a fit does."""
 
     indptr: Tensor  # [n + 1] int64
     indices: Tensor  # [m] int32
@@ -61,22 +58,9 @@ class DeviceGraph:
         return len(self.indptr) - 1
 
     @cached_property
-    def mean_weight(self) -> float:
-        return float(self.weights.sum(dtype=torch.float64)) / max(1, len(self.weights))
-
-    @cached_property
     def on_host(self) -> csr_array:
         arrays = (array.cpu().numpy() for array in (self.weights, self.indices, self.indptr))
         return csr_array(tuple(arrays), shape=(self.num_nodes, self.num_nodes))
-
-    @cached_property
-    def reversed(self) -> "DeviceGraph":
-        """Every edge the other way round."""
-        row = torch.arange(self.num_nodes, dtype=torch.int32, device=self.device).repeat_interleave(self.indptr.diff())
-        order = torch.sort(self.indices, stable=True).indices
-        degree = torch.bincount(self.indices, minlength=self.num_nodes)
-        indptr = torch.cat((torch.zeros_like(degree[:1]), degree.cumsum(0)))
-        return DeviceGraph(indptr, row[order], self.weights[order])
 
     def shared_distances_from(self, sources: np.ndarray) -> Tensor:
         """`distances_from`, of which each process finds a share."""
@@ -94,18 +78,15 @@ class DeviceGraph:
 
         tile, source = Tuning().tile, torch.from_numpy(np.asarray(sources, np.int64)).to(self.device)
         distance = torch.empty(len(sources), self.num_nodes, device=self.device)
-        order = torch.from_numpy(self.order(source, tile)).to(self.device)
-        for part in order.split(max(1, DISTANCES_AT_ONCE // self.num_nodes // tile) * tile):
+        order = np.arange(len(source))
+        if len(source) > tile:  # each tile of them near each other: their waves then arrive together
+            away = self.landmark_distances[:, source].T.cpu().numpy()
+            far = 2 * away.max(initial=0, where=np.isfinite(away)) + 1
+            order = near_together(np.where(np.isfinite(away), away, far), order, tile)
+        at_once = max(1, DISTANCES_AT_ONCE // self.num_nodes // tile) * tile
+        for part in torch.from_numpy(order).to(self.device).split(at_once):
             distance[part] = tile_distances(self, source[part])
         return distance
-
-    def order(self, sources: Tensor, tile: int) -> np.ndarray:
-        """(s,) numbers of the sources [s], each `tile` of them near each other: their waves then arrive together."""
-        if len(sources) <= tile:
-            return np.arange(len(sources))
-        distance = self.landmark_distances[:, sources].T.cpu().numpy()
-        far = 2 * distance.max(initial=0, where=np.isfinite(distance)) + 1
-        return near_together(np.where(np.isfinite(distance), distance, far), np.arange(len(sources)), tile)
 
     @cached_property
     def landmark_distances(self) -> Tensor:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 Heuristic = Callable[[np.ndarray], np.ndarray]  # (m,) node numbers -> (m,) estimated distances to the goal, steps
+Reach = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (m,) nodes, (m,) the next ones -> (m,) how far a hop leads
 
 SECONDS_PER_EDGE = 1e-8  # scipy's Dijkstra, for every stored edge and source, on one core
 SECONDS_TO_START = 2.0  # child processes that search, on a slow file system
@@ -138,19 +139,21 @@ def choose_workers(graph: csr_array, num_sources: int) -> int:
     return min(cores, num_sources) if alone * (1 - 1 / cores) > SECONDS_TO_START else 1
 
 
-def hop_counts(graph: csr_array, sources: np.ndarray) -> np.ndarray:
-    """(len(sources), n) float32: edges on the path that `paths_from` finds to every node; inf where none leads."""
-    distances, predecessors = paths_from(graph, sources)
-    hops = np.empty(distances.shape, np.float32)
-    for part in _parts(len(hops)):
-        parents = predecessors[part]
-        ancestors = np.where(parents < 0, np.arange(graph.shape[0]), parents)
-        depths = (parents >= 0).astype(np.int64)
-        while (further := np.take_along_axis(depths, ancestors, axis=1)).any():  # ancestors are 1, 2, 4, ... edges up
-            depths += further
-            ancestors = np.take_along_axis(ancestors, ancestors, axis=1)
-        hops[part] = np.where(np.isinf(distances[part]), np.inf, depths)
-    return hops
+def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reach: Reach | None = None
+                   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(m,) steps and (m,) hops of the shortest paths, (m,) the farthest `reach` of a hop; all infinite: none leads."""
+    ends, which = np.unique(goals, return_inverse=True)
+    lengths, onward = paths_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)))
+    hops, worst = np.zeros(len(starts), np.float32), np.zeros(len(starts))
+    walking, node = np.arange(len(starts)), starts
+    while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
+        before, node = node, onward[which[walking], node]
+        walking, before, node = walking[node >= 0], before[node >= 0], node[node >= 0]
+        hops[walking] += 1
+        if reach is not None:
+            worst[walking] = np.maximum(worst[walking], reach(before, node))
+    length = lengths[which, starts]
+    return length, np.where(np.isinf(length), np.inf, hops), np.where(np.isinf(length), np.inf, worst)
 
 
 def _search(graph: csr_array, sources: np.ndarray, num_workers: int, results: dict[str, type]) -> list[np.ndarray]:
@@ -193,15 +196,12 @@ def _file(folder: str, name: str) -> str:
 def _search_from(graph: csr_array, sources: np.ndarray, distances: np.ndarray,
                  predecessors: np.ndarray | None = None) -> None:
     """Writes its answers into `distances` and, where given, `predecessors`; both (len(sources), n)."""
-    for part in _parts(len(sources)):
+    for first in range(0, len(sources), SOURCES_AT_ONCE):
+        part = slice(first, first + SOURCES_AT_ONCE)
         if predecessors is None:
             distances[part] = dijkstra(graph, indices=sources[part])
         else:
             distances[part], predecessors[part] = dijkstra(graph, indices=sources[part], return_predecessors=True)
-
-
-def _parts(num_sources: int) -> Iterator[slice]:
-    return (slice(first, first + SOURCES_AT_ONCE) for first in range(0, num_sources, SOURCES_AT_ONCE))
 
 
 def run_side_by_side(commands: list[list[str]]) -> None:
