@@ -43,11 +43,8 @@ class AgentMap:
 
 def agent_map(model: Model) -> AgentMap:
     """The map of a fit: every recorded frame is a node."""
-
-    def embed(observations: np.ndarray) -> np.ndarray:
-        return local_vectors(model.local_metric, FrameTensors(observations, model.device))
-
-    return AgentMap(model.sequences.frames, model.graph, model.distance_between, model.local_vectors, embed)
+    return AgentMap(model.sequences.frames, model.graph, model.distance_between, model.local_vectors,
+                    lambda views: local_vectors(model.local_metric, FrameTensors(views, model.device)))
 
 
 @dataclass(frozen=True)
@@ -106,8 +103,7 @@ class Agent:
         self.backward = map.graph.T.tocsr()
         self.num_plans = 0
         # goal -> (n,) the next node on a shortest way to it; negative: none leads there
-        self._onward = lru_cache(512)(
-            lambda goal: paths_from(self.backward, np.array([goal]))[1][0])
+        self._onward = lru_cache(512)(lambda goal: paths_from(self.backward, np.array([goal]))[1][0])
 
     def reset(self, goal: np.ndarray) -> None:
         self.reset_many(goal[None])

@@ -91,12 +91,15 @@ class Driver:
             return
         if np.abs(view.astype(np.float32) - self.before[0]).mean() > UNMOVED:
             self.futile.clear()
-            return
-        self.futile.add(self.before[1])
-        self.planned = []
+        else:
+            self.futile.add(self.before[1])
+            self.planned = []
 
+    @torch.no_grad()
     def _head_for(self, view: np.ndarray, target: np.ndarray) -> int:
-        chance = button_chances(self.controller, view, target) ** SHARPER
+        views = FrameTensors(np.stack((view, target)), next(self.controller.parameters()).device)(np.arange(2))
+        logits = self.controller.eval()(views[:1], views[1:])[0]
+        chance = torch.softmax(logits.double(), 0).cpu().numpy() ** SHARPER
         chance[[choice in self.futile for choice in self.choices]] = 0
         if not chance.sum() > 0:
             self.futile.clear()
@@ -115,11 +118,3 @@ class Driver:
         """One button for some decisions, then another."""
         pressed = self.rng.choice([choice for choice in self.choices if choice not in self.futile], 2)
         return np.repeat(pressed, self.rng.integers(*STRAY, 2)).tolist()
-
-
-@torch.no_grad()
-def button_chances(controller: Controller, view: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(choices,) float64 probabilities."""
-    device = next(controller.parameters()).device
-    first, second = (FrameTensors(frame[None], device)(np.zeros(1, int)) for frame in (view, target))
-    return torch.softmax(controller.eval()(first, second)[0].double(), 0).cpu().numpy()
