@@ -15,13 +15,12 @@ from plan2vec.baselines.sptm_memory import (
     SptmGuide,
     all_logits,
     find_shortcuts,
-    load_reachability,
     pair_loss,
     running_median,
-    save_reachability,
     train_reachability,
 )
 from plan2vec.data import make_sequences
+from plan2vec.runs.products import load_module, save_module
 
 CPU = torch.device("cpu")
 TINY = ReachabilityConfig(max_gap=3, min_far=30, encoder="small", dim=32, width=32, num_updates=150)
@@ -69,8 +68,9 @@ def test_the_same_seed_gives_the_same_numbers_and_a_saved_network_too(tmp_path):
            for seed in (0, 0, 1)]
     first, second, other = (network.codes(frames) for network in few)
     assert torch.equal(first, second) and not torch.equal(first, other)
-    save_reachability(few[0], tmp_path / "reachability.safetensors")
-    loaded = load_reachability(tmp_path / "reachability.safetensors", frames[:1], TINY, CPU)
+    save_module(tmp_path / "reachability.safetensors", few[0])
+    loaded = Reachability(frames[:1], TINY)
+    load_module(tmp_path / "reachability.safetensors", loaded)
     assert torch.equal(loaded.codes(frames), first)
 
 

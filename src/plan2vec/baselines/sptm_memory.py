@@ -6,7 +6,6 @@ the pairs that R is surest of. The guide finds the view in it, and names a frame
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,14 +15,12 @@ from scipy.special import logit
 from torch import Tensor, nn
 
 from plan2vec.data import Sequences, frames_left, transitions
-from plan2vec.files import replacing
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
-from plan2vec.runs.products import load_module, save_module
 from plan2vec.search.shortest_paths import paths_from
 
 PAIRS_AT_ONCE = 2**14  # whose hidden layers fit a processor's cache
@@ -116,18 +113,6 @@ def pair_loss(logits: Tensor, apart: Tensor, config: ReachabilityConfig) -> Tens
     near, far = (apart > 0) & (apart <= config.max_gap), apart > config.min_far
     missed = (F.softplus(-logits) * near).sum() / near.sum().clamp(min=1)
     return (missed + (F.softplus(logits) * far).sum() / far.sum().clamp(min=1)) / 2
-
-
-def save_reachability(reachability: Reachability, path: Path) -> None:
-    with replacing(path) as temporary:
-        save_module(temporary, reachability)
-
-
-def load_reachability(path: Path, frames: np.ndarray, config: ReachabilityConfig, device: torch.device) -> Reachability:
-    """A saved network for such frames."""
-    reachability = Reachability(frames, config).to(device)
-    load_module(path, reachability)
-    return reachability.eval()
 
 
 @dataclass(frozen=True)
