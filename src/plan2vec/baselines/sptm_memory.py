@@ -224,8 +224,5 @@ def find_shortcuts(logits: np.ndarray, config: SptmConfig) -> np.ndarray:
 
 def running_median(values: np.ndarray, window: int) -> np.ndarray:
     """(m,) medians over up to `window` values before and after each; fewer at the ends."""
-    num_values = len(values)
-    windows = np.sort(sliding_window_view(np.pad(values, window, constant_values=np.inf), 2 * window + 1), axis=1)
-    place = np.arange(num_values)
-    count = np.minimum(place, window) + np.minimum(num_values - 1 - place, window) + 1
-    return (windows[place, (count - 1) // 2] + windows[place, count // 2]) / 2
+    padded = np.pad(values, window, constant_values=np.nan)
+    return np.nanmedian(sliding_window_view(padded, 2 * window + 1), axis=1)
