@@ -31,14 +31,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+import torch
 
 from plan2vec.bench.measuring import choose_sizes, number_table, speed_rows
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
 from plan2vec.embedding.network import map_vectors
 from plan2vec.graph.build import BuiltGraph, build_graph
-from plan2vec.graph.neighbors import NearPairs
+from plan2vec.graph.neighbors import NearPairs, near_pairs, nearest
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import TrainedMetric
 from plan2vec.model import Learned, Model
@@ -109,14 +109,10 @@ def enlarge(small: Model, num_frames: int, seed: int) -> Model:
 
 def nearest_on_map(vectors: np.ndarray, sequence: np.ndarray) -> tuple[NearPairs, float]:
     """Pairs of frames, transitions left out, within the radius (also given) that holds about NUM_NEAREST per frame."""
-    tree, some = cKDTree(vectors), vectors[:: max(1, len(vectors) // 1000)]
-    radius = float(np.median(tree.query(some, NUM_NEAREST + 1)[0][:, -1]))
-    first, second = np.sort(tree.query_pairs(radius, output_type="ndarray"), axis=1).T
-    is_closure = (second - first > 1) | (sequence[first] != sequence[second])
-    first, second = first[is_closure], second[is_closure]
-    first, second = np.stack((first, second))[:, np.lexsort((second, first))]
-    squares = sum((column[first] - column[second]) ** 2 for column in vectors.T)
-    return NearPairs(first, second, np.sqrt(squares).astype(np.float32)), radius
+    some, host = vectors[:: max(1, len(vectors) // 1000)], torch.device("cpu")
+    radius = float(np.median(nearest(vectors, some, NUM_NEAREST + 1, host)[1][:, -1]))
+    pairs = near_pairs(vectors, radius, len(vectors), host)
+    return pairs.select((pairs.second - pairs.first > 1) | (sequence[pairs.first] != sequence[pairs.second])), radius
 
 
 def measure(folder: Path, num_frames: int, method: str, repeats: int, looking: float) -> dict[str, float]:

@@ -1,9 +1,8 @@
 """What the benchmarks of speed share: a stopwatch, peak memory, rows, plain tables."""
 
-import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import Any
 import torch
 
 from plan2vec.results.experiment import Settings
-from plan2vec.results.rows import Case, Row, machine_name, make_rows, markdown, values
+from plan2vec.results.rows import Case, Row, machine_name, make_rows, markdown, select, values
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 DIGITS = 4  # of numbers in tables
 PREFIX = "bench-"  # of files of rows and pictures
+LINES = {"machine": "machine", "domain": "data", "method": "method", "frames": "frames"}  # of tables: field, heading
 
 
 def choose_sizes(settings: Settings, usual: tuple[int, ...], tiny: tuple[int, ...]) -> tuple[int, ...]:
@@ -61,18 +61,15 @@ def peak_memory() -> float | None:
     return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
 
 
-def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ("frames",)) -> list[str]:
-    """A line per machine, domain, method and setting; a column per metric: the mean over seeds."""
-    shown = [name for name in columns if len(values(rows, metric=name))]
-    lines, groups = [], dict[str, list[Row]]()
-    for row in rows:
-        groups.setdefault(json.dumps([row["domain"], row["method"], row["setting"]], sort_keys=True), []).append(row)
-    for group in groups.values():
-        setting, samples = group[0]["setting"], [values(group, metric=name) for name in shown]
-        numbers = [float(sample.mean()) if len(sample) else None for sample in samples]
-        lines.append([setting["machine"], group[0]["domain"], group[0]["method"],
-                      *map(_words, (*map(setting.get, settings), *numbers))])
-    return markdown(["machine", "data", "method", *settings, *(name.replace("_", " ") for name in shown)], lines)
+def number_table(rows: list[Row], columns: Iterable[str], lines: Mapping[str, str] = LINES,
+                 headings: Mapping[str, str] = {}) -> list[str]:
+    """A line per value of the fields, or entries of `setting`; a column per metric that has a number: its mean."""
+    shown, body = [name for name in columns if len(values(rows, metric=name))], []
+    for key in dict.fromkeys(tuple(row.get(name, row["setting"].get(name)) for name in lines) for row in rows):
+        group = select(rows, **dict(zip(lines, key, strict=True)))
+        samples = [values(group, metric=name) for name in shown]
+        body.append([_words(value) for value in (*key, *(s.mean() if len(s) else None for s in samples))])
+    return markdown([*lines.values(), *(headings.get(name, name.replace("_", " ")) for name in shown)], body)
 
 
 def _words(value: Any) -> str:

@@ -19,7 +19,7 @@ import torch
 
 from plan2vec.baselines import l2_distance, pair_distance
 from plan2vec.baselines.vae import VAEConfig, train_vae
-from plan2vec.bench.measuring import choose_sizes, forget_peak, number_table, peak_memory, speed_rows, stopwatch
+from plan2vec.bench.measuring import LINES, choose_sizes, forget_peak, number_table, peak_memory, speed_rows, stopwatch
 from plan2vec.config import Config, settle
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import simulate
@@ -143,4 +143,4 @@ def fit_vae(scene: Scene) -> Fitted:
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "VAE": ("torch", fit_vae)}
 BENCHMARK = Experiment("bench-peers", "Against peers: same data, same rule, one run", __doc__, run,
-                       partial(number_table, columns=COLUMNS, settings=("frames", "settings")), None)
+                       partial(number_table, columns=COLUMNS, lines=LINES | {"settings": "settings"}), None)

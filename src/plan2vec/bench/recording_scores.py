@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from plan2vec.bench.measuring import number_table
 from plan2vec.config import Config
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
@@ -28,7 +29,7 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.planner import make_plans
 from plan2vec.readers import read
-from plan2vec.results.rows import Case, Row, make_rows, markdown, stamp_of, values
+from plan2vec.results.rows import Case, Row, make_rows, stamp_of
 from plan2vec.validity import SOON, counted_closures
 
 IN_TABLE = {
@@ -74,7 +75,8 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
             rows += rows_of(recording, one, device)
     for name, one in product(dynamics, configs):
         rows += rows_of(Recording(name, roll_out(name, one.seed)), one, device)
-    return {"table": table(rows), "rows": rows}
+    lines = {"domain": "recording", "method": "method"}
+    return {"table": number_table(rows, IN_TABLE, lines, IN_TABLE)[:-1], "rows": rows}
 
 
 def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...],
@@ -139,16 +141,6 @@ def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Share of a lap between two phases, the short way round."""
     gap = np.abs(first - second) % 1
     return np.minimum(gap, 1 - gap)
-
-
-def table(rows: list[Row]) -> list[str]:
-    """A line per recording and method, the mean over seeds; columns that have a number."""
-    names = [name for name in IN_TABLE if len(values(rows, metric=name))]
-    lines = []
-    for domain, method in dict.fromkeys((row["domain"], row["method"]) for row in rows):
-        samples = [values(rows, domain=domain, method=method, metric=name) for name in names]
-        lines.append([domain, method, *(f"{sample.mean():.4g}" if len(sample) else "-" for sample in samples)])
-    return markdown(["recording", "method", *(IN_TABLE[name] for name in names)], lines)[:-1]
 
 
 # ---------------------------------------------------------------------------------------------------- dynamics
