@@ -27,8 +27,9 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
 from plan2vec.readers import read
 from plan2vec.results.requests import BenchRequest
-from plan2vec.results.rows import FIELDS, fitted_exponent, read_rows, select
+from plan2vec.results.rows import KEY, fitted_exponent, read_rows, select
 
+FIELDS = (*KEY, "value", "seconds", "commit", "device", "method_version")
 QUICK = Config(local_metric=LocalMetricConfig(num_updates=5, batch_size=32), embedding=EmbeddingConfig(num_updates=5))
 
 

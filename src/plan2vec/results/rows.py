@@ -9,6 +9,7 @@ import math
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ Row = dict[str, Any]
 Groups = Iterator[list[Row]]  # what an experiment or a benchmark gives, as soon as they are known
 Arrays = dict[str, dict[str, np.ndarray]]  # part -> name -> array
 KEY = ("experiment", "domain", "setting", "method", "seed", "metric")
-FIELDS = (*KEY, "value", "seconds", "commit", "device", "method_version")
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,9 @@ def in_order(rows: list[Row], name: str, known: Iterable[Any] = ()) -> list[Any]
 
 def parts_of(rows: list[Row], **known: Iterable[Any]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
     """By these fields, or entries of `setting`, in order: their values, and the rows that have them."""
-    if not known:
-        yield (), rows
-        return
-    name, *others = known
-    for value in in_order(rows, name, known[name]):
-        for rest, part in parts_of(select(rows, **{name: value}), **{other: known[other] for other in others}):
-            yield (value, *rest), part
+    for key in product(*(in_order(rows, name, first) for name, first in known.items())):
+        if part := select(rows, **dict(zip(known, key, strict=True))):
+            yield key, part
 
 
 def interval(sample: np.ndarray) -> tuple[float, float]:
