@@ -36,22 +36,17 @@ def speed_rows(asked: Settings, seed: int, domain: str, method: str, numbers: di
 @contextmanager
 def stopwatch(device: torch.device) -> Iterator[SimpleNamespace]:
     """Times a block, as `watch.seconds`; what a GPU was asked for inside counts until it is done."""
-    watch = SimpleNamespace(seconds=0.0)
-    wait_for(device)
+    watch, wait = SimpleNamespace(seconds=0.0), torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    wait()
     began = time.perf_counter()
     yield watch
-    wait_for(device)
+    wait()
     watch.seconds = time.perf_counter() - began
-
-
-def wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def forget_peak() -> None:
     """From here on `peak_memory` counts anew, where the system can do that."""
-    if FORGET_PEAK.exists() and os.access(FORGET_PEAK, os.W_OK):
+    if os.access(FORGET_PEAK, os.W_OK):
         FORGET_PEAK.write_text("5")
 
 

@@ -12,7 +12,7 @@ which hops of a plan are impossible? With `phase` (laps of a loop, in [0, 1)): i
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -62,19 +62,16 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
         dynamics: tuple[str, ...] = (), encoder: str | None = None) -> dict:
     """Rows of every recording, and a table of them."""
     if not (paths or doom_data or dynamics):
-        raise ValueError("bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or "
-                         "--dynamics")
+        raise ValueError(
+            "bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or --dynamics")
     if mazes and not doom_data:
         raise ValueError("--mazes needs --doom-data, the folder of SPTM's mazes")
     if unknown := set(dynamics) - set(DYNAMICS):
         raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
-    rows: list[Row] = []
     configs = [replace(config, encoder=encoder or config.encoder, seed=number) for number in range(seed, seed + seeds)]
-    for recording in recordings(paths, doom_data, mazes, joined):
-        for one in configs:
-            rows += rows_of(recording, one, device)
-    for name, one in product(dynamics, configs):
-        rows += rows_of(Recording(name, roll_out(name, one.seed)), one, device)
+    given = ((recording, one) for recording in recordings(paths, doom_data, mazes, joined) for one in configs)
+    made = ((Recording(name, roll_out(name, one.seed)), one) for name, one in product(dynamics, configs))
+    rows = [row for recording, one in chain(given, made) for row in rows_of(recording, one, device)]
     lines = {"domain": "recording", "method": "method"}
     return {"table": number_table(rows, IN_TABLE, lines, IN_TABLE)[:-1], "rows": rows}
 
@@ -83,13 +80,20 @@ def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str
                joined: bool) -> Iterator[Recording]:
     """One after the other, or all as one."""
     names = mazes or (tuple(doom.read_setups(doom_data)) if doom_data else ())
-    each = (Recording(path.stem, read(path), read_phase(path)) for path in paths)
+    each = (Recording(path.stem, read(path), phase_of(path)) for path in paths)
     walks = (Recording(name, doom.replay(doom_data, name, *PICTURE)) for name in names if doom_data)
     if joined:
         yield join([*each, *walks])
     else:
         yield from each
         yield from walks
+
+
+def phase_of(path: Path) -> np.ndarray | None:
+    if path.suffix != ".npz":
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        return file.get("phase")
 
 
 def join(parts: list[Recording]) -> Recording:
@@ -104,13 +108,6 @@ def join(parts: list[Recording]) -> Recording:
     label = np.repeat(np.arange(len(parts)), [part.sequences.num_frames for part in parts])
     frames = np.concatenate([part.sequences.frames for part in parts])
     return Recording("+".join(shapes), make_sequences(frames, sequence, label=label, **truth))
-
-
-def read_phase(path: Path) -> np.ndarray | None:
-    if path.suffix != ".npz":
-        return None
-    with np.load(path, allow_pickle=False) as file:
-        return file["phase"].astype(np.float64) if "phase" in file.files else None
 
 
 def rows_of(recording: Recording, config: Config, device: str) -> list[Row]:
@@ -139,7 +136,7 @@ def ring_numbers(model: Model, phase: np.ndarray | None) -> dict[str, float]:
 
 def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Share of a lap between two phases, the short way round."""
-    gap = np.abs(first - second) % 1
+    gap = np.abs(np.subtract(first, second, dtype=float)) % 1
     return np.minimum(gap, 1 - gap)
 
 
@@ -148,23 +145,19 @@ def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 class World(NamedTuple):
-    """A simulator, and its dynamics for many states at once."""
-
     environment: str
     actions: np.ndarray  # (a,) the grid that is tried
     move: Callable[[np.ndarray, np.ndarray], np.ndarray]  # observations (m, d), actions (m,) -> the next (m, d)
 
 
-def swing(seen: np.ndarray, torque: np.ndarray) -> np.ndarray:
-    """One step of the pendulum; (cos, sin, speed) per row."""
+def swing(seen: np.ndarray, torque: np.ndarray) -> np.ndarray:  # (m, 3) cos, sin, speed
     angle, speed = np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]
     speed = np.clip(speed + (15 * np.sin(angle) + 3 * torque) * 0.05, -8, 8)
     angle = angle + speed * 0.05
     return np.column_stack((np.cos(angle), np.sin(angle), speed))
 
 
-def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:
-    """One step of the mountain car; (place, speed) per row; 0, 1, 2 push left, not at all, right."""
+def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:  # (m, 2) place, speed; 0, 1, 2: left, not at all, right
     place, speed = seen[:, 0], seen[:, 1]
     speed = np.clip(speed + (push - 1) * 0.001 - np.cos(3 * place) * 0.0025, -0.07, 0.07)
     place = np.clip(place + speed, -1.2, 0.6)
@@ -195,9 +188,8 @@ def impossible_hops(name: str, model: Model) -> dict[str, float]:
     seen, start = model.sequences.frames.astype(np.float64), transitions(model.sequences.sequence)
     starts, goals = np.random.default_rng(model.config.seed).integers(len(seen), size=(2, NUM_PLANS))
     plans = make_plans(model.graph, model.distance_between, starts, goals, "astar")
-    nodes = [np.array(plan.nodes) for plan in plans if plan.nodes is not None]
-    first, second = (np.concatenate([path[part] for path in nodes] or [start[:0]])
-                     for part in (slice(None, -1), slice(1, None)))
+    nodes = [plan.nodes for plan in plans if plan.nodes is not None]
+    first, second = np.array([hop for path in nodes for hop in pairwise(path)], np.int64).reshape(-1, 2).T
     scale = 1 / seen.std(axis=0)
     tolerance = TOLERANCE * np.median(np.linalg.norm((seen[start + 1] - seen[start]) * scale, axis=1))
     hops, recorded = (1 - achieved(DYNAMICS[name], seen[here], seen[there], scale, tolerance)

@@ -47,9 +47,8 @@ class Size:
     def shorten(self, stage: Stage) -> Stage:
         """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
         limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
-        known = {name: limit for name, limit in limits.items() if limit is not None and hasattr(stage, name)}
-        changed = {name: min(getattr(stage, name), limit) for name, limit in known.items()}
-        return replace(stage, **changed)  # type: ignore[type-var]
+        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in limits.items()
+                                 if limit is not None and hasattr(stage, name)})  # type: ignore[type-var]
 
 
 SMOKE = Size(num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50,
@@ -82,8 +81,7 @@ class Settings:
 
     def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
-        asked = getattr(self, kind)
-        return tuple(name for name in known if not asked or name in asked)
+        return tuple(name for name in known if name in (getattr(self, kind) or (name,)))
 
     def lacks(self, **case: Any) -> bool:
         return not select(self.finished, experiment=self.experiment, **case)
@@ -149,21 +147,21 @@ def choose_folder(request: Request, usual: str) -> Path:
 def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...] = ()) -> list[Row]:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
     settings, made, began = make_settings(chosen, request, out, sizes), list[Row](), time.monotonic()
-    for experiment in [experiment for experiment in chosen if has_work(experiment, settings)]:
+    for experiment in (one for one in chosen if has_work(one, settings)):
         for rows in experiment.run(settings):
             append_rows(out / f"{experiment.name}.jsonl", rows)
             made += rows
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
-                words = f"time limit of {request.time_limit:g} s reached in {experiment.name}; rows so far are in {out}"
-                print(words, file=sys.stderr)
+                print(f"time limit of {request.time_limit:g} s reached in {experiment.name}; rows so far are in {out}",
+                      file=sys.stderr)
                 return made
     return made
 
 
 def has_work(experiment: Experiment, settings: Settings) -> bool:
-    kinds = {kind: tuple(getattr(experiment, kind)) for kind in ("domains", "methods", "blocks")}
-    return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
+    kinds = [kind for kind in ("domains", "methods", "blocks") if getattr(experiment, kind)]
+    return all(settings.chosen(kind, getattr(experiment, kind)) for kind in kinds)
 
 
 def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
