@@ -1,6 +1,6 @@
 """Driving to a picture: a guide says which recorded view to head for, a controller which button leads there.
 
-    driver = Driver(guide, controller, idle=4, turns=(5, 6), seed=0)
+    driver = Driver(guide, controller, turns=(5, 6), seed=0)
     driver.reset(goal)                     # a view of the goal
     button = driver.act(view)              # again and again
 
@@ -54,8 +54,7 @@ class Driver:
     def __init__(self, guide: Guide, controller: Controller, turns: tuple[int, int], seed: int):
         """`turns`: the two actions by which one looks around."""
         self.guide, self.controller, self.turns, self.seed, self.num_episodes = guide, controller, turns, seed, 0
-        assert controller.choices is not None
-        self.choices: list[int] = controller.choices.tolist()
+        self.choices: list[int] = np.asarray(controller.choices).tolist()
 
     def reset(self, goal: np.ndarray) -> None:
         self.guide.reset(goal)
@@ -86,7 +85,6 @@ class Driver:
         return pressed
 
     def _watch(self, view: np.ndarray) -> None:
-        """Whether the last press changed anything."""
         if self.before is None:
             return
         if np.abs(view.astype(np.float32) - self.before[0]).mean() > UNMOVED:
@@ -103,7 +101,7 @@ class Driver:
         chance[[choice in self.futile for choice in self.choices]] = 0
         if not chance.sum() > 0:
             self.futile.clear()
-            return int(self.rng.choice(self.choices))
+            chance[:] = 1
         return int(self.rng.choice(self.choices, p=chance / chance.sum()))
 
     def _look_around(self) -> int:
@@ -115,6 +113,5 @@ class Driver:
         return self.turns[(self.lost_for // LOOKS) % 2]
 
     def _stray(self) -> list[int]:
-        """One button for some decisions, then another."""
         pressed = self.rng.choice([choice for choice in self.choices if choice not in self.futile], 2)
         return np.repeat(pressed, self.rng.integers(*STRAY, 2)).tolist()

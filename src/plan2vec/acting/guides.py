@@ -38,10 +38,7 @@ class Whereabouts:
         move = (near + eye_array(len(vectors), dtype=np.float32)).tocsr()
         self.move = (move / move.sum(axis=1)[:, None]).T.tocsr()
         self.around = within(graph, config.around)
-        self.forget()
-
-    def forget(self) -> None:
-        self.belief = np.full(len(self.vectors), 1 / len(self.vectors))
+        self.belief = np.full(len(vectors), 1 / len(vectors))
 
     def see(self, vector: np.ndarray) -> int | None:
         """The frame where the view with this local vector is; None: nowhere for sure."""
@@ -69,12 +66,11 @@ class RouteGuide:
 
     def __init__(self, model: Model, graph: csr_array, config: GuideConfig = GuideConfig()):
         self.model, self.graph, self.config, self.num_touched = model, graph, config, 0
-        self.vectors = model.local_vectors
-        self.places = Whereabouts(self.vectors, graph, config)
+        self.places = Whereabouts(model.local_vectors, graph, config)
 
     def reset(self, goal: np.ndarray) -> None:
         self.goal_view, self.goal = goal, self.model.locate(goal).number
-        self.places.forget()
+        self.places.belief[:] = 1 / len(self.places.belief)
         self.plan = np.empty(0, np.int64)
         self.node: int | None = None  # where it is
 

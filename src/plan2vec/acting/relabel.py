@@ -95,8 +95,8 @@ def npz_rewards(path: Path) -> np.ndarray | None:
     with np.load(path, allow_pickle=False) as archive:
         reward = archive.get(npz_names(archive.files)[0])
     if reward is not None and (reward.ndim != 1 or reward.dtype.kind not in "fiub"):
-        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {reward.dtype} "
-                         f"{reward.shape}")
+        raise ValueError(f"{shown(path)}: rewards must be one number per frame, "
+                         f"but came as {reward.dtype} {reward.shape}")
     return reward
 
 
@@ -136,7 +136,6 @@ def minari_rewards(path: Path) -> np.ndarray:
 
 
 def write_minari(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray) -> None:
-    """A copy of the folder in which every episode has the new rewards."""
     folder = minari.data_file(dataset).parent
     folder = folder.parent if folder.name == "data" else folder
     with new_folder(out) as temporary:
@@ -144,10 +143,9 @@ def write_minari(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray)
         with import_extra("h5py").File(minari.data_file(temporary), "r+") as file:
             first = 0
             for group in episode_groups(file):
-                num_steps, infos = len(group["rewards"]), group.require_group("infos")
-                if "goal" in infos:
-                    del infos["goal"]
-                del group["rewards"]
-                group["rewards"] = reward[first : first + num_steps]
-                infos["goal"] = goal[first : first + num_steps + 1]
-                first += num_steps + 1
+                last = first + len(group["rewards"])
+                for name, fresh in {"rewards": reward[first:last], "infos/goal": goal[first : last + 1]}.items():
+                    if name in group:
+                        del group[name]
+                    group[name] = fresh
+                first = last + 1

@@ -162,9 +162,9 @@ def train_steering(exploration: Sequences, buttons: Buttons, config: SteeringCon
 
     def loss(start: Array, goal: Array, left: Array, is_mirrored: Array, gain: Array) -> Tensor:
         flipped = on_device(is_mirrored, device)[:, None, None, None]
-        views = [images(numbers) * on_device(gain, device) for numbers in (start, goal)]
-        first, second = (torch.where(flipped, view.flip(3), view) for view in views)
-        return F.smooth_l1_loss(network.left_to_do(first, second), on_device(left, device), beta=0.5)
+        views = (images(numbers) * on_device(gain, device) for numbers in (start, goal))
+        found = network.left_to_do(*(torch.where(flipped, view.flip(3), view) for view in views))
+        return F.smooth_l1_loss(found, on_device(left, device), beta=0.5)
 
     train(network, Step(draw, loss, images), config.num_updates, config.learning_rate, "controller", journal)
     return controller_of(network, buttons)

@@ -151,8 +151,7 @@ class SptmGuide:
         hops = np.concatenate((np.stack((successive, successive + 1), axis=1), self.shortcuts, [[near, num]]))
         first, second = np.concatenate((hops, hops[:, ::-1])).T  # both ways
         graph = graph_of_edges(first, second, np.ones(len(first), np.float32), num + 1)
-        distances, onward = paths_from(graph, np.array([num]))
-        self.distances, self.onward = distances[0], onward[0]
+        self.onward = paths_from(graph, np.array([num]))[1][0]
         self.num_touched += num + 1
 
     def waypoint(self, view: np.ndarray) -> np.ndarray | None:

@@ -56,15 +56,14 @@ def peak_memory() -> float | None:
     return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
 
 
-def number_table(rows: list[Row], columns: Iterable[str], lines: Mapping[str, str] = LINES,
-                 headings: Mapping[str, str] = {}) -> list[str]:
+def number_table(rows: list[Row], columns: Iterable[str], lines: Mapping[str, str] = LINES) -> list[str]:
     """A line per value of the fields, or entries of `setting`; a column per metric that has a number: its mean."""
     shown, body = [name for name in columns if len(values(rows, metric=name))], []
     for key in dict.fromkeys(tuple(row.get(name, row["setting"].get(name)) for name in lines) for row in rows):
         group = select(rows, **dict(zip(lines, key, strict=True)))
         samples = [values(group, metric=name) for name in shown]
         body.append([_words(value) for value in (*key, *(s.mean() if len(s) else None for s in samples))])
-    return markdown([*lines.values(), *(headings.get(name, name.replace("_", " ")) for name in shown)], body)
+    return markdown([*lines.values(), *(name.replace("_", " ") for name in shown)], body)
 
 
 def _words(value: Any) -> str:

@@ -32,15 +32,11 @@ from plan2vec.readers import read
 from plan2vec.results.rows import Case, Row, make_rows, stamp_of
 from plan2vec.validity import SOON, counted_closures
 
-IN_TABLE = {
-    "plan_validity": "plans possible", "plan_validity_10": "hops to 10 steps", "plan_validity_14": "to 14",
-    "unreachable": "no path", "greedy_validity": "greedy plans possible", "revisit_recall": "revisits found",
-    "spearman_true": "rank agreement", "loop_closures": "closures", "false_edge_share": "false",
-    "auprc": "AP of candidates", "recall_at_99_precision": "recall at 99 %", "recall_at_100_precision": "at 100 %",
-    "cross_label_share": "between labels", "closures_within_label": "within labels",
-    "estimated_false_closures": "false by own estimate", "reversibility": "steps undone",
-    "largest_component_share": "largest part", "ring_spearman": "ring agreement", "ring_false_share": "false on ring",
-    "impossible_hops": "impossible hops", "success": "success"}
+COLUMNS = (
+    "plan_validity", "plan_validity_10", "plan_validity_14", "unreachable", "greedy_validity", "revisit_recall",
+    "spearman_true", "loop_closures", "false_edge_share", "auprc", "recall_at_99_precision", "recall_at_100_precision",
+    "cross_label_share", "closures_within_label", "estimated_false_closures", "reversibility",
+    "largest_component_share", "ring_spearman", "ring_false_share", "impossible_hops", "success")
 PICTURE = (48, 64)  # height and width of mazes' pictures
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
@@ -50,8 +46,6 @@ TOLERANCE = 0.5  # of the median recorded step, in coordinates of unit deviation
 
 
 class Recording(NamedTuple):
-    """What is fitted, and what else is known of it."""
-
     name: str
     sequences: Sequences
     phase: np.ndarray | None = None  # (n,) laps of a loop, in [0, 1)
@@ -60,7 +54,6 @@ class Recording(NamedTuple):
 def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
         doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False,
         dynamics: tuple[str, ...] = (), encoder: str | None = None) -> dict:
-    """Rows of every recording, and a table of them."""
     if not (paths or doom_data or dynamics):
         raise ValueError(
             "bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or --dynamics")
@@ -72,13 +65,11 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
     given = ((recording, one) for recording in recordings(paths, doom_data, mazes, joined) for one in configs)
     made = ((Recording(name, roll_out(name, one.seed)), one) for name, one in product(dynamics, configs))
     rows = [row for recording, one in chain(given, made) for row in rows_of(recording, one, device)]
-    lines = {"domain": "recording", "method": "method"}
-    return {"table": number_table(rows, IN_TABLE, lines, IN_TABLE)[:-1], "rows": rows}
+    return {"table": number_table(rows, COLUMNS, {"domain": "recording", "method": "method"})[:-1], "rows": rows}
 
 
 def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...],
                joined: bool) -> Iterator[Recording]:
-    """One after the other, or all as one."""
     names = mazes or (tuple(doom.read_setups(doom_data)) if doom_data else ())
     each = (Recording(path.stem, read(path), phase_of(path)) for path in paths)
     walks = (Recording(name, doom.replay(doom_data, name, *PICTURE)) for name in names if doom_data)

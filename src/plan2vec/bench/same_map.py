@@ -40,7 +40,6 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
 
 
 def store_twice(path: Path, folder: Path) -> tuple[Path, Path]:
-    """The frames as JPEGs and as videos, in two folders below `folder`."""
     recorded = read(path)
     height, width = (side // 2 * 2 for side in recorded.frame_shape[:2])  # what a video can have
     (folder / "mp4").mkdir()

@@ -12,8 +12,6 @@ Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 
 @dataclass(frozen=True)
 class Request:
-    """What both take."""
-
     name: Name  # all, or one; a wrong name lists them
     smoke: bool = False  # tiny data, one seed, in seconds, to see that everything runs; no results
     out: Path | None = None  # folder of rows and figures; default in runs/, a temporary one with --smoke

@@ -24,12 +24,11 @@ Row = dict[str, Any]
 Groups = Iterator[list[Row]]  # what an experiment or a benchmark gives, as soon as they are known
 Arrays = dict[str, dict[str, np.ndarray]]  # part -> name -> array
 KEY = ("experiment", "domain", "setting", "method", "seed", "metric")
+FIELDS = (*KEY, "value", "seconds", "commit", "device", "method_version")
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """Where rows come from."""
-
     commit: str
     device: str
     method_version: int = METHOD_VERSION
@@ -51,8 +50,6 @@ def stamp_of(device: torch.device, known: str | None = None) -> Stamp:
 
 @dataclass(frozen=True)
 class Case:
-    """What a group of rows is about."""
-
     experiment: str
     domain: str
     setting: dict[str, Any]
@@ -62,11 +59,10 @@ class Case:
 
 def make_rows(case: Case, metrics: dict[str, Any], seconds: float, stamp: Stamp) -> list[Row]:
     """A row per metric; what is no finite number becomes None. `seconds`: wall time of the whole group."""
-    rows = []
-    for metric, value in metrics.items():
-        number = round(float(value), 6) if value is not None and math.isfinite(value) else None
-        rows.append(vars(case) | {"metric": metric, "value": number, "seconds": round(seconds, 3)} | vars(stamp))
-    return rows
+    numbers = {name: round(float(value), 6) if value is not None and math.isfinite(value) else None
+               for name, value in metrics.items()}
+    return [vars(case) | {"metric": name, "value": number, "seconds": round(seconds, 3)} | vars(stamp)
+            for name, number in numbers.items()]
 
 
 def key_of(row: Row) -> str:
@@ -123,10 +119,9 @@ def parts_of(rows: list[Row], **known: Iterable[Any]) -> Iterator[tuple[tuple[An
 
 def interval(sample: np.ndarray) -> tuple[float, float]:
     """Mean and half-width of its 95 % confidence interval (Student's t over seeds); NaN where seeds are too few."""
-    if len(sample) < 2:
-        return (float(sample.mean()) if len(sample) else math.nan), math.nan
-    half = float(student.ppf(0.975, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
-    return float(sample.mean()), half
+    num = len(sample)
+    half = float(student.ppf(0.975, num - 1) * sample.std(ddof=1) / math.sqrt(num)) if num > 1 else math.nan
+    return float(sample.mean()) if num else math.nan, half
 
 
 def fitted_exponent(sizes: Sequence[float], amounts: Sequence[float]) -> float | None:
@@ -168,7 +163,6 @@ def save_arrays(folder: Path, experiment: str, part: str, **arrays: np.ndarray) 
 
 
 def read_arrays(folder: Path, experiment: str) -> Arrays:
-    """All parts that were saved for an experiment."""
     found = {}
     for path in sorted(folder.glob(f"{experiment}--*.npz")):
         with np.load(path, allow_pickle=False) as file:
