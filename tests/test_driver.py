@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import LOOKS, Driver, GoalItself
-from plan2vec.acting.guides import GuideConfig, RouteGuide, Whereabouts
+from plan2vec.acting.driver import LOOKS, Driver, GoalItself, GuideConfig, RouteGuide, Whereabouts
 from plan2vec.acting.steering import (
     Buttons,
     SteeringConfig,

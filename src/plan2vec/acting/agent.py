@@ -24,7 +24,6 @@ from plan2vec.planner import Distance, hop_lengths, make_plan
 from plan2vec.search.shortest_paths import paths_from
 
 Guidance = Literal["direct", "graph", "greedy", "lookahead", "astar"]
-GUIDANCE: tuple[str, ...] = get_args(Guidance)
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class AgentConfig:
     heuristic_weight: float = 1.0  # of astar: above 1 it touches fewer nodes, and plans may be that much longer
 
     def __post_init__(self) -> None:
-        if self.method not in GUIDANCE:
-            raise ValueError(f"method must be one of {', '.join(GUIDANCE)}, but is {self.method!r}")
+        if self.method not in get_args(Guidance):
+            raise ValueError(f"method must be one of {', '.join(get_args(Guidance))}, but is {self.method!r}")
 
 
 @dataclass
@@ -103,9 +102,8 @@ class Agent:
     def act_many(self, observations: np.ndarray, running: np.ndarray | None = None) -> np.ndarray:
         """(r, a) actions for observations (r, ...) of the episodes numbered `running` (r,); None: all episodes."""
         running = np.arange(len(self.journeys)) if running is None else running
-        vectors = self.map.embed(observations)
-        waypoints = np.array([self._pick_waypoint(self.journeys[number], vector)
-                              for number, vector in zip(running, vectors, strict=True)])
+        located = zip(running, self.map.embed(observations), strict=True)
+        waypoints = np.array([self._pick_waypoint(self.journeys[number], vector) for number, vector in located])
         targets = self.goals[running].copy()
         targets[waypoints >= 0] = self.map.frames[waypoints[waypoints >= 0]]
         is_same = (self.seen[running] == observations).reshape(len(running), -1).all(axis=1)

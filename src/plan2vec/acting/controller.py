@@ -121,10 +121,8 @@ def train_controller(sequences: Sequences, config: ControllerConfig, seed: int, 
 
 
 class FuturePairs:
-    """Frames whose step moved something, and frames of the same sequence up to `max_ahead` steps later.
-
-    An action that changed nothing, as one that presses a wall, is no example to imitate.
-    """
+    """Frames whose step moved something, and frames of the same sequence up to `max_ahead` steps later. An action that
+    changed nothing, as one that presses a wall, is no example to imitate."""
 
     def __init__(self, frames: np.ndarray, sequence: np.ndarray, max_ahead: int):
         if max_ahead < 1:

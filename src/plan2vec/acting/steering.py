@@ -97,9 +97,7 @@ def alike(here: Tensor, there: Tensor, rows: int) -> Tensor:
 
 def dead_reckoning(action: np.ndarray, stays: np.ndarray, begins: np.ndarray, buttons: Buttons) -> np.ndarray:
     """(n, 3) place and heading of every frame, in decisions and radians: x, y, turn, each sequence on its own.
-
-    `action` (n,), `stays` (n,) bool: nothing moved until the next frame, `begins` (n,) bool: first of a sequence.
-    """
+    `action` (n,), `stays` (n,) bool: nothing moved until the next frame, `begins` (n,) bool: first of a sequence."""
     pose, speed, held = np.zeros((len(action), 3)), 0j, 0
     for now, pressed in enumerate(action[:-1].tolist()):
         if begins[now]:

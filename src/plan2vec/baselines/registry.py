@@ -21,9 +21,8 @@ from plan2vec.planner import Distance
 
 
 def random_scorer(frames: np.ndarray, encoder: str, dim: int, seed: int, device: torch.device) -> Scorer:
-    """What the encoder's shape alone knows. Any learned distance must beat it. The paper's "Random" row is about what
-    independent random scores give, one per frame and goal (3-5 %). An untrained network is continuous, so it is a
-    random projection of the pixels and walks better than that."""
+    """What the encoder's shape alone knows: a random projection of the pixels. The paper's "Random" row is about what
+    independent random scores give, one per frame and goal (3-5 %); this walks better, being continuous."""
     torch.manual_seed(seed)
     return VectorScorer(make_encoder(encoder, frames, dim).to(device), device)
 

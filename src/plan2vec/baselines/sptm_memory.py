@@ -40,11 +40,10 @@ class ReachabilityConfig:
 
 
 class Reachability(nn.Module):
-    """R: two views -> the logit of their being within reach. (A softmax over two classes is one logit.)
+    """R: two views -> the logit of their being within reach.
 
     The first fully connected layer sees both encodings side by side, so it is a sum of two halves, and the half of a
-    recorded view is computed once. The paper has four hidden layers of 512: twelve times the work of our two of 256,
-    and that on all of memory. So all memory is scored in less time than the view takes to encode.
+    recorded view is computed once. The paper has four hidden layers of 512: twelve times the work of our two of 256.
     """
 
     def __init__(self, frames: np.ndarray, config: ReachabilityConfig):
@@ -70,11 +69,9 @@ class Reachability(nn.Module):
 
 
 class Places:
-    """Draws the frames of an update: a few stretches of time, and a few frames of each.
-
-    The paper draws pairs. Frames are what costs time, so all pairs of the frames drawn are learned from: those of one
-    stretch are reachable, those of two stretches nearly always far apart.
-    """
+    """Draws the frames of an update: a few stretches of time, and a few frames of each. The paper draws pairs. Frames
+    are what costs time, so all pairs of the frames drawn are learned from: those of one stretch are reachable, those of
+    two stretches nearly always far apart."""
 
     def __init__(self, sequence: np.ndarray, config: ReachabilityConfig):
         self.config, self.starts = config, transitions(sequence)
@@ -167,9 +164,7 @@ class SptmGuide:
 
     def _localize(self, code: Tensor) -> int | None:
         """The place most like the view: on the next frames of the path last gone if that is likely, else anywhere.
-
-        The paper speaks of a window around the last place. Its code looks along the path from there, and so do we.
-        """
+        (The paper speaks of a window around the last place; its code looks along the path from there.)"""
         if self.here is not None:
             path = self._path(self.here)
             logits = self._logits(code, np.array(path))
@@ -207,10 +202,8 @@ def all_logits(reachability: Reachability, codes: Tensor) -> np.ndarray:
 
 
 def find_shortcuts(logits: np.ndarray, config: SptmConfig) -> np.ndarray:
-    """(m, 2) frame numbers i < j: the pairs that score best once smoothed over pairs (i + s, j + s).
-
-    Logits, where the original has probabilities: thousands of those round to 1.
-    """
+    """(m, 2) frame numbers i < j: the pairs that score best once smoothed over pairs (i + s, j + s). Logits, where the
+    original has probabilities: thousands of those round to 1."""
     num = len(logits)
     scores = np.full((num, num), -np.inf, np.float32)
     for gap in range(config.min_gap + 1, num):

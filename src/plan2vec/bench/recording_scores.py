@@ -10,7 +10,7 @@ every closure between two of them is false. `--dynamics` rolls out simulators wh
 which hops of a plan are impossible? With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, pairwise, product
 from pathlib import Path
@@ -69,15 +69,11 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
 
 
 def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...],
-               joined: bool) -> Iterator[Recording]:
+               joined: bool) -> Iterable[Recording]:
     names = mazes or (tuple(doom.read_setups(doom_data)) if doom_data else ())
     each = (Recording(path.stem, read(path), phase_of(path)) for path in paths)
     walks = (Recording(name, doom.replay(doom_data, name, *PICTURE)) for name in names if doom_data)
-    if joined:
-        yield join([*each, *walks])
-    else:
-        yield from each
-        yield from walks
+    return [join([*each, *walks])] if joined else chain(each, walks)
 
 
 def phase_of(path: Path) -> np.ndarray | None:
@@ -190,10 +186,8 @@ def impossible_hops(name: str, model: Model) -> dict[str, float]:
 
 
 def achieved(world: World, first: np.ndarray, second: np.ndarray, scale: np.ndarray, tolerance: float) -> np.ndarray:
-    """(m,) bool: some actions of the grid lead from `first` (m, d) to within the tolerance of `second`.
-
-    None at all is allowed too: two frames that show almost one state need no action.
-    """
+    """(m,) bool: some actions of the grid lead from `first` (m, d) to within the tolerance of `second`. None at all is
+    allowed too: two frames that show almost one state need no action."""
     done = np.zeros(len(first), bool)
     for part in np.array_split(np.arange(len(first)), max(1, len(first) // 2000)):
         here, which = first[part], part

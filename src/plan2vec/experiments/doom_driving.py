@@ -26,8 +26,7 @@ from scipy.spatial import cKDTree
 from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import Driver, GoalItself, Guide
-from plan2vec.acting.guides import GuideConfig, RouteGuide
+from plan2vec.acting.driver import Driver, GoalItself, Guide, GuideConfig, RouteGuide
 from plan2vec.acting.steering import Buttons, SteeringConfig, SteeringNetwork, controller_of, train_steering
 from plan2vec.baselines.sptm_memory import Reachability, ReachabilityConfig, SptmGuide, train_reachability
 from plan2vec.data import Sequences, make_sequences, transitions

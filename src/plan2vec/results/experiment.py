@@ -24,8 +24,7 @@ from plan2vec.results.rows import Arrays, Groups, Row, Stamp, append_rows, read_
 
 ARRAYS = "arrays"  # folder inside an output folder
 DOCS = Path(__file__).parents[3] / "docs"
-Stage = TypeVar("Stage")
-Product = TypeVar("Product")
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Size:
     def is_smoke(self) -> bool:
         return self.max_updates is not None
 
-    def shorten(self, stage: Stage) -> Stage:
+    def shorten(self, stage: Thing) -> Thing:
         """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
         limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
         return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in limits.items()
@@ -127,7 +126,7 @@ class Experiment:
         return lines
 
 
-def timed(make: Callable[..., Product], *args: Any, **kwargs: Any) -> tuple[Product, float]:
+def timed(make: Callable[..., Thing], *args: Any, **kwargs: Any) -> tuple[Thing, float]:
     began = time.perf_counter()
     product = make(*args, **kwargs)
     return product, time.perf_counter() - began

@@ -65,10 +65,6 @@ def make_rows(case: Case, metrics: dict[str, Any], seconds: float, stamp: Stamp)
             for name, number in numbers.items()]
 
 
-def key_of(row: Row) -> str:
-    return json.dumps([row[name] for name in KEY], sort_keys=True)
-
-
 def append_rows(path: Path, rows: list[Row]) -> None:
     """All rows in one write at the end of the file, which other processes may append to as well."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,16 +76,16 @@ def append_rows(path: Path, rows: list[Row]) -> None:
 def read_rows(path: Path) -> list[Row]:
     """The last row of every key; none where the file does not exist."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return merge_rows(json.loads(line) for line in lines if line.endswith("}"))  # a kill can cut a line
+    return list(by_key(json.loads(line) for line in lines if line.endswith("}")).values())  # a kill can cut a line
 
 
-def merge_rows(rows: Iterable[Row]) -> list[Row]:
-    return list({key_of(row): row for row in rows}.values())
+def by_key(rows: Iterable[Row]) -> dict[str, Row]:
+    return {json.dumps([row[name] for name in KEY], sort_keys=True): row for row in rows}
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
     """The file anew, without rows that were replaced, in the order of their keys."""
-    write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in sorted(merge_rows(rows), key=key_of)))
+    write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for _, row in sorted(by_key(rows).items())))
 
 
 def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
