@@ -66,9 +66,7 @@ def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shap
     number = np.full(sequences.num_frames, -1, np.int64)
     if isinstance(goal, str):
         number[:] = choose_goals(sequences.sequence, goal, rng)
-        wanted = vectors[number[start]]
-    else:
-        wanted = np.repeat(model.embed(goal[None]), len(start), axis=0)
+    wanted = vectors[number[start]] if isinstance(goal, str) else np.repeat(model.embed(goal[None]), len(start), axis=0)
     before, after = (model.vector_distance(vectors[frames], wanted) for frames in (start, start + 1))
     reward = np.zeros(sequences.num_frames, np.float32)
     with np.errstate(over="ignore"):
@@ -105,14 +103,13 @@ def write_npz(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray) ->
     with zipfile.ZipFile(dataset) as source, replacing(out) as temporary:
         held = [name.removesuffix(".npy") for name in source.namelist()]
         fresh = dict(zip(npz_names(held), (reward, goal), strict=True))
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as target:
+        with open(temporary, "wb") as file:  # savez would change the name of a path
+            np.savez_compressed(file, **fresh)
+        with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as target:
             for member in source.infolist():
                 if member.filename.removesuffix(".npy") not in fresh:
                     with source.open(member) as reading, target.open(member.filename, "w", force_zip64=True) as writing:
                         shutil.copyfileobj(reading, writing, 1 << 20)
-            for name, values in fresh.items():
-                with target.open(f"{name}.npy", "w", force_zip64=True) as writing:
-                    np.lib.format.write_array(writing, values, allow_pickle=False)
 
 
 def episode_groups(file: Any) -> list[Any]:

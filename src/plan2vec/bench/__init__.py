@@ -38,8 +38,8 @@ def run_benchmark(request: BenchRequest) -> dict:
     """What the benchmark gives. An option that it does not take is refused."""
     name, usual = request.name, BenchRequest(request.name, seed=request.seed, json=request.json)
     if name not in OPTIONS:
-        known = f"{', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all"
-        raise ValueError(f"the benchmarks are {known}, but {name!r} came")
+        raise ValueError(f"the benchmarks are {', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all, "
+                         f"but {name!r} came")
     given = {f.name: value for f in fields(request) if (value := getattr(request, f.name)) != getattr(usual, f.name)}
     for option in given.keys() - OPTIONS[name]:
         known, flag = ", ".join(one for one in OPTIONS if option in OPTIONS[one]), option.replace("_", "-")

@@ -15,7 +15,6 @@ from plan2vec.results.experiment import Settings
 from plan2vec.results.rows import Case, Row, machine_name, make_rows, markdown, select, values
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-DIGITS = 4  # of numbers in tables
 PREFIX = "bench-"  # of files of rows and pictures
 LINES = {"machine": "machine", "domain": "data", "method": "method", "frames": "frames"}  # of tables: field, heading
 
@@ -69,4 +68,4 @@ def number_table(rows: list[Row], columns: Iterable[str], lines: Mapping[str, st
 def _words(value: Any) -> str:
     if not isinstance(value, int | float):
         return "-" if value is None else str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{DIGITS}g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -164,24 +164,22 @@ def has_work(experiment: Experiment, settings: Settings) -> bool:
 
 
 def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
-    device, files = choose_device(request.device), [out / f"{one.name}.jsonl" for one in chosen]
-    seeds = tuple(range(request.seed_start, request.seed_start + request.seeds))
-    finished = tuple(row for path in files for row in read_rows(path)) if request.missing_only else ()
-    return Settings("", seeds, request.domains, request.methods, request.blocks, SMOKE if request.smoke else Size(),
-                    device, out / ARRAYS, stamp_of(device, request.commit), request.street_graph,
-                    finished, request.recordings, sizes, request.ogbench_data or out / "ogbench", request.doom_data,
-                    request.mazes, request.doom_explore)
+    device, seeds = choose_device(request.device), range(request.seed_start, request.seed_start + request.seeds)
+    finished = [row for one in chosen for row in read_rows(out / f"{one.name}.jsonl")] if request.missing_only else []
+    return Settings("", tuple(seeds), request.domains, request.methods, request.blocks,
+                    SMOKE if request.smoke else Size(), device, out / ARRAYS, stamp_of(device, request.commit),
+                    request.street_graph, tuple(finished), request.recordings, sizes,
+                    request.ogbench_data or out / "ogbench", request.doom_data, request.mazes, request.doom_explore)
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
     """One line per group: what it was, what came out, how long it took."""
     if not rows:
         return f"{elapsed:7.1f} s"
-    first, shown = rows[0], []
-    shared = set(first["setting"].items()).intersection(*(row["setting"].items() for row in rows))
-    setting = " ".join(str(value) for entry in first["setting"].items() if entry in shared for value in entry[1:])
-    for row in rows[:3]:  # before the metric, what tells the row from the others
-        own = [value for name, value in row["setting"].items() if (name, value) not in shared]
-        shown.append(" ".join(map(str, [*own, row["metric"], row["value"]])))
+    first, settings = rows[0], [row["setting"].items() for row in rows]
+    shared = set(settings[0]).intersection(*settings)
+    setting = " ".join(str(entry[1]) for entry in settings[0] if entry in shared)
+    shown = [" ".join(map(str, [*(entry[1] for entry in own if entry not in shared), row["metric"], row["value"]]))
+             for row, own in list(zip(rows, settings, strict=True))[:3]]  # before the metric, what tells it from others
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
     return f"{elapsed:7.1f} s  {words}: {', '.join(shown)} ({first['seconds']:.1f} s)"
