@@ -102,7 +102,7 @@ def write_npz(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray) ->
     """All arrays of the archive, unopened, and the new ones."""
     with zipfile.ZipFile(dataset) as source, replacing(out) as temporary:
         held = [name.removesuffix(".npy") for name in source.namelist()]
-        fresh = dict(zip(npz_names(held), (reward, goal), strict=True))
+        fresh: dict[str, Any] = dict(zip(npz_names(held), (reward, goal), strict=True))
         with open(temporary, "wb") as file:  # savez would change the name of a path
             np.savez_compressed(file, **fresh)
         with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as target:
