@@ -74,7 +74,7 @@ def test_a_row_of_the_recordings_benchmark_tells_a_measure_of_truth_and_its_tabl
     card = {row["metric"]: row["value"] for row in answer["rows"]}
     assert {"plan_validity", "unreachable", "greedy_validity", "false_edge_share", "spearman_true"} <= card.keys()
     assert card["plan_validity"] == 1 and {(row["method"], row["seed"]) for row in answer["rows"]} == {("plan2vec", 0)}
-    assert "plans possible" in answer["table"][0] and "within labels" not in answer["table"][0]
+    assert "plan validity" in answer["table"][0] and "within label" not in answer["table"][0]
 
 
 def test_joined_recordings_are_one_fit_in_which_closures_between_them_are_false(stored):

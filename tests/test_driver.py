@@ -8,22 +8,21 @@ import torch
 from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import LOOKS, Driver, GoalItself
-from plan2vec.acting.guides import GuideConfig, RouteGuide, Whereabouts
+from plan2vec.acting.driver import LOOKS, Driver, GoalItself, GuideConfig, RouteGuide, Whereabouts
 from plan2vec.acting.steering import (
     Buttons,
     SteeringConfig,
     SteeringNetwork,
     SteeringPairs,
     alike,
+    controller_of,
     dead_reckoning,
-    load_steering,
-    save_steering,
     train_steering,
 )
 from plan2vec.data import make_sequences
 from plan2vec.experiments.doom_driving import Ways, route
 from plan2vec.local_metric import SiameseMetric
+from plan2vec.runs.products import load_module, save_module
 
 RIGHT, LEFT, TURN, TURN_BACK = range(4)
 NUM_PLACES, PIXELS = 60, 4
@@ -211,8 +210,9 @@ def test_the_controller_learns_to_turn_and_is_read_from_its_file_as_it_was(tmp_p
     turned = np.abs(left[:, 2]) > 0.5
     pressed = controller.act(recorded.frames[start[turned]], recorded.frames[goal[turned]])[:, 0]
     assert np.mean(pressed == np.where(left[turned, 2] > 0, 5, 6)) > 0.8
-    save_steering(controller, tmp_path / "controller.safetensors")
-    again = load_steering(tmp_path / "controller.safetensors", CPU)
+    save_module(tmp_path / "controller.safetensors", controller)
+    again = controller_of(SteeringNetwork(recorded.frames[:1], config), BUTTONS)
+    load_module(tmp_path / "controller.safetensors", again)
     assert np.array_equal(pressed, again.act(recorded.frames[start[turned]], recorded.frames[goal[turned]])[:, 0])
 
 

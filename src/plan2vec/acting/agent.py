@@ -20,11 +20,10 @@ from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import local_vectors
 from plan2vec.model import Model
-from plan2vec.planner import Distance, Plan, hop_lengths, make_plan
+from plan2vec.planner import Distance, hop_lengths, make_plan
 from plan2vec.search.shortest_paths import paths_from
 
 Guidance = Literal["direct", "graph", "greedy", "lookahead", "astar"]
-GUIDANCE: tuple[str, ...] = get_args(Guidance)
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,8 @@ class AgentMap:
 
 def agent_map(model: Model) -> AgentMap:
     """The map of a fit: every recorded frame is a node."""
-
-    def embed(observations: np.ndarray) -> np.ndarray:
-        return local_vectors(model.local_metric, FrameTensors(observations, model.device))
-
-    return AgentMap(model.sequences.frames, model.graph, model.distance_between, model.local_vectors, embed)
+    return AgentMap(model.sequences.frames, model.graph, model.distance_between, model.local_vectors,
+                    lambda views: local_vectors(model.local_metric, FrameTensors(views, model.device)))
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,8 @@ class AgentConfig:
     heuristic_weight: float = 1.0  # of astar: above 1 it touches fewer nodes, and plans may be that much longer
 
     def __post_init__(self) -> None:
-        if self.method not in GUIDANCE:
-            raise ValueError(f"method must be one of {', '.join(GUIDANCE)}, but is {self.method!r}")
+        if self.method not in get_args(Guidance):
+            raise ValueError(f"method must be one of {', '.join(get_args(Guidance))}, but is {self.method!r}")
 
 
 @dataclass
@@ -77,27 +73,6 @@ class Journey:
     waited: int = 10**9  # actions since `passed` changed
 
 
-class FutileChoices:
-    """Choices after which nothing changed, in episodes side by side. Without them a policy presses a wall for ever."""
-
-    def __init__(self, num_episodes: int, choices: np.ndarray):
-        self.choices = choices
-        self.futile = np.zeros((num_episodes, len(choices)), bool)
-        self.last: dict[int, tuple[np.ndarray, int]] = {}  # observation and choice of each episode
-
-    def futile_at(self, running: np.ndarray, observations: np.ndarray) -> np.ndarray:
-        """(r, choices) bool: those after which nothing changed, now that these observations came."""
-        for number, observation in zip(running, observations, strict=True):
-            before, choice = self.last.get(number, (np.empty(0), None))  # at first nothing was seen
-            self.futile[number] |= self.choices == choice
-            self.futile[number] &= np.array_equal(before, observation)
-        return self.futile[running]
-
-    def note(self, running: np.ndarray, observations: np.ndarray, taken: np.ndarray) -> None:
-        # copied, because an environment may write the next one into the same array
-        self.last |= zip(running, zip(observations.copy(), taken, strict=True), strict=True)
-
-
 class Agent:
     """Plans on the map and acts by the controller; any number of episodes side by side."""
 
@@ -106,8 +81,7 @@ class Agent:
         self.backward = map.graph.T.tocsr()
         self.num_plans = 0
         # goal -> (n,) the next node on a shortest way to it; negative: none leads there
-        self._onward = lru_cache(512)(
-            lambda goal: paths_from(self.backward, np.array([goal]))[1][0])
+        self._onward = lru_cache(512)(lambda goal: paths_from(self.backward, np.array([goal]))[1][0])
 
     def reset(self, goal: np.ndarray) -> None:
         self.reset_many(goal[None])
@@ -117,23 +91,26 @@ class Agent:
 
     def reset_many(self, goals: np.ndarray) -> None:
         """(m, ...) one goal per episode."""
-        self.goals, choices = goals, self.controller.choices
-        self.tried = None if choices is None else FutileChoices(len(goals), choices)
+        self.goals, num = goals, len(goals)
+        self.choices = np.empty(0) if self.controller.choices is None else self.controller.choices
+        # choices after which nothing changed; without them a policy presses a wall for ever
+        self.futile = np.zeros((num, len(self.choices)), bool)
+        self.seen, self.taken = np.zeros(goals.shape), np.full(num, np.nan)  # last observations, and what was chosen
         nodes = self.map.locate(self.map.embed(goals))
         self.journeys = [Journey(int(node), np.empty(0, np.int64), np.zeros(1)) for node in nodes]
 
     def act_many(self, observations: np.ndarray, running: np.ndarray | None = None) -> np.ndarray:
         """(r, a) actions for observations (r, ...) of the episodes numbered `running` (r,); None: all episodes."""
         running = np.arange(len(self.journeys)) if running is None else running
-        vectors = self.map.embed(observations)
-        waypoints = np.array([self._pick_waypoint(self.journeys[number], vector)
-                              for number, vector in zip(running, vectors, strict=True)])
+        located = zip(running, self.map.embed(observations), strict=True)
+        waypoints = np.array([self._pick_waypoint(self.journeys[number], vector) for number, vector in located])
         targets = self.goals[running].copy()
         targets[waypoints >= 0] = self.map.frames[waypoints[waypoints >= 0]]
-        futile = None if self.tried is None else self.tried.futile_at(running, observations)
-        actions = self.controller.act(observations, targets, futile)
-        if self.tried is not None:
-            self.tried.note(running, observations, actions[:, 0])
+        is_same = (self.seen[running] == observations).reshape(len(running), -1).all(axis=1)
+        self.futile[running] |= self.choices == self.taken[running, None]
+        self.futile[running] &= is_same[:, None]
+        actions = self.controller.act(observations, targets, self.futile[running])
+        self.seen[running], self.taken[running] = observations, actions[:, 0]
         return actions
 
     def _pick_waypoint(self, journey: Journey, vector: np.ndarray) -> int:
@@ -163,20 +140,14 @@ class Agent:
 
     def plan(self, start: int, goal: int) -> list[int]:
         """Nodes from start to goal; none where the method finds no way. The agent then heads for the goal directly."""
-        if self.config.method == "direct":
+        config = self.config
+        if config.method == "direct":
             return []
         self.num_plans += 1
-        if self.config.method != "graph":
-            return self.map_plan(start, goal).nodes or []
+        if config.method != "graph":
+            return make_plan(self.map.graph, self.map.distance, start, goal, config.method, config.lookahead,
+                             heuristic_weight=config.heuristic_weight).nodes or []
         onward, nodes = self._onward(goal), [start]
-        while nodes[-1] != goal:
-            if onward[nodes[-1]] < 0:
-                return []
+        while onward[nodes[-1]] >= 0:
             nodes.append(int(onward[nodes[-1]]))
-        return nodes
-
-    def map_plan(self, start: int, goal: int) -> Plan:
-        """The plan by the learned distance, and what it cost."""
-        map, config = self.map, self.config
-        return make_plan(map.graph, map.distance, start, goal, config.method, config.lookahead,
-                         heuristic_weight=config.heuristic_weight)
+        return nodes if nodes[-1] == goal else []

@@ -31,9 +31,7 @@ class ControllerConfig:
 class PairNetwork(nn.Module):
     """Frame and goal -> numbers. The action depends on where the goal lies from here, so the difference is an input."""
 
-    mean: Tensor
-    deviation: Tensor
-    reach: Tensor
+    sizes: Tensor  # [3, d] mean and deviation of vectors, deviation of their differences
 
     def __init__(self, frames: np.ndarray, steps: np.ndarray, num_outputs: int, config: ControllerConfig):
         """`steps` (m, 2) frame numbers: recorded frames and goals, which tell how large differences of vectors are."""
@@ -42,27 +40,24 @@ class PairNetwork(nn.Module):
         size = config.width
         if frames.ndim == 2:
             self.encoder, size = nn.Identity(), frames.shape[1]
-            mean, deviation = standardization(frames)
-            _, reach = standardization(frames[steps[:, 1]] - frames[steps[:, 0]])
+            apart = standardization(frames[steps[:, 1]] - frames[steps[:, 0]])[1]
+            sizes = torch.stack((*standardization(frames), apart))
         else:
             self.encoder = make_encoder(config.encoder, frames, size)
-            mean, deviation, reach = torch.zeros(size), torch.ones(size), torch.ones(size)
-        for name, value in {"mean": mean, "deviation": deviation, "reach": reach}.items():
-            self.register_buffer(name, value)
+            sizes = torch.tensor([[0.0], [1.0], [1.0]])
+        self.register_buffer("sizes", sizes)
         self.join = mlp(2 * size, num_outputs)
 
     def forward(self, images: Tensor, goals: Tensor) -> Tensor:
         here, there = self.encoder(images), self.encoder(goals)
-        return self.join(torch.cat(((here - self.mean) / self.deviation, (there - here) / self.reach), dim=1))
+        mean, deviation, apart = self.sizes
+        return self.join(torch.cat(((here - mean) / deviation, (there - here) / apart), dim=1))
 
 
 class Controller(nn.Module):
     """Images and near goals -> actions. Integer actions of one column are choices, all others are quantities."""
 
-    mean: Tensor
-    deviation: Tensor
-    low: Tensor
-    high: Tensor
+    recorded: Tensor  # [4, a] mean, deviation, least and largest of each recorded quantity
 
     def __init__(self, network: nn.Module, actions: np.ndarray):
         super().__init__()
@@ -71,23 +66,11 @@ class Controller(nn.Module):
         values = torch.from_numpy(actions.astype(np.float32))
         deviation = values.std(0, correction=0)
         deviation = torch.where(deviation > 1e-6, deviation, 1)
-        numbers = {"low": values.amin(0), "high": values.amax(0), "mean": values.mean(0), "deviation": deviation}
-        for name, value in numbers.items():
-            self.register_buffer(name, value)
+        self.register_buffer("recorded", torch.stack((values.mean(0), deviation, values.amin(0), values.amax(0))))
 
     def forward(self, images: Tensor, goals: Tensor) -> Tensor:
         """[b, ...], [b, ...] -> [b, a] standardized actions, or [b, choices] logits."""
         return self.network(images, goals)
-
-    def wanted(self, actions: np.ndarray) -> np.ndarray:
-        """The targets of `loss` for actions (b, a): the number of the choice (b,), or the actions themselves."""
-        return actions.astype(np.float32) if self.choices is None else np.searchsorted(self.choices, actions[:, 0])
-
-    def loss(self, images: Tensor, goals: Tensor, wanted: Tensor) -> Tensor:
-        predicted = self(images, goals)
-        if self.choices is not None:
-            return F.cross_entropy(predicted, wanted)
-        return F.mse_loss(predicted, (wanted - self.mean) / self.deviation)
 
     @torch.no_grad()
     def act(self, frames: np.ndarray, goals: np.ndarray, futile: np.ndarray | None = None) -> np.ndarray:
@@ -100,7 +83,8 @@ class Controller(nn.Module):
             if futile is not None:
                 predicted -= 1e9 * torch.from_numpy(futile).to(device)
             return self.choices[predicted.argmax(1).cpu().numpy()][:, None]
-        return (predicted * self.deviation + self.mean).clamp(self.low, self.high).cpu().numpy()
+        mean, deviation, least, largest = self.recorded
+        return (predicted * deviation + mean).clamp(least, largest).cpu().numpy()
 
 
 def is_choice(actions: np.ndarray) -> bool:
@@ -116,27 +100,29 @@ def train_controller(sequences: Sequences, config: ControllerConfig, seed: int, 
     torch.manual_seed(seed)
     pairs = FuturePairs(sequences.frames, sequences.sequence, config.max_ahead)
     sample = np.stack(pairs.draw(4000, rng_at(seed, Stream.CONTROLLER_SAMPLE)), axis=1)
-    taken = sequences.action[pairs.first]
+    actions, taken = sequences.action, sequences.action[pairs.first]
     num_outputs = len(np.unique(taken)) if is_choice(taken) else taken.shape[1]
     controller = Controller(PairNetwork(sequences.frames, sample, num_outputs, config), taken).to(device)
-    images, actions = FrameTensors(sequences.frames, device), sequences.action
+    images, choices = FrameTensors(sequences.frames, device), controller.choices
 
     def draw(update: int) -> tuple[Array, ...]:
         frame, goal = pairs.draw(config.batch_size, rng_at(seed, Stream.CONTROLLER, update))
-        return frame, goal, controller.wanted(actions[frame])
+        action = actions[frame]
+        return frame, goal, action.astype(np.float32) if choices is None else np.searchsorted(choices, action[:, 0])
 
-    def loss(frame: Array, goal: Array, wanted: Array) -> Tensor:
-        return controller.loss(images(frame), images(goal), on_device(wanted, device))
+    def loss(frame: Array, goal: Array, action: Array) -> Tensor:
+        predicted, wanted = controller(images(frame), images(goal)), on_device(action, device)
+        if choices is not None:
+            return F.cross_entropy(predicted, wanted)
+        return F.mse_loss(predicted, (wanted - controller.recorded[0]) / controller.recorded[1])
 
     train(controller, Step(draw, loss, images), config.num_updates, config.learning_rate, "controller", journal)
     return controller
 
 
 class FuturePairs:
-    """Frames whose step moved something, and frames of the same sequence up to `max_ahead` steps later.
-
-    An action that changed nothing, as one that presses a wall, is no example to imitate.
-    """
+    """Frames whose step moved something, and frames of the same sequence up to `max_ahead` steps later. An action that
+    changed nothing, as one that presses a wall, is no example to imitate."""
 
     def __init__(self, frames: np.ndarray, sequence: np.ndarray, max_ahead: int):
         if max_ahead < 1:

@@ -1,6 +1,10 @@
 """Driving to a picture: a guide says which recorded view to head for, a controller which button leads there.
 
-    driver = Driver(guide, controller, idle=4, turns=(5, 6), seed=0)
+A guide by a map finds itself among the recorded frames: every frame has a belief. It spreads along the hops of the
+graph while one drives, and is weighed by how far the view is from the frame, by the local metric. So one view that
+looks like another place moves nobody, and where several places fit no frame has enough: lost.
+
+    driver = Driver(guide, controller, turns=(5, 6), seed=0)
     driver.reset(goal)                     # a view of the goal
     button = driver.act(view)              # again and again
 
@@ -8,14 +12,19 @@ Neither is told a position or a heading.
 """
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array, eye_array
 
 from plan2vec.acting.controller import Controller
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.local_metric import local_vectors
+from plan2vec.model import Model
+from plan2vec.planner import hop_lengths, make_plan
 
 SHARPER = 2.0  # power of the controller's probabilities with which buttons are drawn
 UNMOVED = 0.5  # gray levels, on average: views that differ by less show that nothing moved
@@ -48,14 +57,98 @@ class GoalItself:
         return self.goal
 
 
+@dataclass(frozen=True)
+class GuideConfig:
+    search: str = "map"  # map: greedy by the learned distance, A* where that fails | dijkstra
+    reach: float = 3.5  # local distance from the view within which a frame ahead can be headed for
+    ahead: float = 8.0  # steps along the plan, at most, to what is headed for
+    blur: float = 1.0  # local distance by which a view of a frame's place usually differs
+    unlike: float = 4.0  # local distance beyond which nothing more is learned
+    jump: float = 1e-3  # chance that one is suddenly anywhere
+    sure: float = 0.5  # share of the belief around one frame; with less one is lost
+    around: float = 4.0  # steps that "around" means
+
+
+class Whereabouts:
+    """A belief over the recorded frames of a graph."""
+
+    def __init__(self, vectors: np.ndarray, graph: csr_array, config: GuideConfig):
+        self.vectors, self.config = vectors, config
+        near = graph.copy()
+        near.data = np.exp(-near.data / 2).astype(np.float32)
+        move = (near + eye_array(len(vectors), dtype=np.float32)).tocsr()
+        self.move = (move / move.sum(axis=1)[:, None]).T.tocsr()
+        self.around = within(graph, config.around)
+        self.belief = np.full(len(vectors), 1 / len(vectors))
+
+    def see(self, vector: np.ndarray) -> int | None:
+        """The frame where the view with this local vector is; None: nowhere for sure."""
+        config, num = self.config, len(self.vectors)
+        self.away = np.linalg.norm(self.vectors - vector, axis=1)
+        fits = np.exp(-0.5 * (np.minimum(self.away, config.unlike) / config.blur) ** 2)
+        belief = ((1 - config.jump) * (self.move @ self.belief) + config.jump / num) * fits
+        self.belief = belief / belief.sum()
+        best = int(self.belief.argmax())
+        is_sure = self.belief[self.around[[best]].indices].sum() > config.sure
+        return best if is_sure and self.away[best] < config.unlike else None
+
+
+def within(graph: csr_array, steps: float) -> csr_array:
+    """(n, n) which frames lie within two hops of at most so many steps of each other, each itself too."""
+    short = graph.copy()
+    short.data = (short.data <= steps / 2).astype(np.float32)
+    short.eliminate_zeros()
+    one = (short + eye_array(graph.shape[0], dtype=np.float32)).tocsr()
+    return (one @ one).tocsr()
+
+
+class RouteGuide:
+    """Finds itself on a graph of recorded frames, plans, and heads as far ahead as can be reached."""
+
+    def __init__(self, model: Model, graph: csr_array, config: GuideConfig = GuideConfig()):
+        self.model, self.graph, self.config, self.num_touched = model, graph, config, 0
+        self.places = Whereabouts(model.local_vectors, graph, config)
+
+    def reset(self, goal: np.ndarray) -> None:
+        self.goal_view, self.goal = goal, self.model.locate(goal).number
+        self.places.belief[:] = 1 / len(self.places.belief)
+        self.plan = np.empty(0, np.int64)
+        self.node: int | None = None  # where it is
+
+    def waypoint(self, view: np.ndarray) -> np.ndarray | None:
+        vector = local_vectors(self.model.local_metric, FrameTensors(view[None], self.model.device))[0]
+        self.node = self.places.see(vector)
+        ahead = None if self.node is None else self._ahead(self.node)
+        if ahead is None:
+            return None
+        steps = self.length[ahead:] - self.length[ahead]
+        within_reach = (self.places.away[self.plan[ahead:]] <= self.config.reach) & (steps <= self.config.ahead)
+        beyond = np.flatnonzero(~within_reach[1:])  # the first that cannot be reached; those before can
+        chosen = ahead + max(1, int(beyond[0]) if len(beyond) else len(steps))
+        return self.goal_view if chosen >= len(self.plan) - 1 else self.model.sequences.frames[self.plan[chosen]]
+
+    def _ahead(self, node: int) -> int | None:
+        """Index in the plan of where one is; makes a new one where that is off it. None: no way leads to the goal."""
+        on_plan = np.flatnonzero(np.isin(self.plan, self.places.around[[node]].indices))
+        if len(on_plan):
+            return int(on_plan[self.places.away[self.plan[on_plan]].argmin()])
+        for method in ("dijkstra",) if self.config.search == "dijkstra" else ("greedy", "astar"):
+            made = make_plan(self.graph, self.model.distance_between, node, self.goal, method, memory=True)
+            self.num_touched += made.num_touched
+            if made.nodes is not None:
+                self.plan = np.array(made.nodes)
+                self.length = np.cumsum([0.0, *hop_lengths(self.graph, made.nodes)])
+                return 0
+        return None
+
+
 class Driver:
     """Heads for waypoints, looks around where it is lost, drives at random for a moment where it gets nowhere."""
 
     def __init__(self, guide: Guide, controller: Controller, turns: tuple[int, int], seed: int):
         """`turns`: the two actions by which one looks around."""
         self.guide, self.controller, self.turns, self.seed, self.num_episodes = guide, controller, turns, seed, 0
-        assert controller.choices is not None
-        self.choices: list[int] = controller.choices.tolist()
+        self.choices: list[int] = np.asarray(controller.choices).tolist()
 
     def reset(self, goal: np.ndarray) -> None:
         self.guide.reset(goal)
@@ -86,21 +179,23 @@ class Driver:
         return pressed
 
     def _watch(self, view: np.ndarray) -> None:
-        """Whether the last press changed anything."""
         if self.before is None:
             return
         if np.abs(view.astype(np.float32) - self.before[0]).mean() > UNMOVED:
             self.futile.clear()
-            return
-        self.futile.add(self.before[1])
-        self.planned = []
+        else:
+            self.futile.add(self.before[1])
+            self.planned = []
 
+    @torch.no_grad()
     def _head_for(self, view: np.ndarray, target: np.ndarray) -> int:
-        chance = button_chances(self.controller, view, target) ** SHARPER
+        views = FrameTensors(np.stack((view, target)), next(self.controller.parameters()).device)(np.arange(2))
+        logits = self.controller.eval()(views[:1], views[1:])[0]
+        chance = torch.softmax(logits.double(), 0).cpu().numpy() ** SHARPER
         chance[[choice in self.futile for choice in self.choices]] = 0
         if not chance.sum() > 0:
             self.futile.clear()
-            return int(self.rng.choice(self.choices))
+            chance[:] = 1
         return int(self.rng.choice(self.choices, p=chance / chance.sum()))
 
     def _look_around(self) -> int:
@@ -112,14 +207,5 @@ class Driver:
         return self.turns[(self.lost_for // LOOKS) % 2]
 
     def _stray(self) -> list[int]:
-        """One button for some decisions, then another."""
         pressed = self.rng.choice([choice for choice in self.choices if choice not in self.futile], 2)
         return np.repeat(pressed, self.rng.integers(*STRAY, 2)).tolist()
-
-
-@torch.no_grad()
-def button_chances(controller: Controller, view: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(choices,) float64 probabilities."""
-    device = next(controller.parameters()).device
-    first, second = (FrameTensors(frame[None], device)(np.zeros(1, int)) for frame in (view, target))
-    return torch.softmax(controller.eval()(first, second)[0].double(), 0).cpu().numpy()

@@ -66,9 +66,7 @@ def make_labels(model: Model, sequences: Sequences, goal: str | np.ndarray, shap
     number = np.full(sequences.num_frames, -1, np.int64)
     if isinstance(goal, str):
         number[:] = choose_goals(sequences.sequence, goal, rng)
-        wanted = vectors[number[start]]
-    else:
-        wanted = np.repeat(model.embed(goal[None]), len(start), axis=0)
+    wanted = vectors[number[start]] if isinstance(goal, str) else np.repeat(model.embed(goal[None]), len(start), axis=0)
     before, after = (model.vector_distance(vectors[frames], wanted) for frames in (start, start + 1))
     reward = np.zeros(sequences.num_frames, np.float32)
     with np.errstate(over="ignore"):
@@ -95,8 +93,8 @@ def npz_rewards(path: Path) -> np.ndarray | None:
     with np.load(path, allow_pickle=False) as archive:
         reward = archive.get(npz_names(archive.files)[0])
     if reward is not None and (reward.ndim != 1 or reward.dtype.kind not in "fiub"):
-        raise ValueError(f"{shown(path)}: rewards must be one number per frame, but came as {reward.dtype} "
-                         f"{reward.shape}")
+        raise ValueError(f"{shown(path)}: rewards must be one number per frame, "
+                         f"but came as {reward.dtype} {reward.shape}")
     return reward
 
 
@@ -104,15 +102,14 @@ def write_npz(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray) ->
     """All arrays of the archive, unopened, and the new ones."""
     with zipfile.ZipFile(dataset) as source, replacing(out) as temporary:
         held = [name.removesuffix(".npy") for name in source.namelist()]
-        fresh = dict(zip(npz_names(held), (reward, goal), strict=True))
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as target:
+        fresh: dict[str, Any] = dict(zip(npz_names(held), (reward, goal), strict=True))
+        with open(temporary, "wb") as file:  # savez would change the name of a path
+            np.savez_compressed(file, **fresh)
+        with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as target:
             for member in source.infolist():
                 if member.filename.removesuffix(".npy") not in fresh:
                     with source.open(member) as reading, target.open(member.filename, "w", force_zip64=True) as writing:
                         shutil.copyfileobj(reading, writing, 1 << 20)
-            for name, values in fresh.items():
-                with target.open(f"{name}.npy", "w", force_zip64=True) as writing:
-                    np.lib.format.write_array(writing, values, allow_pickle=False)
 
 
 def episode_groups(file: Any) -> list[Any]:
@@ -136,7 +133,6 @@ def minari_rewards(path: Path) -> np.ndarray:
 
 
 def write_minari(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray) -> None:
-    """A copy of the folder in which every episode has the new rewards."""
     folder = minari.data_file(dataset).parent
     folder = folder.parent if folder.name == "data" else folder
     with new_folder(out) as temporary:
@@ -144,10 +140,9 @@ def write_minari(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray)
         with import_extra("h5py").File(minari.data_file(temporary), "r+") as file:
             first = 0
             for group in episode_groups(file):
-                num_steps, infos = len(group["rewards"]), group.require_group("infos")
-                if "goal" in infos:
-                    del infos["goal"]
-                del group["rewards"]
-                group["rewards"] = reward[first : first + num_steps]
-                infos["goal"] = goal[first : first + num_steps + 1]
-                first += num_steps + 1
+                last = first + len(group["rewards"])
+                for name, fresh in {"rewards": reward[first:last], "infos/goal": goal[first : last + 1]}.items():
+                    if name in group:
+                        del group[name]
+                    group[name] = fresh
+                first = last + 1

@@ -7,18 +7,14 @@ The button to press is the one of which most is left.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from plan2vec.acting.controller import Controller
 from plan2vec.data import Sequences, is_still
-from plan2vec.files import replacing
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import Encoder, standardization
 from plan2vec.learning.frame_tensors import Array, FrameTensors, on_device
@@ -58,13 +54,13 @@ class SteeringConfig:
 class SteeringNetwork(nn.Module):
     """Two views -> what is left to do, from how far what stands in each cell of one has moved in the other."""
 
-    def __init__(self, mean: Tensor, deviation: Tensor, config: SteeringConfig = SteeringConfig()):
+    def __init__(self, frames: np.ndarray, config: SteeringConfig):
         super().__init__()
         self.choosing = config.sharpness * torch.tensor([1.0, 1.0, config.turn_first])
         cells = nn.Sequential(
             nn.Conv2d(3, 16, 5, 2, 2), nn.GroupNorm(4, 16), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.GroupNorm(4, 32),
             nn.ReLU(), nn.Conv2d(32, 24, 1), nn.AdaptiveAvgPool2d(CELLS))
-        self.encoder = Encoder(cells, mean, deviation)
+        self.encoder = Encoder(cells, *standardization(frames))
         self.sharpness = nn.Parameter(torch.tensor(15.0))
         self.register_buffer("columns", torch.arange(CELLS[1] - 1, -CELLS[1], -1.0).repeat(len(ROWS_APART)) / 4)
         self.register_buffer("rows", torch.tensor(ROWS_APART).float().repeat_interleave(2 * CELLS[1] - 1))
@@ -101,9 +97,7 @@ def alike(here: Tensor, there: Tensor, rows: int) -> Tensor:
 
 def dead_reckoning(action: np.ndarray, stays: np.ndarray, begins: np.ndarray, buttons: Buttons) -> np.ndarray:
     """(n, 3) place and heading of every frame, in decisions and radians: x, y, turn, each sequence on its own.
-
-    `action` (n,), `stays` (n,) bool: nothing moved until the next frame, `begins` (n,) bool: first of a sequence.
-    """
+    `action` (n,), `stays` (n,) bool: nothing moved until the next frame, `begins` (n,) bool: first of a sequence."""
     pose, speed, held = np.zeros((len(action), 3)), 0j, 0
     for now, pressed in enumerate(action[:-1].tolist()):
         if begins[now]:
@@ -150,12 +144,11 @@ class SteeringPairs:
 
 def train_steering(exploration: Sequences, buttons: Buttons, config: SteeringConfig, seed: int, device: torch.device,
                    journal: Journal = Journal()) -> Controller:
-    """Learn what is left to do between two views of an exploration."""
     if exploration.action is None:
         raise ValueError(f"{exploration.source}: a controller learns from recorded actions, but none are there")
     torch.manual_seed(seed)
     pairs, images = SteeringPairs(exploration, buttons, config), FrameTensors(exploration.frames, device)
-    network = SteeringNetwork(*standardization(exploration.frames), config).to(device)
+    network = SteeringNetwork(exploration.frames, config).to(device)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(seed, Stream.CONTROLLER, update)
@@ -167,31 +160,15 @@ def train_steering(exploration: Sequences, buttons: Buttons, config: SteeringCon
 
     def loss(start: Array, goal: Array, left: Array, is_mirrored: Array, gain: Array) -> Tensor:
         flipped = on_device(is_mirrored, device)[:, None, None, None]
-        views = [images(numbers) * on_device(gain, device) for numbers in (start, goal)]
-        first, second = (torch.where(flipped, view.flip(3), view) for view in views)
-        return F.smooth_l1_loss(network.left_to_do(first, second), on_device(left, device), beta=0.5)
+        views = (images(numbers) * on_device(gain, device) for numbers in (start, goal))
+        found = network.left_to_do(*(torch.where(flipped, view.flip(3), view) for view in views))
+        return F.smooth_l1_loss(found, on_device(left, device), beta=0.5)
 
     train(network, Step(draw, loss, images), config.num_updates, config.learning_rate, "controller", journal)
-    return controller_of(network, buttons.choices)
+    return controller_of(network, buttons)
 
 
-def controller_of(network: SteeringNetwork, choices: np.ndarray) -> Controller:
-    controller = Controller(network, choices[:, None])
-    controller.choices = choices  # in the network's order
+def controller_of(network: SteeringNetwork, buttons: Buttons) -> Controller:
+    controller = Controller(network, buttons.choices[:, None])
+    controller.choices = buttons.choices  # in the network's order
     return controller
-
-
-def save_steering(controller: Controller, path: Path) -> None:
-    with replacing(path) as temporary:
-        tensors = {name: value.contiguous() for name, value in controller.state_dict().items()}
-        save_file(tensors | {"choices": torch.from_numpy(controller.choices)}, temporary)
-
-
-def load_steering(path: Path, device: torch.device) -> Controller:
-    with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
-    choices = tensors.pop("choices").numpy()
-    mean = tensors["network.encoder.mean"]
-    controller = controller_of(SteeringNetwork(mean, torch.ones_like(mean)), choices)
-    controller.load_state_dict(tensors)
-    return controller.to(device).eval()

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from plan2vec.embedding.heads import LpHead
+from plan2vec.embedding.network import Embedding
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.planner import Distance
 
@@ -33,7 +34,7 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class VectorScorer:
-    """D = l2 distance between the vectors that a network gives to frames."""
+    """D between the vectors that a network gives to frames: of a learned map by its head, else l2."""
 
     encoder: nn.Module
     device: torch.device
@@ -42,7 +43,10 @@ class VectorScorer:
         return encode(self.encoder, FrameTensors(frames, self.device))
 
     def on(self, frames: np.ndarray) -> Distance:
-        return l2_distance(torch.from_numpy(self.vectors(frames)).to(self.device))
+        vectors = torch.from_numpy(self.vectors(frames))
+        if isinstance(self.encoder, Embedding):  # on the host: searches ask many small questions
+            return pair_distance(vectors, vectors, self.encoder.head)
+        return l2_distance(vectors.to(self.device))
 
 
 def l2_distance(vectors: Tensor) -> Distance:

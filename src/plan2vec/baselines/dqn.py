@@ -64,8 +64,6 @@ class CostNetwork(nn.Module):
 
 @dataclass(frozen=True)
 class DQNScorer:
-    """D = the cost of the best action."""
-
     network: CostNetwork
     device: torch.device
 
@@ -82,8 +80,8 @@ def train_dqn(frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, conf
     futures = Futures(sequence)
     taken = np.asarray(action).reshape(len(sequence), -1)
     if taken.shape[1] != 1 or taken.dtype.kind not in "iu" or taken[futures.starts].min() < 0:
-        words = f"action has shape {np.shape(action)} and type {taken.dtype}"
-        raise ValueError(f"DQN needs one action number a frame, 0 or more, but {words}")
+        raise ValueError("DQN needs one action number a frame, 0 or more, "
+                         f"but action has shape {np.shape(action)} and type {taken.dtype}")
     network = CostNetwork(frames, int(taken.max()) + 1, config).to(device)
     learner = Learner(network, FrameTensors(frames, device), futures, taken[:, 0].astype(np.int64), config, seed)
     step = Step(learner.draw, learner.loss, learner.images)

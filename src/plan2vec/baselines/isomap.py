@@ -16,10 +16,8 @@ MOST_NODES = 10_000  # 0.8 GB for every n x n matrix it holds
 
 
 def fit_isomap(graph: csr_array, dim: int) -> Distance:
-    """D = l2 between Isomap's coordinates, in steps; inf from and to frames outside the graph's largest part.
-
-    A directed graph counts as undirected.
-    """
+    """D = l2 between Isomap's coordinates, in steps; inf from and to frames outside the graph's largest part. A
+    directed graph counts as undirected."""
     try:
         from sklearn.manifold import Isomap
         from sklearn.neighbors import sort_graph_by_row_values

@@ -1,5 +1,5 @@
-"""What walks are led by, by name, on any frames: a learned map, or one of the baselines. Those that learn nothing of
-their own are here: raw pixels, an untrained network, and the local metric itself (SPTM).
+"""The baselines by name. Those that learn nothing of their own are here: raw pixels, an untrained network, and the
+local metric itself (SPTM).
 """
 
 from collections.abc import Callable
@@ -10,38 +10,19 @@ import numpy as np
 import torch
 from torch import nn
 
-from plan2vec.baselines import Scorer, VectorScorer, l2_distance, pair_distance
+from plan2vec.baselines import Scorer, VectorScorer, l2_distance
 from plan2vec.baselines.contrastive import ContrastiveConfig, train_contrastive
 from plan2vec.baselines.vae import VAEConfig, train_vae
 from plan2vec.data import Sequences
-from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import LocalMetric, SiameseMetric, local_vectors, pair_distances
 from plan2vec.planner import Distance
 
-Trainers = dict[str, Callable[[], Scorer]]
-
-
-@dataclass(frozen=True)
-class Map:
-    """A learned embedding as a scorer, on the frames it was fitted to or on others."""
-
-    embedding: Embedding
-    device: torch.device
-
-    def vectors(self, frames: np.ndarray) -> np.ndarray:
-        return map_vectors(self.embedding, FrameTensors(frames, self.device))
-
-    def on(self, frames: np.ndarray) -> Distance:
-        vectors = torch.from_numpy(self.vectors(frames))  # on the host: searches ask many small questions
-        return pair_distance(vectors, vectors, self.embedding.head)
-
 
 def random_scorer(frames: np.ndarray, encoder: str, dim: int, seed: int, device: torch.device) -> Scorer:
-    """What the encoder's shape alone knows. Any learned distance must beat it. The paper's "Random" row is about what
-    independent random scores give, one per frame and goal (3-5 %). An untrained network is continuous, so it is a
-    random projection of the pixels and walks better than that."""
+    """What the encoder's shape alone knows: a random projection of the pixels. The paper's "Random" row is about what
+    independent random scores give, one per frame and goal (3-5 %); this walks better, being continuous."""
     torch.manual_seed(seed)
     return VectorScorer(make_encoder(encoder, frames, dim).to(device), device)
 
@@ -63,7 +44,8 @@ class MetricScorer:
 
 
 def baseline_trainers(recordings: Sequences, metric: Callable[[], LocalMetric], encoder: str, dim: int,
-                      shorten: Callable[[Any], Any], seed: int, device: torch.device) -> Trainers:
+                      shorten: Callable[[Any], Any], seed: int,
+                      device: torch.device) -> dict[str, Callable[[], Scorer]]:
     """Baselines by name, each trained on the recordings when called; the VAE 2-d is the paper's. `shorten` gives a
     stage's configuration with as many updates as there is time for. *pixels* is l2 between pixels in 0..1: a moving
     block overlaps its goal only within its own size, so beyond that all distances are alike."""

@@ -6,7 +6,6 @@ the pairs that R is surest of. The guide finds the view in it, and names a frame
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,14 +15,12 @@ from scipy.special import logit
 from torch import Tensor, nn
 
 from plan2vec.data import Sequences, frames_left, transitions
-from plan2vec.files import replacing
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal, train
-from plan2vec.runs.products import load_module, save_module
 from plan2vec.search.shortest_paths import paths_from
 
 PAIRS_AT_ONCE = 2**14  # whose hidden layers fit a processor's cache
@@ -43,11 +40,10 @@ class ReachabilityConfig:
 
 
 class Reachability(nn.Module):
-    """R: two views -> the logit of their being within reach. (A softmax over two classes is one logit.)
+    """R: two views -> the logit of their being within reach.
 
     The first fully connected layer sees both encodings side by side, so it is a sum of two halves, and the half of a
-    recorded view is computed once. The paper has four hidden layers of 512: twelve times the work of our two of 256,
-    and that on all of memory. So all memory is scored in less time than the view takes to encode.
+    recorded view is computed once. The paper has four hidden layers of 512: twelve times the work of our two of 256.
     """
 
     def __init__(self, frames: np.ndarray, config: ReachabilityConfig):
@@ -73,11 +69,9 @@ class Reachability(nn.Module):
 
 
 class Places:
-    """Draws the frames of an update: a few stretches of time, and a few frames of each.
-
-    The paper draws pairs. Frames are what costs time, so all pairs of the frames drawn are learned from: those of one
-    stretch are reachable, those of two stretches nearly always far apart.
-    """
+    """Draws the frames of an update: a few stretches of time, and a few frames of each. The paper draws pairs. Frames
+    are what costs time, so all pairs of the frames drawn are learned from: those of one stretch are reachable, those of
+    two stretches nearly always far apart."""
 
     def __init__(self, sequence: np.ndarray, config: ReachabilityConfig):
         self.config, self.starts = config, transitions(sequence)
@@ -118,18 +112,6 @@ def pair_loss(logits: Tensor, apart: Tensor, config: ReachabilityConfig) -> Tens
     return (missed + (F.softplus(logits) * far).sum() / far.sum().clamp(min=1)) / 2
 
 
-def save_reachability(reachability: Reachability, path: Path) -> None:
-    with replacing(path) as temporary:
-        save_module(temporary, reachability)
-
-
-def load_reachability(path: Path, frames: np.ndarray, config: ReachabilityConfig, device: torch.device) -> Reachability:
-    """A saved network for such frames."""
-    reachability = Reachability(frames, config).to(device)
-    load_module(path, reachability)
-    return reachability.eval()
-
-
 @dataclass(frozen=True)
 class SptmConfig:
     """The numbers of the original."""
@@ -166,8 +148,7 @@ class SptmGuide:
         hops = np.concatenate((np.stack((successive, successive + 1), axis=1), self.shortcuts, [[near, num]]))
         first, second = np.concatenate((hops, hops[:, ::-1])).T  # both ways
         graph = graph_of_edges(first, second, np.ones(len(first), np.float32), num + 1)
-        distances, onward = paths_from(graph, np.array([num]))
-        self.distances, self.onward = distances[0], onward[0]
+        self.onward = paths_from(graph, np.array([num]))[1][0]
         self.num_touched += num + 1
 
     def waypoint(self, view: np.ndarray) -> np.ndarray | None:
@@ -183,9 +164,7 @@ class SptmGuide:
 
     def _localize(self, code: Tensor) -> int | None:
         """The place most like the view: on the next frames of the path last gone if that is likely, else anywhere.
-
-        The paper speaks of a window around the last place. Its code looks along the path from there, and so do we.
-        """
+        (The paper speaks of a window around the last place; its code looks along the path from there.)"""
         if self.here is not None:
             path = self._path(self.here)
             logits = self._logits(code, np.array(path))
@@ -223,10 +202,8 @@ def all_logits(reachability: Reachability, codes: Tensor) -> np.ndarray:
 
 
 def find_shortcuts(logits: np.ndarray, config: SptmConfig) -> np.ndarray:
-    """(m, 2) frame numbers i < j: the pairs that score best once smoothed over pairs (i + s, j + s).
-
-    Logits, where the original has probabilities: thousands of those round to 1.
-    """
+    """(m, 2) frame numbers i < j: the pairs that score best once smoothed over pairs (i + s, j + s). Logits, where the
+    original has probabilities: thousands of those round to 1."""
     num = len(logits)
     scores = np.full((num, num), -np.inf, np.float32)
     for gap in range(config.min_gap + 1, num):
@@ -239,8 +216,5 @@ def find_shortcuts(logits: np.ndarray, config: SptmConfig) -> np.ndarray:
 
 def running_median(values: np.ndarray, window: int) -> np.ndarray:
     """(m,) medians over up to `window` values before and after each; fewer at the ends."""
-    num_values = len(values)
-    windows = np.sort(sliding_window_view(np.pad(values, window, constant_values=np.inf), 2 * window + 1), axis=1)
-    place = np.arange(num_values)
-    count = np.minimum(place, window) + np.minimum(num_values - 1 - place, window) + 1
-    return (windows[place, (count - 1) // 2] + windows[place, count // 2]) / 2
+    padded = np.pad(values, window, constant_values=np.nan)
+    return np.nanmedian(sliding_window_view(padded, 2 * window + 1), axis=1)

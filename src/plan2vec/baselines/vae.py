@@ -6,6 +6,7 @@ Gaussian likelihood of the standardized observation, whose variance is learned w
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -40,9 +41,9 @@ class Decoder(nn.Module):
         cells = 64 * self.rows * self.columns
         self.start = nn.Sequential(nn.Linear(dim, 256), nn.ReLU(), nn.Linear(256, cells), nn.ReLU())
         layers: list[nn.Module] = []
-        for wide, out in ((64, 64), (64, 32), (32, 16)):
+        for wide, out in pairwise((64, 64, 32, 16, channels)):
             layers += [nn.ConvTranspose2d(wide, out, 4, stride=2, padding=1), nn.ReLU()]
-        self.doubling = nn.Sequential(*layers, nn.ConvTranspose2d(16, channels, 4, stride=2, padding=1))
+        self.doubling = nn.Sequential(*layers[:-1])
 
     def forward(self, code: Tensor) -> Tensor:
         drawn = self.doubling(self.start(code).unflatten(1, (64, self.rows, self.columns)))
@@ -50,8 +51,6 @@ class Decoder(nn.Module):
 
 
 class VAE(nn.Module):
-    """Encoder of mean and log-variance, and the decoder that fits the frames."""
-
     def __init__(self, frames: np.ndarray, encoder: str, dim: int):
         super().__init__()
         self.encoder = make_encoder(encoder, frames, 2 * dim)
@@ -80,8 +79,7 @@ class VAE(nn.Module):
 def train_vae(frames: np.ndarray, encoder: str, dim: int, config: VAEConfig, seed: int, device: torch.device,
               journal: Journal = Journal()) -> VectorScorer:
     torch.manual_seed(seed)
-    vae = VAE(frames, encoder, dim).to(device)
-    images = FrameTensors(frames, device)
+    vae, images = VAE(frames, encoder, dim).to(device), FrameTensors(frames, device)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(seed, Stream.VAE, update)

@@ -1,11 +1,12 @@
 """Benchmarks. `SPEED` and `ANSWERS` are the one place where a benchmark is registered: what can be typed follows.
 
 Those of speed and scale are an `Experiment` each; their rows become tables, figures and docs/performance.md. Any
-other is a function that gives an answer, from the seed and the options of `plan2vec bench` that are named beside it.
+other is a function that gives an answer, from the seed and those options of `plan2vec bench` that are its parameters.
 """
 
 from collections.abc import Callable
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +28,23 @@ PAGE = "performance.md"
 BY_HAND = "## Several processes and machines\n"  # from here on the page is written by hand, and stays
 SPEED = {module.BENCHMARK.name.removeprefix(PREFIX): module.BENCHMARK
          for module in (fit_speed, scale, peers, explorer_speed)}  # the last needs a browser
-RECORDED = ("paths", "seeds", "device")
-ANSWERS: dict[str, tuple[Callable[..., dict], tuple[str, ...]]] = {
-    "same-map": (same_map.run, RECORDED),
-    "recordings": (recording_scores.run, (*RECORDED, "doom_data", "mazes", "joined", "dynamics", "encoder"))}
+ANSWERS: dict[str, Callable[..., dict]] = {"same-map": same_map.run, "recordings": recording_scores.run}
 OF_SPEED = ("seeds", "device", "smoke", "sizes", "out", "draw_only", "write_docs", "commit")
-OPTIONS = {name: options for name, (_, options) in ANSWERS.items()} | dict.fromkeys((*SPEED, "all"), OF_SPEED)
+OPTIONS = {name: tuple(signature(run).parameters) for name, run in ANSWERS.items()}
+OPTIONS |= dict.fromkeys((*SPEED, "all"), OF_SPEED)
 
 
 def run_benchmark(request: BenchRequest) -> dict:
     """What the benchmark gives. An option that it does not take is refused."""
     name, usual = request.name, BenchRequest(request.name, seed=request.seed, json=request.json)
     if name not in OPTIONS:
-        known = f"{', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all"
-        raise ValueError(f"the benchmarks are {known}, but {name!r} came")
+        raise ValueError(f"the benchmarks are {', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all, "
+                         f"but {name!r} came")
     given = {f.name: value for f in fields(request) if (value := getattr(request, f.name)) != getattr(usual, f.name)}
     for option in given.keys() - OPTIONS[name]:
         known, flag = ", ".join(one for one in OPTIONS if option in OPTIONS[one]), option.replace("_", "-")
         raise ValueError(f"--{flag} is for `bench {known}`, but came with `bench {name}`; leave it out")
-    return ANSWERS[name][0](request.seed, **given) if name in ANSWERS else run_speed(request)
+    return ANSWERS[name](request.seed, **given) if name in ANSWERS else run_speed(request)
 
 
 def run_speed(request: BenchRequest) -> dict[str, Any]:

@@ -31,14 +31,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+import torch
 
 from plan2vec.bench.measuring import choose_sizes, number_table, speed_rows
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.domains.maze import simulate
 from plan2vec.embedding.network import map_vectors
 from plan2vec.graph.build import BuiltGraph, build_graph
-from plan2vec.graph.neighbors import NearPairs
+from plan2vec.graph.neighbors import NearPairs, near_pairs, nearest
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import TrainedMetric
 from plan2vec.model import Learned, Model
@@ -46,9 +46,7 @@ from plan2vec.pipeline import fit
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups
 
-NUM_REPEATS = 5
 LOOKING = 5  # seconds that a person looks at the page before the list of closures is opened
-NUM_FITTED = 2000  # frames of the model that lends its networks
 NUM_NEAREST = 200  # neighbours a frame, about
 BRIEF = Config(local_metric=LocalMetricConfig(num_updates=300), embedding=EmbeddingConfig(num_updates=300))
 MADE = ("not fitted: networks of a fit of 2,000 frames with 300 + 300 updates, "
@@ -83,7 +81,7 @@ PLACE_OF = """([name, number]) => {
 
 def run(settings: Settings) -> Groups:
     is_smoke = settings.size.is_smoke
-    num_fitted, patience = (200, (1, 0)) if is_smoke else (NUM_FITTED, (NUM_REPEATS, LOOKING))
+    num_fitted, num_repeats, looking = (200, 1, 0) if is_smoke else (2000, 5, LOOKING)
     for seed in settings.seeds:
         config = replace(settings.size.config if is_smoke else BRIEF, seed=seed)
         small = fit(simulate("c-maze", num_fitted // 10, seed=seed), config)
@@ -93,7 +91,7 @@ def run(settings: Settings) -> Groups:
                 enlarge(small, size, seed).save(folder)
                 for method in ("greedy", "dijkstra")[: 1 if is_smoke else 2]:
                     began = perf_counter()
-                    numbers = measure(folder, size, method, *patience)
+                    numbers = measure(folder, size, method, num_repeats, looking)
                     yield speed_rows(settings, seed, "c-maze", method, numbers, perf_counter() - began, frames=size)
 
 
@@ -109,19 +107,15 @@ def enlarge(small: Model, num_frames: int, seed: int) -> Model:
 
 def nearest_on_map(vectors: np.ndarray, sequence: np.ndarray) -> tuple[NearPairs, float]:
     """Pairs of frames, transitions left out, within the radius (also given) that holds about NUM_NEAREST per frame."""
-    tree, some = cKDTree(vectors), vectors[:: max(1, len(vectors) // 1000)]
-    radius = float(np.median(tree.query(some, NUM_NEAREST + 1)[0][:, -1]))
-    first, second = np.sort(tree.query_pairs(radius, output_type="ndarray"), axis=1).T
-    is_closure = (second - first > 1) | (sequence[first] != sequence[second])
-    first, second = first[is_closure], second[is_closure]
-    first, second = np.stack((first, second))[:, np.lexsort((second, first))]
-    squares = sum((column[first] - column[second]) ** 2 for column in vectors.T)
-    return NearPairs(first, second, np.sqrt(squares).astype(np.float32)), radius
+    some, host = vectors[:: max(1, len(vectors) // 1000)], torch.device("cpu")
+    radius = float(np.median(nearest(vectors, some, NUM_NEAREST + 1, host)[1][:, -1]))
+    pairs = near_pairs(vectors, radius, len(vectors), host)
+    return pairs.select((pairs.second - pairs.first > 1) | (sequence[pairs.first] != sequence[pairs.second])), radius
 
 
 def measure(folder: Path, num_frames: int, method: str, repeats: int, looking: float) -> dict[str, float]:
     """Medians of milliseconds; `ready_ms` and `closures_ms` are measured once, on the first page of a server."""
-    printed, times = list[float](), list[tuple[float, float]]()
+    printed = []
     for _ in range(repeats):
         began = perf_counter()
         with serving(folder):
@@ -140,7 +134,7 @@ def measure(folder: Path, num_frames: int, method: str, repeats: int, looking: f
             first.wait_for_selector(".pair button.strike", timeout=120_000)
             closures = 1000 * (perf_counter() - began)
             first.close()
-            times += [measure_page(browser, page, num_frames, repeat) for repeat in range(repeats)]
+            times = [measure_page(browser, page, num_frames, repeat) for repeat in range(repeats)]
     paint, plan = map(statistics.median, zip(*times, strict=True))
     return dict(zip(COLUMNS, (statistics.median(printed), ready, paint, plan, closures), strict=True))
 
@@ -152,8 +146,7 @@ def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tu
     page.goto(address)
     painted = page.wait_for_function(PAINTED, timeout=120_000).json_value()
     page.wait_for_timeout(1500)  # a person looks first
-    ends = np.random.default_rng(repeat).integers(num_frames, size=2)
-    for number in ends.tolist():
+    for number in np.random.default_rng(repeat).integers(num_frames, size=2).tolist():
         left, top = page.evaluate(PLACE_OF, ["map", number])
         page.mouse.move(left - 4, top - 4)
         page.mouse.move(left, top)
@@ -188,8 +181,8 @@ def browsing() -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        raise ValueError("driving a browser needs the extra [browser]: pip install "
-                         "'plan2vec[explore,browser]'") from None
+        raise ValueError("driving a browser needs the extra [browser]: pip install 'plan2vec[explore,browser]'"
+                         ) from None
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser

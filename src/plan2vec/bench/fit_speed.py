@@ -54,13 +54,10 @@ def fit_rows(settings: Settings, domain: str, sequences: Sequences, config: Conf
     forget_peak()
     with stopwatch(settings.device) as watch:
         model = fit(sequences, config, device=str(settings.device))
-    numbers: dict[str, Any] = {"total": watch.seconds, "memory_gb": peak_memory()}
-    numbers |= {stage: model.seconds[stage] for stage in STAGES}
     rows = partial(speed_rows, settings, config.seed, domain, "plan2vec", seconds=watch.seconds, frames=len(sequences))
-    yield rows(numbers)
+    yield rows({"total": watch.seconds, "memory_gb": peak_memory()} | {name: model.seconds[name] for name in STAGES})
     card: dict[str, Any] = evaluate(model, costs=False)
-    known = {name: card[name] for name in COLUMNS if name in card} | {"evaluate": card["seconds"]["evaluate"]}
-    yield rows(known)
+    yield rows({name: card[name] for name in COLUMNS if name in card} | {"evaluate": card["seconds"]["evaluate"]})
 
 
 BENCHMARK = Experiment("bench-fit", "A whole fit, stage by stage", __doc__, run, partial(number_table, columns=COLUMNS),

@@ -1,9 +1,8 @@
 """What the benchmarks of speed share: a stopwatch, peak memory, rows, plain tables."""
 
-import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,11 @@ from typing import Any
 import torch
 
 from plan2vec.results.experiment import Settings
-from plan2vec.results.rows import Case, Row, machine_name, make_rows, markdown, values
+from plan2vec.results.rows import Case, Row, machine_name, make_rows, markdown, select, values
 
 STATUS, FORGET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-DIGITS = 4  # of numbers in tables
 PREFIX = "bench-"  # of files of rows and pictures
+LINES = {"machine": "machine", "domain": "data", "method": "method", "frames": "frames"}  # of tables: field, heading
 
 
 def choose_sizes(settings: Settings, usual: tuple[int, ...], tiny: tuple[int, ...]) -> tuple[int, ...]:
@@ -36,22 +35,17 @@ def speed_rows(asked: Settings, seed: int, domain: str, method: str, numbers: di
 @contextmanager
 def stopwatch(device: torch.device) -> Iterator[SimpleNamespace]:
     """Times a block, as `watch.seconds`; what a GPU was asked for inside counts until it is done."""
-    watch = SimpleNamespace(seconds=0.0)
-    wait_for(device)
+    watch, wait = SimpleNamespace(seconds=0.0), torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    wait()
     began = time.perf_counter()
     yield watch
-    wait_for(device)
+    wait()
     watch.seconds = time.perf_counter() - began
-
-
-def wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def forget_peak() -> None:
     """From here on `peak_memory` counts anew, where the system can do that."""
-    if FORGET_PEAK.exists() and os.access(FORGET_PEAK, os.W_OK):
+    if os.access(FORGET_PEAK, os.W_OK):
         FORGET_PEAK.write_text("5")
 
 
@@ -61,21 +55,17 @@ def peak_memory() -> float | None:
     return next((int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM")), None)
 
 
-def number_table(rows: list[Row], columns: Sequence[str], settings: Sequence[str] = ("frames",)) -> list[str]:
-    """A line per machine, domain, method and setting; a column per metric: the mean over seeds."""
-    shown = [name for name in columns if len(values(rows, metric=name))]
-    lines, groups = [], dict[str, list[Row]]()
-    for row in rows:
-        groups.setdefault(json.dumps([row["domain"], row["method"], row["setting"]], sort_keys=True), []).append(row)
-    for group in groups.values():
-        setting, samples = group[0]["setting"], [values(group, metric=name) for name in shown]
-        numbers = [float(sample.mean()) if len(sample) else None for sample in samples]
-        lines.append([setting["machine"], group[0]["domain"], group[0]["method"],
-                      *map(_words, (*map(setting.get, settings), *numbers))])
-    return markdown(["machine", "data", "method", *settings, *(name.replace("_", " ") for name in shown)], lines)
+def number_table(rows: list[Row], columns: Iterable[str], lines: Mapping[str, str] = LINES) -> list[str]:
+    """A line per value of the fields, or entries of `setting`; a column per metric that has a number: its mean."""
+    shown, body = [name for name in columns if len(values(rows, metric=name))], []
+    for key in dict.fromkeys(tuple(row.get(name, row["setting"].get(name)) for name in lines) for row in rows):
+        group = select(rows, **dict(zip(lines, key, strict=True)))
+        samples = [values(group, metric=name) for name in shown]
+        body.append([_words(value) for value in (*key, *(s.mean() if len(s) else None for s in samples))])
+    return markdown([*lines.values(), *(name.replace("_", " ") for name in shown)], body)
 
 
 def _words(value: Any) -> str:
     if not isinstance(value, int | float):
         return "-" if value is None else str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{DIGITS}g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

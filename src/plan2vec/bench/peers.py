@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from plan2vec.baselines import l2_distance, pair_distance
+from plan2vec.baselines import VectorScorer, l2_distance, pair_distance
 from plan2vec.baselines.vae import VAEConfig, train_vae
-from plan2vec.bench.measuring import choose_sizes, forget_peak, number_table, peak_memory, speed_rows, stopwatch
+from plan2vec.bench.measuring import LINES, choose_sizes, forget_peak, number_table, peak_memory, speed_rows, stopwatch
 from plan2vec.config import Config, settle
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import simulate
-from plan2vec.embedding.network import map_vectors
 from plan2vec.evaluation import Episodes, default_rule, truth_numbers, truth_of
-from plan2vec.learning.frame_tensors import FrameTensors, encode
+from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
 from plan2vec.model import Learned
@@ -36,7 +35,7 @@ from plan2vec.results.rows import Groups, Row
 
 NUM_NEW = 1000  # frames from outside
 COLUMNS = ("fit_seconds", "times_ours", "memory_gb", "new_frames_ms", "success")
-Embed = Callable[[FrameTensors], np.ndarray]  # frames -> vectors; of a peer D is their l2 distance
+Embed = Callable[[np.ndarray], np.ndarray]  # frames -> vectors; of a peer D is their l2 distance
 Fitted = tuple[Embed, np.ndarray, str]  # also the vectors of the shared frames, and the method's settings in words
 
 
@@ -48,10 +47,8 @@ class Scene:
     config: Config
     sequences: Sequences
     new_frames: np.ndarray  # of the same room, never trained on
-    images: FrameTensors
     learned: Learned
-    metric_seconds: float  # of the local metric, which all share
-    our_seconds: float  # from there to vectors
+    our_seconds: float  # from the local metric, which all share, to vectors
 
     def rows(self, method: str, numbers: dict[str, Any], seconds: float, **setting: Any) -> list[Row]:
         frames, seed = self.sequences.num_frames, self.config.seed
@@ -60,10 +57,10 @@ class Scene:
 
 def run(settings: Settings) -> Groups:
     for seed in settings.seeds:
-        scene = learn_ours(settings, seed)
-        yield scene.rows("local metric (shared)", {"fit_seconds": scene.metric_seconds}, scene.metric_seconds)
-        embedding, ours = scene.learned.embedding, torch.from_numpy(scene.learned.vectors)
-        numbers = scored(scene, partial(map_vectors, embedding), pair_distance(ours, ours, embedding.head))
+        scene, shared_seconds = learn_ours(settings, seed)
+        yield scene.rows("local metric (shared)", {"fit_seconds": shared_seconds}, shared_seconds)
+        ours, embed = torch.from_numpy(scene.learned.vectors), VectorScorer(scene.learned.embedding, settings.device)
+        numbers = scored(scene, embed.vectors, pair_distance(ours, ours, scene.learned.embedding.head))
         yield scene.rows("plan2vec", {"fit_seconds": scene.our_seconds} | numbers, scene.our_seconds,
                          settings="defaults")
         for method, (package, fit) in PEERS.items():
@@ -76,8 +73,8 @@ def c_maze(num_frames: int, seed: int, is_smoke: bool) -> Sequences:
     return replace(seen, frames=np.ascontiguousarray(seen.frames[:, ::4, ::4])) if is_smoke else seen
 
 
-def learn_ours(settings: Settings, seed: int) -> Scene:
-    """The stages of a fit, each timed; memory counts from the graph on."""
+def learn_ours(settings: Settings, seed: int) -> tuple[Scene, float]:
+    """The stages of a fit, each timed, and the seconds of the local metric; memory counts from the graph on."""
     (size,), is_smoke, device = choose_sizes(settings, (10_000,), (300,)), settings.size.is_smoke, settings.device
     sequences, new = c_maze(size, seed, is_smoke), c_maze(NUM_NEW, seed + 1000, is_smoke)
     # the few pixels of a smoke run are not asked whether the camera moves
@@ -92,17 +89,16 @@ def learn_ours(settings: Settings, seed: int) -> Scene:
         seconds[name] = watch.seconds
         return product
 
-    images = FrameTensors(sequences.frames, device)
-    learned = learn(sequences.without_truth(), config, images, make)
-    metric_seconds = seconds.pop("local_metric")
-    return Scene(settings, config, sequences, new.frames, images, learned, metric_seconds, sum(seconds.values()))
+    learned = learn(sequences.without_truth(), config, FrameTensors(sequences.frames, device), make)
+    shared_seconds = seconds.pop("local_metric")
+    return Scene(settings, config, sequences, new.frames, learned, sum(seconds.values())), shared_seconds
 
 
 def scored(scene: Scene, embed: Embed, distance: Distance) -> dict[str, Any]:
     """Peak memory so far, the time of new frames, and the success of walks on the shared graph."""
     memory = peak_memory()
     with stopwatch(scene.settings.device) as watch:
-        embed(FrameTensors(scene.new_frames, scene.settings.device))
+        embed(scene.new_frames)
     sequences, truth = scene.sequences, truth_of(scene.sequences)
     assert truth is not None
     rule = replace(default_rule(sequences), episodes=scene.settings.size.episodes)
@@ -127,20 +123,21 @@ def peer_rows(scene: Scene, method: str, package: str, fit: Callable[[Scene], Fi
 def fit_isomap(scene: Scene) -> Fitted:
     from sklearn.manifold import Isomap
 
-    radius, dim, metric = scene.learned.graph.radius, scene.config.dim, scene.learned.metric.metric
+    radius, dim = scene.learned.graph.radius, scene.config.dim
+    local = lambda frames: local_vectors(  # noqa: E731
+        scene.learned.metric.metric, FrameTensors(frames, scene.settings.device))
     isomap = Isomap(n_neighbors=None, radius=radius, n_components=dim)
-    vectors = isomap.fit_transform(local_vectors(metric, scene.images))
-    return lambda images: isomap.transform(local_vectors(metric, images)), vectors, (
-        f"radius {radius:.2f}, {dim} dimensions")
+    vectors, words = isomap.fit_transform(local(scene.sequences.frames)), f"radius {radius:.2f}, {dim} dimensions"
+    return lambda frames: isomap.transform(local(frames)), vectors, words
 
 
 def fit_vae(scene: Scene) -> Fitted:
-    config, dim, stage = scene.config, scene.config.dim, scene.settings.size.shorten(VAEConfig())
-    scorer = train_vae(scene.sequences.frames, config.encoder, dim, stage, config.seed, scene.settings.device)
-    embed = partial(encode, scorer.encoder)
-    return embed, embed(scene.images), f"{stage.num_updates} updates of {stage.batch_size} frames, {dim} dimensions"
+    config, frames, stage = scene.config, scene.sequences.frames, scene.settings.size.shorten(VAEConfig())
+    embed = train_vae(frames, config.encoder, config.dim, stage, config.seed, scene.settings.device).vectors
+    words = f"{stage.num_updates} updates of {stage.batch_size} frames, {config.dim} dimensions"
+    return embed, embed(frames), words
 
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "VAE": ("torch", fit_vae)}
 BENCHMARK = Experiment("bench-peers", "Against peers: same data, same rule, one run", __doc__, run,
-                       partial(number_table, columns=COLUMNS, settings=("frames", "settings")), None)
+                       partial(number_table, columns=COLUMNS, lines=LINES | {"settings": "settings"}), None)

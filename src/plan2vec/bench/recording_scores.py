@@ -10,15 +10,16 @@ every closure between two of them is false. `--dynamics` rolls out simulators wh
 which hops of a plan are impossible? With `phase` (laps of a loop, in [0, 1)): is the map a ring?
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from plan2vec.bench.measuring import number_table
 from plan2vec.config import Config
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
@@ -28,18 +29,14 @@ from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.planner import make_plans
 from plan2vec.readers import read
-from plan2vec.results.rows import Case, Row, make_rows, markdown, stamp_of, values
+from plan2vec.results.rows import Case, Row, make_rows, stamp_of
 from plan2vec.validity import SOON, counted_closures
 
-IN_TABLE = {
-    "plan_validity": "plans possible", "plan_validity_10": "hops to 10 steps", "plan_validity_14": "to 14",
-    "unreachable": "no path", "greedy_validity": "greedy plans possible", "revisit_recall": "revisits found",
-    "spearman_true": "rank agreement", "loop_closures": "closures", "false_edge_share": "false",
-    "auprc": "AP of candidates", "recall_at_99_precision": "recall at 99 %", "recall_at_100_precision": "at 100 %",
-    "cross_label_share": "between labels", "closures_within_label": "within labels",
-    "estimated_false_closures": "false by own estimate", "reversibility": "steps undone",
-    "largest_component_share": "largest part", "ring_spearman": "ring agreement", "ring_false_share": "false on ring",
-    "impossible_hops": "impossible hops", "success": "success"}
+COLUMNS = (
+    "plan_validity", "plan_validity_10", "plan_validity_14", "unreachable", "greedy_validity", "revisit_recall",
+    "spearman_true", "loop_closures", "false_edge_share", "auprc", "recall_at_99_precision", "recall_at_100_precision",
+    "cross_label_share", "closures_within_label", "estimated_false_closures", "reversibility",
+    "largest_component_share", "ring_spearman", "ring_false_share", "impossible_hops", "success")
 PICTURE = (48, 64)  # height and width of mazes' pictures
 MAX_PHASE = 0.1  # of a lap between the ends of a true closure
 NUM_PAIRS = 20_000
@@ -49,8 +46,6 @@ TOLERANCE = 0.5  # of the median recorded step, in coordinates of unit deviation
 
 
 class Recording(NamedTuple):
-    """What is fitted, and what else is known of it."""
-
     name: str
     sequences: Sequences
     phase: np.ndarray | None = None  # (n,) laps of a loop, in [0, 1)
@@ -59,35 +54,33 @@ class Recording(NamedTuple):
 def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(), device: str = "auto",
         doom_data: Path | None = None, mazes: tuple[str, ...] = (), joined: bool = False,
         dynamics: tuple[str, ...] = (), encoder: str | None = None) -> dict:
-    """Rows of every recording, and a table of them."""
     if not (paths or doom_data or dynamics):
-        raise ValueError("bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or "
-                         "--dynamics")
+        raise ValueError(
+            "bench recordings needs --paths (recordings to fit, e.g. --paths office1.npz), --doom-data or --dynamics")
     if mazes and not doom_data:
         raise ValueError("--mazes needs --doom-data, the folder of SPTM's mazes")
     if unknown := set(dynamics) - set(DYNAMICS):
         raise ValueError(f"--dynamics knows {', '.join(DYNAMICS)}, but {unknown.pop()!r} came")
-    rows: list[Row] = []
     configs = [replace(config, encoder=encoder or config.encoder, seed=number) for number in range(seed, seed + seeds)]
-    for recording in recordings(paths, doom_data, mazes, joined):
-        for one in configs:
-            rows += rows_of(recording, one, device)
-    for name, one in product(dynamics, configs):
-        rows += rows_of(Recording(name, roll_out(name, one.seed)), one, device)
-    return {"table": table(rows), "rows": rows}
+    given = ((recording, one) for recording in recordings(paths, doom_data, mazes, joined) for one in configs)
+    made = ((Recording(name, roll_out(name, one.seed)), one) for name, one in product(dynamics, configs))
+    rows = [row for recording, one in chain(given, made) for row in rows_of(recording, one, device)]
+    return {"table": number_table(rows, COLUMNS, {"domain": "recording", "method": "method"})[:-1], "rows": rows}
 
 
 def recordings(paths: tuple[Path, ...], doom_data: Path | None, mazes: tuple[str, ...],
-               joined: bool) -> Iterator[Recording]:
-    """One after the other, or all as one."""
+               joined: bool) -> Iterable[Recording]:
     names = mazes or (tuple(doom.read_setups(doom_data)) if doom_data else ())
-    each = (Recording(path.stem, read(path), read_phase(path)) for path in paths)
+    each = (Recording(path.stem, read(path), phase_of(path)) for path in paths)
     walks = (Recording(name, doom.replay(doom_data, name, *PICTURE)) for name in names if doom_data)
-    if joined:
-        yield join([*each, *walks])
-    else:
-        yield from each
-        yield from walks
+    return [join([*each, *walks])] if joined else chain(each, walks)
+
+
+def phase_of(path: Path) -> np.ndarray | None:
+    if path.suffix != ".npz":
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        return file.get("phase")
 
 
 def join(parts: list[Recording]) -> Recording:
@@ -102,13 +95,6 @@ def join(parts: list[Recording]) -> Recording:
     label = np.repeat(np.arange(len(parts)), [part.sequences.num_frames for part in parts])
     frames = np.concatenate([part.sequences.frames for part in parts])
     return Recording("+".join(shapes), make_sequences(frames, sequence, label=label, **truth))
-
-
-def read_phase(path: Path) -> np.ndarray | None:
-    if path.suffix != ".npz":
-        return None
-    with np.load(path, allow_pickle=False) as file:
-        return file["phase"].astype(np.float64) if "phase" in file.files else None
 
 
 def rows_of(recording: Recording, config: Config, device: str) -> list[Row]:
@@ -137,18 +123,8 @@ def ring_numbers(model: Model, phase: np.ndarray | None) -> dict[str, float]:
 
 def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Share of a lap between two phases, the short way round."""
-    gap = np.abs(first - second) % 1
+    gap = np.abs(np.subtract(first, second, dtype=float)) % 1
     return np.minimum(gap, 1 - gap)
-
-
-def table(rows: list[Row]) -> list[str]:
-    """A line per recording and method, the mean over seeds; columns that have a number."""
-    names = [name for name in IN_TABLE if len(values(rows, metric=name))]
-    lines = []
-    for domain, method in dict.fromkeys((row["domain"], row["method"]) for row in rows):
-        samples = [values(rows, domain=domain, method=method, metric=name) for name in names]
-        lines.append([domain, method, *(f"{sample.mean():.4g}" if len(sample) else "-" for sample in samples)])
-    return markdown(["recording", "method", *(IN_TABLE[name] for name in names)], lines)[:-1]
 
 
 # ---------------------------------------------------------------------------------------------------- dynamics
@@ -156,23 +132,19 @@ def table(rows: list[Row]) -> list[str]:
 
 
 class World(NamedTuple):
-    """A simulator, and its dynamics for many states at once."""
-
     environment: str
     actions: np.ndarray  # (a,) the grid that is tried
     move: Callable[[np.ndarray, np.ndarray], np.ndarray]  # observations (m, d), actions (m,) -> the next (m, d)
 
 
-def swing(seen: np.ndarray, torque: np.ndarray) -> np.ndarray:
-    """One step of the pendulum; (cos, sin, speed) per row."""
+def swing(seen: np.ndarray, torque: np.ndarray) -> np.ndarray:  # (m, 3) cos, sin, speed
     angle, speed = np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]
     speed = np.clip(speed + (15 * np.sin(angle) + 3 * torque) * 0.05, -8, 8)
     angle = angle + speed * 0.05
     return np.column_stack((np.cos(angle), np.sin(angle), speed))
 
 
-def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:
-    """One step of the mountain car; (place, speed) per row; 0, 1, 2 push left, not at all, right."""
+def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:  # (m, 2) place, speed; 0, 1, 2: left, not at all, right
     place, speed = seen[:, 0], seen[:, 1]
     speed = np.clip(speed + (push - 1) * 0.001 - np.cos(3 * place) * 0.0025, -0.07, 0.07)
     place = np.clip(place + speed, -1.2, 0.6)
@@ -203,9 +175,8 @@ def impossible_hops(name: str, model: Model) -> dict[str, float]:
     seen, start = model.sequences.frames.astype(np.float64), transitions(model.sequences.sequence)
     starts, goals = np.random.default_rng(model.config.seed).integers(len(seen), size=(2, NUM_PLANS))
     plans = make_plans(model.graph, model.distance_between, starts, goals, "astar")
-    nodes = [np.array(plan.nodes) for plan in plans if plan.nodes is not None]
-    first, second = (np.concatenate([path[part] for path in nodes] or [start[:0]])
-                     for part in (slice(None, -1), slice(1, None)))
+    nodes = [plan.nodes for plan in plans if plan.nodes is not None]
+    first, second = np.array([hop for path in nodes for hop in pairwise(path)], np.int64).reshape(-1, 2).T
     scale = 1 / seen.std(axis=0)
     tolerance = TOLERANCE * np.median(np.linalg.norm((seen[start + 1] - seen[start]) * scale, axis=1))
     hops, recorded = (1 - achieved(DYNAMICS[name], seen[here], seen[there], scale, tolerance)
@@ -215,10 +186,8 @@ def impossible_hops(name: str, model: Model) -> dict[str, float]:
 
 
 def achieved(world: World, first: np.ndarray, second: np.ndarray, scale: np.ndarray, tolerance: float) -> np.ndarray:
-    """(m,) bool: some actions of the grid lead from `first` (m, d) to within the tolerance of `second`.
-
-    None at all is allowed too: two frames that show almost one state need no action.
-    """
+    """(m,) bool: some actions of the grid lead from `first` (m, d) to within the tolerance of `second`. None at all is
+    allowed too: two frames that show almost one state need no action."""
     done = np.zeros(len(first), bool)
     for part in np.array_split(np.arange(len(first)), max(1, len(first) // 2000)):
         here, which = first[part], part

@@ -26,7 +26,6 @@ from plan2vec.results.rows import Case, Row, make_rows, stamp_of
 from plan2vec.search.shortest_paths import distances_from
 
 NUM_PAIRS = 4000
-JPEG_QUALITY = 90
 
 
 def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config = Config(),
@@ -41,16 +40,15 @@ def run(seed: int, paths: tuple[Path, ...] = (), seeds: int = 1, config: Config 
 
 
 def store_twice(path: Path, folder: Path) -> tuple[Path, Path]:
-    """The frames as JPEGs and as videos, in two folders below `folder`."""
     recorded = read(path)
     height, width = (side // 2 * 2 for side in recorded.frame_shape[:2])  # what a video can have
+    (folder / "mp4").mkdir()
     for number, label in enumerate(np.unique(recorded.sequence)):
-        frames = recorded.frames[recorded.sequence == label][:, :height, :width]
-        pictures = [Image.fromarray(displayable(frame)) for frame in frames]
-        (folder / "mp4").mkdir(exist_ok=True)
-        (folder / "jpg" / f"{number:04}").mkdir(parents=True)
+        frames = recorded.frames[recorded.sequence == label, :height, :width]
+        pictures, jpegs = [Image.fromarray(displayable(frame)) for frame in frames], folder / "jpg" / f"{number:04}"
+        jpegs.mkdir(parents=True)
         for index, picture in enumerate(pictures):
-            picture.save(folder / "jpg" / f"{number:04}" / f"{index:06}.jpg", quality=JPEG_QUALITY)
+            picture.save(jpegs / f"{index:06}.jpg", quality=90)
         encode_mp4(folder / "mp4" / f"{number:04}.mp4", [picture.convert("RGB") for picture in pictures])
     return folder / "jpg", folder / "mp4"
 
@@ -63,8 +61,8 @@ def rows_of(name: str, paths: tuple[Path, ...], config: Config, device: str) -> 
                          f"{paths[1]} {num_frames[1]}")
     first, second = np.random.default_rng(config.seed).integers(num_frames[0], size=(2, NUM_PAIRS))
     sources, which = np.unique(first, return_inverse=True)
-    numbers = {"map_agreement": rank_agreement(*(model.distance_between(first, second) for model in models)),
-               "graph_agreement": rank_agreement(*(distances_from(model.graph, sources)[which, second]
-                                                   for model in models))}
+    by_map = [model.distance_between(first, second) for model in models]
+    by_graph = [distances_from(model.graph, sources)[which, second] for model in models]
+    numbers = {"map_agreement": rank_agreement(*by_map), "graph_agreement": rank_agreement(*by_graph)}
     seconds = round(sum(sum(model.seconds.values()) for model in models), 1)
     return make_rows(Case("same-map", name, {}, "plan2vec", config.seed), numbers, seconds, stamp_of(models[0].device))

@@ -28,8 +28,7 @@ from plan2vec.results.comparisons import Figures, curve, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, fitted_exponent, in_order, markdown, select
 
-MOST_NEIGHBORS = 80  # of a frame that is no hub
-HUBS = ClosureConfig(max_neighbors=MOST_NEIGHBORS, neighbors="hubs")  # else all neighbours of a frame are its equals
+HUBS = ClosureConfig(max_neighbors=80, neighbors="hubs")  # else all neighbours of a frame are its equals
 WORLD = (4, 4)  # columns and rows of rooms
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 DRAWN = {"total": "whole fit, seconds", "memory_gb": "peak of main memory, GB"}
@@ -49,7 +48,6 @@ def run(settings: Settings) -> Groups:
 
 def table(rows: list[Row]) -> list[str]:
     rows = sorted(rows, key=lambda row: row["setting"]["frames"])
-    lines = number_table(rows, ("simulate", *COLUMNS))
     exponents = []  # of stage time against frame count, on every machine that timed two sizes or more
     for stage, machine in product(("total", "graph"), in_order(rows, "machine")):
         part = select(rows, metric=stage, machine=machine)
@@ -57,7 +55,8 @@ def table(rows: list[Row]) -> list[str]:
         exponent = fitted_exponent(sizes, [row["value"] for row in part])
         if exponent is not None:
             exponents.append([machine, stage, f"{min(sizes):,}", f"{max(sizes):,}", f"{exponent:.2f}"])
-    return [*lines, *markdown(["machine", "time of", "from frames", "to frames", "exponent"], exponents)]
+    found = markdown(["machine", "time of", "from frames", "to frames", "exponent"], exponents)
+    return [*number_table(rows, ("simulate", *COLUMNS)), *found]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.baselines import Scorer
-from plan2vec.baselines.registry import Map, baseline_trainers
+from plan2vec.baselines import Scorer, VectorScorer
+from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.config import DEFAULTS, WALKED_UPDATES, Config, by_settings, setting, settle, with_settings
 from plan2vec.data import Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
@@ -47,7 +47,7 @@ class Scene:
     def __init__(self, domain: str, seed: int, size: Size, device: torch.device, config: Config):
         self.domain, self.seed, self.size, self.device = domain, seed, size, device
         self.config = settled(replace(config, seed=seed))
-        self.maps: dict[tuple[str, Config, Teaching], Map] = {}
+        self.maps: dict[tuple[str, Config, Teaching], VectorScorer] = {}
         self.baselines: dict[str, Scorer] = {}
         self.labels: dict[str, str] = {}  # entries of the setting of all its rows
 
@@ -92,13 +92,14 @@ class Scene:
         return Site(scene=self, frames=self.recordings.frames, graph=built.graph, radius=built.radius, seconds=seconds,
                     name="all")
 
-    def train_map(self, site: "Site", config: Config, teaching: Teaching = Teaching()) -> Map:
+    def train_map(self, site: "Site", config: Config, teaching: Teaching = Teaching()) -> VectorScorer:
         """Stage 4 on a site; on a named site once per configuration and teaching."""
         if self.size.is_smoke:
             teaching = replace(teaching, walks=replace(
                 SMOKE_WALKS, lookahead=teaching.walks.lookahead, target_hops=teaching.walks.target_hops))
         known = self.maps.get((site.name, config, teaching)) if site.name else None
-        learned = known or Map(train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
+        learned = known or VectorScorer(
+            train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
         if site.name:
             self.maps[site.name, config, teaching] = learned
         return learned

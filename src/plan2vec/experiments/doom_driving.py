@@ -18,21 +18,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
+from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import Driver, GoalItself, Guide
-from plan2vec.acting.guides import GuideConfig, RouteGuide
-from plan2vec.acting.steering import Buttons, SteeringConfig, load_steering, save_steering, train_steering
-from plan2vec.baselines import sptm_memory
+from plan2vec.acting.driver import Driver, GoalItself, Guide, GuideConfig, RouteGuide
+from plan2vec.acting.steering import Buttons, SteeringConfig, SteeringNetwork, controller_of, train_steering
+from plan2vec.baselines.sptm_memory import Reachability, ReachabilityConfig, SptmGuide, train_reachability
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
 from plan2vec.domains.doom import TURNS, HeldButtons, explore
 from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
+from plan2vec.files import replacing
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
@@ -41,6 +42,7 @@ from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import LOOKS, Figures, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, parts_of, pictured
+from plan2vec.runs.products import load_module, save_module
 from plan2vec.search.shortest_paths import distances_from
 
 PICTURE = (48, 64)  # height and width of what is recorded and seen
@@ -48,6 +50,7 @@ NUM_EXPLORED = 20_000  # decisions per maze
 THINNEST = 32.0  # map units: whoever stands on both sides of a wall is farther apart, being 16 from it
 VALIDATION = "Val/"  # how the folders of mazes begin in which may be explored
 BUTTONS = Buttons(pairs=((0, 1), (2, 3), (5, 6)))
+Network = TypeVar("Network", bound=nn.Module)
 GUIDES = {"plan2vec": "map", "graph search": "dijkstra"}
 
 
@@ -112,34 +115,35 @@ class DoomScene(Scene):
         return make_sequences(np.concatenate([part.frames for part in parts]), np.concatenate(labels),
                               action=np.concatenate(actions), source="exploration")
 
-    def learned_elsewhere(self, name: str) -> Path:
-        """The file of a network that explored other mazes, one per set of them."""
-        self.products.mkdir(parents=True, exist_ok=True)
-        return self.products / f"{name}-{'-'.join(sorted(self.explored_mazes))}.safetensors"
+    def learned_elsewhere(self, name: str, network: Network, train: Callable[..., nn.Module],
+                          *settings: Any) -> Network:
+        """A network that explored other mazes: trained once per set of them, then filled from its file."""
+        path = self.products / f"{name}-{'-'.join(sorted(self.explored_mazes))}.safetensors"
+        if not path.exists():
+            trained = train(self.exploration, *settings, 0, self.device, Journal(show_progress=True))
+            with replacing(path) as temporary:
+                save_module(temporary, trained)
+        load_module(path, network)
+        return network.to(self.device).eval()
 
     @cached_property
     def controller(self) -> Controller:
-        path, config = self.learned_elsewhere("controller"), self.size.shorten(SteeringConfig())
-        if not path.exists():
-            journal = Journal(show_progress=True)
-            save_steering(train_steering(self.exploration, BUTTONS, config, 0, self.device, journal), path)
-        return load_steering(path, self.device)
+        config = self.size.shorten(SteeringConfig())
+        untrained = controller_of(SteeringNetwork(self.recordings.frames, config), BUTTONS)
+        return self.learned_elsewhere("controller", untrained, train_steering, BUTTONS, config)
 
     @cached_property
-    def reachability(self) -> sptm_memory.Reachability:
-        path, config = self.learned_elsewhere("reachability"), self.size.shorten(sptm_memory.ReachabilityConfig())
-        if not path.exists():
-            journal = Journal(show_progress=True)
-            network = sptm_memory.train_reachability(self.exploration, config, 0, self.device, journal)
-            sptm_memory.save_reachability(network, path)
-        return sptm_memory.load_reachability(path, self.recordings.frames, config, self.device)
+    def reachability(self) -> Reachability:
+        config = self.size.shorten(ReachabilityConfig())
+        untrained = Reachability(self.recordings.frames, config)
+        return self.learned_elsewhere("reachability", untrained, train_reachability, config)
 
     def guide(self, method: str) -> Guide:
         if method in GUIDES:
             return RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
         if method == "teach and repeat":
             return RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
-        return sptm_memory.SptmGuide(self.recordings.frames, self.reachability) if method == "SPTM" else GoalItself()
+        return SptmGuide(self.recordings.frames, self.reachability) if method == "SPTM" else GoalItself()
 
     def driver(self, method: str) -> Drives:
         return Roamer(self.seed) if method == "random" else Driver(self.guide(method), self.controller, TURNS,

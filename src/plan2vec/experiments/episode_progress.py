@@ -30,8 +30,8 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from plan2vec.baselines import Scorer
-from plan2vec.baselines.registry import Map, baseline_trainers
+from plan2vec.baselines import Scorer, VectorScorer
+from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.data import Sequences, make_sequences, training_frames, transitions
 from plan2vec.datasets.progress_files import LAST, choose_goals
 from plan2vec.domains import maze, rope
@@ -94,7 +94,7 @@ class Fitted(Scene):
     def scorer(self, method: str) -> Scorer:
         model, config = self.model, self.model.config
         if method == "map distance":
-            return Map(model.embedding, model.device)
+            return VectorScorer(model.embedding, model.device)
         known = make_sequences(self.sequences.frames[self.kept], self.sequences.sequence[self.kept])
         trainers = baseline_trainers(known, lambda: model.local_metric, config.encoder, config.dim,
                                      self.size.shorten, config.seed, model.device)

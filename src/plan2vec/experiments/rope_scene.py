@@ -12,7 +12,6 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec.baselines import VectorScorer, l2_distance
-from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
 from plan2vec.domains import rope
 from plan2vec.experiments.base_scene import Found, Scene, degree_and_parts, mean_or_none
@@ -48,7 +47,7 @@ class RopeScene(Scene):
         return rope.true_moves(self.recordings)
 
     @cached_property
-    def timed_map(self) -> tuple[Map, float]:
+    def timed_map(self) -> tuple[VectorScorer, float]:
         return timed(self.train_map, self.site, self.config)
 
     @cached_property

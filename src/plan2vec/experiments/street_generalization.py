@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from plan2vec.baselines.registry import Map
+from plan2vec.baselines import VectorScorer
 from plan2vec.embedding.train import Teaching
 from plan2vec.experiments import street_scene
 from plan2vec.experiments.base_scene import Found, in_scenes
@@ -64,7 +64,7 @@ def opposite_quarters(position: np.ndarray) -> np.ndarray:
     return (east[:, None] != east) & (north[:, None] != north)
 
 
-def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[Map, np.ndarray]:
+def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[VectorScorer, np.ndarray]:
     """A map taught the allowed tasks, and its distances (n, n). Free points fitted to these guide a flat map."""
     site, config, teaching = scene.site, scene.config, Teaching()
     if block == "2-d":

@@ -131,8 +131,7 @@ def measure_unseen(scene: StreetScene) -> dict[str, Found]:
     fitted, fresh = np.arange(first_unseen), np.arange(first_unseen, len(scene.visited))
     site = scene.visits_site(some_frames(scene.noisy, fitted), scene.visited[fitted])
     learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
-    vectors = torch.from_numpy(learned.vectors(scene.noisy.frames)).to(scene.device)
-    between = pair_distance(vectors, vectors, learned.embedding.head)
+    between = learned.on(scene.noisy.frames)
     return {"seen": asked_about(site, between, fitted), "unseen": asked_about(site, between, fresh)}
 
 

@@ -56,8 +56,7 @@ def by_metric(metrics: Shown, before: str = "", **wanted: Any) -> list[Column]:
             for metric, words, factor, digits in metrics]
 
 
-def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Shown,
-              paper: Papers | None = None) -> list[Column]:
+def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Shown, paper: Papers | None = None) -> list[Column]:
     """Columns of the metrics, then the paper's, for every domain that has rows."""
     columns: list[Column] = []
     for domain in in_order(rows, "domain", titles):
@@ -148,11 +147,10 @@ def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tupl
                  legend: bool = True, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Panels of per cent beside each other that name their rows once."""
     figure, axes = panels(len(shown), *size, num_rows)
-    for ax, panel in zip(axes, shown, strict=True):
+    for number, (ax, panel) in enumerate(zip(axes, shown, strict=True)):
         samples = [panel.factor * values(panel.rows, **line, **panel.wanted) for line in names.values()]
         bars(ax, list(names), samples, panel.paper)
         ax.set(xlabel=panel.xlabel, title=panel.title, xlim=(0, 103))
-    for number, ax in enumerate(axes):
         if number % -(-len(axes) // num_rows):
             ax.set_yticklabels([])
     if legend:

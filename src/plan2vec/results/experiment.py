@@ -24,8 +24,7 @@ from plan2vec.results.rows import Arrays, Groups, Row, Stamp, append_rows, read_
 
 ARRAYS = "arrays"  # folder inside an output folder
 DOCS = Path(__file__).parents[3] / "docs"
-Stage = TypeVar("Stage")
-Product = TypeVar("Product")
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,11 @@ class Size:
     def is_smoke(self) -> bool:
         return self.max_updates is not None
 
-    def shorten(self, stage: Stage) -> Stage:
+    def shorten(self, stage: Thing) -> Thing:
         """A stage's configuration with at most `max_updates` updates of at most `max_batch` samples."""
         limits = {"num_updates": self.max_updates, "batch_size": self.max_batch}
-        known = {name: limit for name, limit in limits.items() if limit is not None and hasattr(stage, name)}
-        changed = {name: min(getattr(stage, name), limit) for name, limit in known.items()}
-        return replace(stage, **changed)  # type: ignore[type-var]
+        return replace(stage, **{name: min(getattr(stage, name), limit) for name, limit in limits.items()
+                                 if limit is not None and hasattr(stage, name)})  # type: ignore[type-var]
 
 
 SMOKE = Size(num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequences=3, rope_drags=60, episodes=50,
@@ -82,8 +80,7 @@ class Settings:
 
     def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
-        asked = getattr(self, kind)
-        return tuple(name for name in known if not asked or name in asked)
+        return tuple(name for name in known if name in (getattr(self, kind) or (name,)))
 
     def lacks(self, **case: Any) -> bool:
         return not select(self.finished, experiment=self.experiment, **case)
@@ -129,7 +126,7 @@ class Experiment:
         return lines
 
 
-def timed(make: Callable[..., Product], *args: Any, **kwargs: Any) -> tuple[Product, float]:
+def timed(make: Callable[..., Thing], *args: Any, **kwargs: Any) -> tuple[Thing, float]:
     began = time.perf_counter()
     product = make(*args, **kwargs)
     return product, time.perf_counter() - began
@@ -149,42 +146,40 @@ def choose_folder(request: Request, usual: str) -> Path:
 def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...] = ()) -> list[Row]:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
     settings, made, began = make_settings(chosen, request, out, sizes), list[Row](), time.monotonic()
-    for experiment in [experiment for experiment in chosen if has_work(experiment, settings)]:
+    for experiment in (one for one in chosen if has_work(one, settings)):
         for rows in experiment.run(settings):
             append_rows(out / f"{experiment.name}.jsonl", rows)
             made += rows
             print(progress(rows, time.monotonic() - began), file=sys.stderr, flush=True)
             if request.time_limit is not None and time.monotonic() - began > request.time_limit:
-                words = f"time limit of {request.time_limit:g} s reached in {experiment.name}; rows so far are in {out}"
-                print(words, file=sys.stderr)
+                print(f"time limit of {request.time_limit:g} s reached in {experiment.name}; rows so far are in {out}",
+                      file=sys.stderr)
                 return made
     return made
 
 
 def has_work(experiment: Experiment, settings: Settings) -> bool:
-    kinds = {kind: tuple(getattr(experiment, kind)) for kind in ("domains", "methods", "blocks")}
-    return all(settings.chosen(kind, known) for kind, known in kinds.items() if known)
+    kinds = [kind for kind in ("domains", "methods", "blocks") if getattr(experiment, kind)]
+    return all(settings.chosen(kind, getattr(experiment, kind)) for kind in kinds)
 
 
 def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
-    device, files = choose_device(request.device), [out / f"{one.name}.jsonl" for one in chosen]
-    seeds = tuple(range(request.seed_start, request.seed_start + request.seeds))
-    finished = tuple(row for path in files for row in read_rows(path)) if request.missing_only else ()
-    return Settings("", seeds, request.domains, request.methods, request.blocks, SMOKE if request.smoke else Size(),
-                    device, out / ARRAYS, stamp_of(device, request.commit), request.street_graph,
-                    finished, request.recordings, sizes, request.ogbench_data or out / "ogbench", request.doom_data,
-                    request.mazes, request.doom_explore)
+    device, seeds = choose_device(request.device), range(request.seed_start, request.seed_start + request.seeds)
+    finished = [row for one in chosen for row in read_rows(out / f"{one.name}.jsonl")] if request.missing_only else []
+    return Settings("", tuple(seeds), request.domains, request.methods, request.blocks,
+                    SMOKE if request.smoke else Size(), device, out / ARRAYS, stamp_of(device, request.commit),
+                    request.street_graph, tuple(finished), request.recordings, sizes,
+                    request.ogbench_data or out / "ogbench", request.doom_data, request.mazes, request.doom_explore)
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
     """One line per group: what it was, what came out, how long it took."""
     if not rows:
         return f"{elapsed:7.1f} s"
-    first, shown = rows[0], []
-    shared = set(first["setting"].items()).intersection(*(row["setting"].items() for row in rows))
-    setting = " ".join(str(value) for entry in first["setting"].items() if entry in shared for value in entry[1:])
-    for row in rows[:3]:  # before the metric, what tells the row from the others
-        own = [value for name, value in row["setting"].items() if (name, value) not in shared]
-        shown.append(" ".join(map(str, [*own, row["metric"], row["value"]])))
+    first, settings = rows[0], [row["setting"].items() for row in rows]
+    shared = set(settings[0]).intersection(*settings)
+    setting = " ".join(str(entry[1]) for entry in settings[0] if entry in shared)
+    shown = [" ".join(map(str, [*(entry[1] for entry in own if entry not in shared), row["metric"], row["value"]]))
+             for row, own in list(zip(rows, settings, strict=True))[:3]]  # before the metric, what tells it from others
     words = f"{first['experiment']} {first['domain']} seed {first['seed']} {setting} {first['method']}"
     return f"{elapsed:7.1f} s  {words}: {', '.join(shown)} ({first['seconds']:.1f} s)"

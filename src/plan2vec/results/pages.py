@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plan2vec.results.comparisons import save_small
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Row, in_order, read_rows, write_rows
+from plan2vec.results.rows import Row, in_order, read_rows, select, write_rows
 
 RESULTS, PICTURES = Path("results"), Path("images") / "results"  # below docs/
 HEAD = """# All tables
@@ -27,12 +27,10 @@ are the observation in the state space of Figure 6a. Nothing else that is traine
 
 def tables_page(docs: Path, experiments: dict[str, Experiment]) -> str:
     """docs/results/tables.md: every experiment in full."""
-    sections = [HEAD]
-    for name, one in experiments.items():
-        if rows := read_rows(docs / RESULTS / f"{name}.jsonl"):
-            sections.append(section(docs, one, command(name, rows), rows, docs / RESULTS))
+    sections = [section(docs, one, command(name, rows), rows, docs / RESULTS) for name, one in experiments.items()
+                if (rows := read_rows(docs / RESULTS / f"{name}.jsonl"))]
     missing = ["## Not run at full size yet", "", "Domains, blocks and methods without rows:", ""]
-    return "\n".join([*sections, *missing, *gaps(docs, experiments), ""])
+    return "\n".join([HEAD, *sections, *missing, *gaps(docs, experiments), ""])
 
 
 def keep_rows(docs: Path, out: Path, experiment: Experiment) -> None:
@@ -62,15 +60,14 @@ def gaps(docs: Path, experiments: dict[str, Experiment]) -> list[str]:
         rows = read_rows(docs / RESULTS / f"{name}.jsonl")
         named = {str(value) for row in rows for value in (row["domain"], row["method"], *row["setting"].values())}
         named.add("made-up")  # a stand-in, which has no full size
-        parts = (*experiment.domains, *experiment.blocks, *experiment.methods)
-        if lacking := [f"`{part}`" for part in parts if part not in named]:
+        known = (*experiment.domains, *experiment.blocks, *experiment.methods)
+        if lacking := [f"`{part}`" for part in known if part not in named]:
             lines.append(f"- `plan2vec reproduce {name}`: {', '.join(lacking) if rows else 'nothing yet'}")
     return lines
 
 
 def section(docs: Path, experiment: Experiment, command: str, rows: list[Row], page: Path) -> str:
-    """An experiment or a benchmark, on a page in the folder `page`: claim, command, machine, time, seeds, tables and
-    figures."""
+    """An experiment or a benchmark on a page in the folder `page`."""
     name, title = experiment.name, experiment.title
     _, needed, details = inspect.cleandoc(experiment.text or "").split("\n\n", 2)
     facts = [f"- command: `{command}`", f"- seeds: {', '.join(str(seed) for seed in in_order(rows, 'seed'))}",
@@ -95,9 +92,8 @@ def by_number(name: str) -> list[tuple[int, str]]:
 def command(name: str, rows: list[Row]) -> str:
     seeds = in_order(rows, "seed")
     words = f"plan2vec reproduce {name} --seeds {len(seeds)}" + (f" --seed-start {seeds[0]}" if seeds[0] else "")
-    on_streets = any(row["setting"].get("network") == "manhattan" for row in rows)
-    recordings = " --recordings g1_bottle.npz" if name == "progress" else ""
-    return words + (" --street-graph touchdown_graph.npz" if on_streets else "") + recordings
+    words += " --street-graph touchdown_graph.npz" if select(rows, network="manhattan") else ""
+    return words + (" --recordings g1_bottle.npz" if name == "progress" else "")
 
 
 def total_seconds(rows: list[Row]) -> float:

@@ -12,8 +12,6 @@ Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
 
 @dataclass(frozen=True)
 class Request:
-    """What both take."""
-
     name: Name  # all, or one; a wrong name lists them
     smoke: bool = False  # tiny data, one seed, in seconds, to see that everything runs; no results
     out: Path | None = None  # folder of rows and figures; default in runs/, a temporary one with --smoke
@@ -47,13 +45,10 @@ class ReproduceRequest(Request):
     seed_start: int = 0  # the first of them
     domains: tuple[str, ...] = ()  # only these domains (open, c-maze, rope, street-small ...); default all
     methods: tuple[str, ...] = ()  # only these methods of the experiment; default all
-    # only these parts of the experiment (of table1: fitted unseen large paper); default all
-    blocks: tuple[str, ...] = ()
-    # .npz of the real street network (docs/domains.md); default: streets of a generated city
-    street_graph: Path | None = None
+    blocks: tuple[str, ...] = ()  # only these parts of it (of table1: fitted unseen large paper); default all
+    street_graph: Path | None = None  # .npz of the real street network (docs/domains.md); default: a generated city's
     env: str | None = None  # of ogbench: only this data set, e.g. pointmaze-giant-stitch-v0
-    # folder of OGBench's data sets; the missing ones are made there; default: in the output folder
-    ogbench_data: Path | None = None
+    ogbench_data: Path | None = None  # folder of OGBench's data sets, made where missing; default: in the output folder
     missing_only: bool = False  # leave out what the folder has rows of: continues after a time limit
     rows_only: bool = False  # no tables and figures: for processes side by side that share the folder
     time_limit: float | None = None  # seconds after which no further room, seed or method is begun

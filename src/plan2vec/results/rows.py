@@ -9,6 +9,7 @@ import math
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,6 @@ FIELDS = (*KEY, "value", "seconds", "commit", "device", "method_version")
 
 @dataclass(frozen=True)
 class Stamp:
-    """Where rows come from."""
-
     commit: str
     device: str
     method_version: int = METHOD_VERSION
@@ -51,8 +50,6 @@ def stamp_of(device: torch.device, known: str | None = None) -> Stamp:
 
 @dataclass(frozen=True)
 class Case:
-    """What a group of rows is about."""
-
     experiment: str
     domain: str
     setting: dict[str, Any]
@@ -62,15 +59,10 @@ class Case:
 
 def make_rows(case: Case, metrics: dict[str, Any], seconds: float, stamp: Stamp) -> list[Row]:
     """A row per metric; what is no finite number becomes None. `seconds`: wall time of the whole group."""
-    rows = []
-    for metric, value in metrics.items():
-        number = round(float(value), 6) if value is not None and math.isfinite(value) else None
-        rows.append(vars(case) | {"metric": metric, "value": number, "seconds": round(seconds, 3)} | vars(stamp))
-    return rows
-
-
-def key_of(row: Row) -> str:
-    return json.dumps([row[name] for name in KEY], sort_keys=True)
+    numbers = {name: round(float(value), 6) if value is not None and math.isfinite(value) else None
+               for name, value in metrics.items()}
+    return [vars(case) | {"metric": name, "value": number, "seconds": round(seconds, 3)} | vars(stamp)
+            for name, number in numbers.items()]
 
 
 def append_rows(path: Path, rows: list[Row]) -> None:
@@ -84,16 +76,16 @@ def append_rows(path: Path, rows: list[Row]) -> None:
 def read_rows(path: Path) -> list[Row]:
     """The last row of every key; none where the file does not exist."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return merge_rows(json.loads(line) for line in lines if line.endswith("}"))  # a kill can cut a line
+    return list(by_key(json.loads(line) for line in lines if line.endswith("}")).values())  # a kill can cut a line
 
 
-def merge_rows(rows: Iterable[Row]) -> list[Row]:
-    return list({key_of(row): row for row in rows}.values())
+def by_key(rows: Iterable[Row]) -> dict[str, Row]:
+    return {json.dumps([row[name] for name in KEY], sort_keys=True): row for row in rows}
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
     """The file anew, without rows that were replaced, in the order of their keys."""
-    write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in sorted(merge_rows(rows), key=key_of)))
+    write_text(path, "".join(json.dumps(row, allow_nan=False) + "\n" for _, row in sorted(by_key(rows).items())))
 
 
 def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
@@ -116,21 +108,16 @@ def in_order(rows: list[Row], name: str, known: Iterable[Any] = ()) -> list[Any]
 
 def parts_of(rows: list[Row], **known: Iterable[Any]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
     """By these fields, or entries of `setting`, in order: their values, and the rows that have them."""
-    if not known:
-        yield (), rows
-        return
-    name, *others = known
-    for value in in_order(rows, name, known[name]):
-        for rest, part in parts_of(select(rows, **{name: value}), **{other: known[other] for other in others}):
-            yield (value, *rest), part
+    for key in product(*(in_order(rows, name, first) for name, first in known.items())):
+        if part := select(rows, **dict(zip(known, key, strict=True))):
+            yield key, part
 
 
 def interval(sample: np.ndarray) -> tuple[float, float]:
     """Mean and half-width of its 95 % confidence interval (Student's t over seeds); NaN where seeds are too few."""
-    if len(sample) < 2:
-        return (float(sample.mean()) if len(sample) else math.nan), math.nan
-    half = float(student.ppf(0.975, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
-    return float(sample.mean()), half
+    num = len(sample)
+    half = float(student.ppf(0.975, num - 1) * sample.std(ddof=1) / math.sqrt(num)) if num > 1 else math.nan
+    return float(sample.mean()) if num else math.nan, half
 
 
 def fitted_exponent(sizes: Sequence[float], amounts: Sequence[float]) -> float | None:
@@ -172,7 +159,6 @@ def save_arrays(folder: Path, experiment: str, part: str, **arrays: np.ndarray) 
 
 
 def read_arrays(folder: Path, experiment: str) -> Arrays:
-    """All parts that were saved for an experiment."""
     found = {}
     for path in sorted(folder.glob(f"{experiment}--*.npz")):
         with np.load(path, allow_pickle=False) as file:
