@@ -5,14 +5,13 @@ calls the stages of `pipeline.learn`, on other frames or with other settings tha
 with their graph: walks take place there. Ground truth is read by the sites' scores alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
 from plan2vec.baselines import Scorer
@@ -31,7 +30,7 @@ from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.experiment import Settings, Size, timed
+from plan2vec.results.experiment import Settings, timed
 from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
@@ -44,12 +43,20 @@ Found = dict[str, Any]
 class Scene:
     """Subclasses say what is recorded; `config` is settled here."""
 
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, config: Config):
-        self.domain, self.seed, self.size, self.device = domain, seed, size, device
-        self.config = settled(replace(config, seed=seed))
+    smallest = -1  # place among the domains of the one that a smoke run takes
+
+    def __init__(self, domain: str, seed: int, settings: Settings, config: Config | None = None):
+        self.domain, self.seed, self.size, self.device = domain, seed, settings.size, settings.device
+        self.config = settled(replace(config or settings.size.config, seed=seed))
         self.maps: dict[tuple[str, Config, Teaching], Map] = {}
         self.baselines: dict[str, Scorer] = {}
         self.labels: dict[str, str] = {}  # entries of the setting of all its rows
+
+    @classmethod
+    def chosen(cls, settings: Settings, domains: Sequence[str]) -> Iterator[Self]:
+        """Of the chosen domains and seeds; all experiments of a process share them."""
+        common = Settings(size=settings.size, device=settings.device, street_graph=settings.street_graph)
+        return (shared(cls, *case, common) for case in settings.scenes(tuple(domains), domains[cls.smallest]))
 
     @property
     def recordings(self) -> Sequences:
@@ -155,17 +162,17 @@ class Scene:
         return rows
 
 
-def in_scenes(scenes: Callable[[Settings], Iterable[Scene]], methods: Iterable[str], measure: Callable[..., Found],
-              **choices: Iterable[Any]) -> Callable[[Settings], Groups]:
-    """Of settings: what `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of
-    blocks for those that are selected."""
+shared: Callable[..., Any] = lru_cache(maxsize=64)(lambda kind, *given: kind(*given))
+
+
+def in_scenes(kind: type[Scene], domains: Sequence[str], methods: Iterable[str], measure: Callable[..., Found],
+              blocks: Iterable[str] = ()) -> Callable[[Settings], Groups]:
+    """Of settings: what `measure(scene, method)`, or `(scene, method, block)`, finds in every scene that is chosen."""
 
     def groups(settings: Settings) -> Groups:
-        known = choices | {"block": settings.chosen("blocks", choices["block"])} if "block" in choices else choices
-        cases = [dict(zip(known, chosen, strict=True)) for chosen in product(*known.values())]
-        for scene in scenes(settings):
-            for case in cases:
-                yield from scene.measured(settings, methods, measure, **case)
+        cases = [{"block": block} for block in settings.chosen("blocks", blocks)] if blocks else [{}]
+        for scene, case in product(kind.chosen(settings, domains), cases):
+            yield from scene.measured(settings, methods, measure, **case)
 
     return groups
 
@@ -196,10 +203,6 @@ class Site:
     @property
     def seed(self) -> int:
         return self.scene.seed
-
-    @property
-    def episodes(self) -> int:
-        return self.scene.size.episodes
 
     @property
     def position(self) -> np.ndarray:

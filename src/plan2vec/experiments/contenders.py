@@ -67,19 +67,14 @@ class VectorScene(MazeScene):
         return rooms.simulate_positions(len(self.recordings.frames) // 2, self.seed + FRESH, WORLD)
 
 
+KINDS: dict[str, type[Scene]] = {**dict.fromkeys(ROOM_TITLES, MazeScene), "rooms-2x2": VectorScene, "rope": RopeScene}
+
+
 def run(settings: Settings) -> Groups:
     for domain, seed in settings.scenes(DOMAINS):
-        scene = make_scene(domain, seed, settings)
+        size = ROPE_SIZE if domain == rope.NAME and not settings.size.is_smoke else settings.size
+        scene = KINDS.get(domain, StreetScene)(domain, seed, replace(settings, size=size))
         yield from scene.measured(settings, METHODS, measure)
-
-
-def make_scene(domain: str, seed: int, settings: Settings) -> Scene:
-    size, device = settings.size, settings.device
-    if domain.startswith("street"):
-        return StreetScene(domain, seed, size, device, settings.street_graph)
-    if domain == rope.NAME:
-        return RopeScene(seed, size if size.is_smoke else ROPE_SIZE, device)
-    return (MazeScene if domain in ROOM_TITLES else VectorScene)(domain, seed, size, device)
 
 
 def measure(scene: Scene, method: str) -> Found:
@@ -105,7 +100,7 @@ def scores(site: MazeSite, distance: Distance) -> Found:
     if site.scene.domain in ROOM_TITLES:
         return {"success": site.success(distance)} | error(site, distance)
     rng = rng_at(site.seed, Stream.ROOM_TASKS)
-    episodes = draw_episodes(site.graph, site.sequences.sequence, site.episodes, rng)
+    episodes = draw_episodes(site.graph, site.sequences.sequence, site.scene.size.episodes, rng)
     walked = plan_numbers(site.graph, distance, episodes, rooms.SUCCESS, rng)
     return {"success": walked["success_graph"]} | error(site, distance)
 

@@ -79,7 +79,7 @@ class DoomScene(Scene):
     """One maze and one seed of the fit. `labels` stay empty: the seven buttons are the only setting."""
 
     def __init__(self, maze: str, seed: int, settings: Settings, products: Path):
-        super().__init__(f"doom/{maze}", seed, settings.size, settings.device, settings.size.config)
+        super().__init__(f"doom/{maze}", seed, settings)
         assert settings.doom_data is not None
         self.maze, self.folder = maze, settings.doom_data
         self.elsewhere, self.products = settings.doom_explore or settings.doom_data, products

@@ -72,7 +72,7 @@ class Fitted(Scene):
     so that a later call goes on from there."""
 
     def __init__(self, domain: str, seed: int, settings: Settings, sequences: Sequences):
-        super().__init__(domain, seed, settings.size, settings.device, settings.size.config)
+        super().__init__(domain, seed, settings)
         self.sequences, self.folder = sequences, settings.arrays.parent / "runs" / f"{domain}-{seed}"
         self.held_out = HELD_OUT / 2 if domain in SIMULATED else HELD_OUT
         self.kept = training_frames(sequences.sequence, self.held_out, rng_at(seed, Stream.HOLDOUT))

@@ -10,7 +10,7 @@ walker jumps to the frame of least D within k hops. A jump counts as k hops, so 
 from plan2vec.domains.maze import SUCCESS
 from plan2vec.embedding.value_iteration import lookahead_graph
 from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, parts_of
@@ -45,4 +45,4 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("lookahead", "Figure 6b: success against lookahead", __doc__,
-                        in_scenes(maze_scenes, WALKERS, measure), table, draw, DOMAINS, WALKERS)
+                        in_scenes(MazeScene, DOMAINS, WALKERS, measure), table, draw, DOMAINS, WALKERS)

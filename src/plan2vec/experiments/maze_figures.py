@@ -24,7 +24,7 @@ from plan2vec.baselines.registry import MetricScorer
 from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
@@ -293,5 +293,5 @@ METHODS: dict[str, tuple[Callable[[MazeScene], Found], dict[str, tuple[Callable[
     "walk": (walk, {"10e-value": (value_figure, False), "3-sampling": (sampling_figure, True),
                     "10d-walk": (walk_figure, True)})}
 EXPERIMENT = Experiment("maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
-                        in_scenes(maze_scenes, METHODS, lambda scene, method: METHODS[method][0](scene)), table, draw,
-                        DOMAINS, METHODS)
+                        in_scenes(MazeScene, DOMAINS, METHODS, lambda scene, method: METHODS[method][0](scene)), table,
+                        draw, DOMAINS, METHODS)

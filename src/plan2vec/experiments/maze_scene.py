@@ -4,12 +4,10 @@ Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric
 is what the paper's Table 1 plans on. The oracle's graph is of true neighbours.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
 from plan2vec.config import Config
@@ -22,7 +20,6 @@ from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
-from plan2vec.results.experiment import Settings, Size
 from plan2vec.validity import Truth, closure_numbers
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
@@ -50,11 +47,11 @@ class MazeSite(Site):
     @cached_property
     def tasks(self) -> np.ndarray:
         """(2, episodes) random starts and goals, the same for every method."""
-        return rng_at(self.seed, Stream.ROOM_TASKS).integers(len(self.frames), size=(2, self.episodes))
+        return rng_at(self.seed, Stream.ROOM_TASKS).integers(len(self.frames), size=(2, self.scene.size.episodes))
 
     def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int | None = None) -> float:
         """Share of the greedy walks that arrive by Table 1's rule: no memory, epsilon 0.05, 50 hops, within 0.02 m."""
-        hops = np.full(self.episodes, max_hops or SUCCESS.max_hops)
+        hops = np.full(self.tasks.shape[1], max_hops or SUCCESS.max_hops)
         return self.share_arrived(distance, self.tasks, SUCCESS, hops, rng_at(self.seed, Stream.ROOM_TASKS, 1), graph)
 
     def agreement(self, distance: Distance) -> float | None:
@@ -82,9 +79,6 @@ class MazeSite(Site):
 
 
 class MazeScene(Scene):
-    def __init__(self, room: str, seed: int, size: Size, device: torch.device):
-        super().__init__(room, seed, size, device, size.config)
-
     @cached_property
     def recordings(self) -> Sequences:
         return simulate(self.domain, self.size.num_rollouts, seed=self.seed)
@@ -121,10 +115,3 @@ class MazeScene(Scene):
 def first_rollouts(sequences: Sequences, num: int) -> Sequences:
     """The first so many rollouts, so that smaller sets are parts of larger ones."""
     return some_frames(sequences, slice(int(np.searchsorted(sequences.sequence, num))))
-
-
-def maze_scenes(settings: Settings, rooms: tuple[str, ...] = DOMAINS) -> Iterator[MazeScene]:
-    return (maze_scene(room, seed, settings.size, settings.device) for room, seed in settings.scenes(rooms))
-
-
-maze_scene = lru_cache(maxsize=32)(MazeScene)  # shared by all experiments of a process

@@ -20,11 +20,9 @@ import sys
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
@@ -38,7 +36,7 @@ from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
 from plan2vec.results import comparisons
 from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
-from plan2vec.results.experiment import Experiment, Settings, Size
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
@@ -63,10 +61,11 @@ PUBLISHED = {name: dict(zip([(maze, kind) for kind in KINDS for maze in MAZES[:3
 
 
 class PointMaze(Scene):
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, folder: Path):
-        metric = SMOKE_METRIC if size.is_smoke else METRIC
-        super().__init__(domain, seed, size, device, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
-        self.env, self.folder, self.labels = domain.removeprefix("ogbench/"), folder, {"data": "regenerated"}
+    def __init__(self, domain: str, seed: int, settings: Settings):
+        metric = SMOKE_METRIC if settings.size.is_smoke else METRIC
+        super().__init__(domain, seed, settings, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
+        self.env, self.folder = domain.removeprefix("ogbench/"), settings.ogbench_data
+        self.labels = {"data": "regenerated"}
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -134,8 +133,7 @@ def run(settings: Settings) -> Groups:
         print("ogbench is left out: it needs OGBench's environments; pip install 'plan2vec[ogbench]'", file=sys.stderr)
         return
     for domain, seed in settings.scenes(DOMAINS, tiny=domain_of("medium", "stitch")):
-        maze = PointMaze(domain, seed, settings.size, settings.device, settings.ogbench_data)
-        yield from maze.measured(settings, ACTING, measure, block="act")
+        yield from PointMaze(domain, seed, settings).measured(settings, ACTING, measure, block="act")
 
 
 def measure(maze: PointMaze, method: str, block: str) -> Found:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, Plan, make_plan
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
@@ -98,5 +98,4 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,
-                        in_scenes(lambda settings: maze_scenes(settings, ("open",)), METHODS, measure), table, draw,
-                        ("open",), METHODS)
+                        in_scenes(MazeScene, ("open",), METHODS, measure), table, draw, ("open",), METHODS)

@@ -111,8 +111,8 @@ def lines_of(*methods: str, **wanted: str) -> dict[str, Wanted]:
 def rooms(rows: list[Row]) -> list[str]:
     lines = lines_of("plan2vec", best(select(rows, block="fitted"), table1.BASELINES), "isomap", EXACT, block="fitted")
     lines["plan2vec on unseen frames"] = {"method": "plan2vec", "block": "unseen"}
-    return compare(rows, "method", lines, by_domain(rows, ROOM_TITLES, SUCCESS, lambda room: {
-        **table1.papers_success(room), "plan2vec": table1.papers_success(room)["plan2vec 2-d"]}))
+    return compare(rows, "method", lines, by_domain(
+        rows, ROOM_TITLES, SUCCESS, table1.PAPER | {"plan2vec": table1.PAPER["plan2vec 2-d"]}))
 
 
 def rope(rows: list[Row]) -> list[str]:
@@ -126,7 +126,7 @@ def streets(rows: list[Row]) -> list[str]:
     rows = select(rows, network="manhattan")
     learned = best(select(rows, block="views"), table2.BASELINES)
     lines = lines_of("plan2vec", learned, "isomap", EXACT, block="views") | lines_of("unseen", block="unseen")
-    return compare(rows, "method", lines, by_domain(rows, TITLES, SUCCESS, table2.papers_success))
+    return compare(rows, "method", lines, by_domain(rows, TITLES, SUCCESS, table2.PAPER))
 
 
 def mazes(rows: list[Row]) -> list[str]:

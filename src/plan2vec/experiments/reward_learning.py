@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import ModuleType
 
 from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import Figures, curve_figure
@@ -77,5 +77,4 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,
-                        in_scenes(lambda settings: maze_scenes(settings, (ROOM,)), METHODS, measure), table, draw,
-                        (ROOM,), METHODS)
+                        in_scenes(MazeScene, (ROOM,), METHODS, measure), table, draw, (ROOM,), METHODS)

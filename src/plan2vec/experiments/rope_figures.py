@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from plan2vec.data import index_within
 from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
-from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, greedy_plans, plan_ends, rope_scenes
+from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, greedy_plans, plan_ends
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
@@ -154,5 +154,5 @@ PARTS = {  # what makes it, the paper's figure, its title
     "across": (across, "7", "a greedy plan from one sequence to another"),
     "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
 EXPERIMENT = Experiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
-                        in_scenes(rope_scenes, PARTS, lambda scene, method: PARTS[method][0](scene)), table, draw,
-                        ("rope",), PARTS)
+                        in_scenes(RopeScene, ("rope",), PARTS, lambda scene, method: PARTS[method][0](scene)), table,
+                        draw, ("rope",), PARTS)

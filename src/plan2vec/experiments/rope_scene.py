@@ -3,8 +3,7 @@
 The simulator's state is read by the scores alone (`rope.TrueMoves`), never by what is trained.
 """
 
-from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.experiment import Settings, Size, timed
+from plan2vec.results.experiment import timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts, hop_counts
 
@@ -32,9 +31,6 @@ MAX_NEIGHBORS = 200  # nearest frames of a frame among which a baseline's closes
 
 
 class RopeScene(Scene):
-    def __init__(self, seed: int, size: Size, device: torch.device):
-        super().__init__(rope.NAME, seed, size, device, size.config)
-
     @cached_property
     def recordings(self) -> Sequences:
         return rope.simulate(self.size.rope_sequences, self.size.rope_drags, self.seed)
@@ -54,13 +50,6 @@ class RopeScene(Scene):
     @cached_property
     def tasks(self) -> "Tasks":
         return draw_tasks(self.moves, self.size.episodes, self.device, rng_at(self.seed, Stream.ROPE_TASKS))
-
-
-def rope_scenes(settings: Settings) -> Iterator[RopeScene]:
-    return (rope_scene(seed, settings.size, settings.device) for _, seed in settings.scenes((rope.NAME,)))
-
-
-rope_scene = lru_cache(maxsize=8)(RopeScene)  # shared by all experiments of a process
 
 
 def baseline_way(scene: RopeScene, name: str) -> tuple[csr_array, Distance]:

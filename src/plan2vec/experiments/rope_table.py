@@ -31,7 +31,7 @@ from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, settled
-from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, Tasks, rope_scenes, shortest_hops
+from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, Tasks, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
 from plan2vec.results.experiment import Experiment, Settings
@@ -55,7 +55,7 @@ SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "loca
 
 def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
-    for scene in rope_scenes(settings):
+    for scene in RopeScene.chosen(settings, ("rope",)):
         if "plans" in blocks:
             yield from scene.measured(settings, PLANNERS, measure, block="plans")
         for fold in range(NUM_FOLDS[scene.size.is_smoke]):

@@ -14,14 +14,14 @@ holes, so that more rollouts do not help.
 
 from dataclasses import replace
 from functools import lru_cache
-from itertools import takewhile
+from itertools import product, takewhile
 
 import numpy as np
 
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.dqn import DQNConfig, train_dqn
-from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
+from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, values
@@ -38,9 +38,9 @@ REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or 
 def run(settings: Settings) -> Groups:
     most = settings.size.num_rollouts
     rollouts = (most // 2, most) if settings.size.is_smoke else ROLLOUTS
-    spaces = settings.chosen("blocks", BLOCKS)
-    return in_scenes(lambda settings: maze_scenes(settings, ("open",)), METHODS, measure, space=spaces,
-                     rollouts=rollouts)(settings)
+    cases = product(settings.chosen("blocks", BLOCKS), rollouts)
+    for scene, (space, num) in product(MazeScene.chosen(settings, ("open",)), cases):
+        yield from scene.measured(settings, METHODS, measure, space=space, rollouts=num)
 
 
 def measure(scene: MazeScene, method: str, space: str, rollouts: int) -> Found:

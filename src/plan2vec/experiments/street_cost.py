@@ -132,5 +132,5 @@ def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
 
 
 EXPERIMENT = Experiment("street-cost", "Planning cost across the city", __doc__,
-                        in_scenes(lambda settings: street_scene.street_scenes(settings, DOMAINS), METHODS, measure,
-                                  block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)
+                        in_scenes(StreetScene, DOMAINS, METHODS, measure, BLOCKS), table, draw, DOMAINS, METHODS,
+                        BLOCKS)

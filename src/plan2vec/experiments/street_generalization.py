@@ -159,5 +159,5 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
 
 
 EXPERIMENT = Experiment("street-generalization", "Generalization to tasks between quarters never taught", __doc__,
-                        in_scenes(lambda settings: street_scene.street_scenes(settings, DOMAINS), METHODS, measure,
-                                  block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)
+                        in_scenes(StreetScene, DOMAINS, METHODS, measure, BLOCKS), table, draw, DOMAINS, METHODS,
+                        BLOCKS)

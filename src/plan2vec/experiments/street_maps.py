@@ -91,4 +91,4 @@ def draw_map(ax: Axes, place: np.ndarray, part: dict[str, np.ndarray]) -> None:
 
 
 EXPERIMENT = Experiment("street-maps", "Street maps in two and three dimensions", __doc__,
-                        in_scenes(street_scene.street_scenes, METHODS, measure), table, draw, DOMAINS, METHODS)
+                        in_scenes(StreetScene, DOMAINS, METHODS, measure), table, draw, DOMAINS, METHODS)

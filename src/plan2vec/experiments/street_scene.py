@@ -6,14 +6,12 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
@@ -31,7 +29,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
-from plan2vec.results.experiment import Settings, Size
+from plan2vec.results.experiment import Settings
 from plan2vec.results.rows import Arrays, Row, in_order, parts_of, pictured, select
 from plan2vec.search.shortest_paths import hop_counts
 
@@ -81,13 +79,13 @@ class StreetSite(Site):
     def tasks(self, rule: Rule) -> np.ndarray:
         """(2, episodes) random starts, and goals that lie within the rule's reach; the same for every method."""
         rng = rng_at(self.seed, Stream.STREET_TASKS, rule.reach)
-        drawn = rng.integers(len(self.view), size=(2, 200 * self.episodes))
+        drawn = rng.integers(len(self.view), size=(2, 200 * self.scene.size.episodes))
         return drawn[:, self.within_reach(rule, *self.view[drawn])]
 
     def within_reach(self, rule: Rule, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """The first pairs of views, as many as there are episodes, whose goal lies within the rule's reach."""
         hops = self.scene.hops[starts, goals]
-        return np.flatnonzero((hops > 0) & (hops <= rule.reach))[: self.episodes]
+        return np.flatnonzero((hops > 0) & (hops <= rule.reach))[: self.scene.size.episodes]
 
     def allowed_hops(self, rule: Rule, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """(m,) hops that a walk may take; none where the graph has no path, which so counts as a failure."""
@@ -128,16 +126,17 @@ class StreetSite(Site):
 
 
 class StreetScene(Scene):
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None):
-        super().__init__(domain, seed, size, device, size.config)
-        longer = replace(self.config.local_metric, num_updates=NOISY_UPDATES[domain])
-        self.noisy_config = self.config if size.is_smoke else replace(
+    smallest = 0
+
+    def __init__(self, domain: str, seed: int, settings: Settings):
+        super().__init__(domain, seed, settings)
+        path, longer = settings.street_graph, replace(self.config.local_metric, num_updates=NOISY_UPDATES[domain])
+        self.noisy_config = self.config if self.size.is_smoke else replace(
             self.config, encoder="medium", local_metric=longer)
-        self.noisy_teaching = Teaching() if size.is_smoke else NOISY_TEACHING
-        self.network_path = network_path
-        self.labels = {"network": "generated" if network_path is None else "manhattan"}
+        self.noisy_teaching = Teaching() if self.size.is_smoke else NOISY_TEACHING
+        self.labels = {"network": "generated" if path is None else "manhattan"}
         # the seeds share the city; walks and networks differ
-        self.streets = city.read_network(network_path, domain) if network_path else city.generate_city(domain, seed=0)
+        self.streets = city.read_network(path, domain) if path else city.generate_city(domain, seed=0)
 
     @cached_property
     def metres(self) -> np.ndarray:
@@ -204,15 +203,6 @@ class StreetScene(Scene):
         found = self.accuracies(self.metric, {"train": np.ones(len(view), bool)}, NEAR, 1,
                                 lambda first, second: self.hops[view[first], view[second]] > 1, Stream.STREET_TASKS, 3)
         return found | {"test_accuracy": self.timed_metric[0].accuracy}
-
-
-def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Iterator[StreetScene]:
-    """The chosen parts and seeds; a smoke run takes the smallest unless it is told which."""
-    return (street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
-            for domain, seed in settings.scenes(domains, tiny=domains[0]))
-
-
-street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process
 
 
 def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row], Arrays], Figure],

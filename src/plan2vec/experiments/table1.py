@@ -26,7 +26,7 @@ from typing import NamedTuple
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, preset
 from plan2vec.experiments.base_scene import Found, settled
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, parts_of, select
@@ -62,7 +62,7 @@ METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in 
 
 
 def run(settings: Settings) -> Groups:
-    for scene in maze_scenes(settings):
+    for scene in MazeScene.chosen(settings, DOMAINS):
         for name in settings.chosen("blocks", BLOCKS):
             block = BLOCKS[name]
             setting = {"block": name} | ({"encoder": paper_config(scene).encoder} if name == "paper" else {})
@@ -110,13 +110,9 @@ def measure_paper(scene: MazeScene) -> Found:
 def table(rows: list[Row]) -> list[str]:
     lines = []
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
-        columns = by_domain(part, ROOM_TITLES, (("success", "success %", 100, 1),), papers_success)
+        columns = by_domain(part, ROOM_TITLES, (("success", "success %", 100, 1),), PAPER)
         lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
     return lines + graph_table(select(rows, method="graph"))
-
-
-def papers_success(room: str) -> dict[str, float | None]:
-    return {method: success[DOMAINS.index(room)] for method, success in PAPER.items()}
 
 
 def graph_table(rows: list[Row]) -> list[str]:
@@ -136,7 +132,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         methods = by_method(part, METHODS)
         if len(BLOCKS[name].methods) > 1:
             size = 9, 1.3 + 0.22 * len(methods)
-            figures[name] = domain_figure(part, methods, ROOM_TITLES, size, paper=papers_success)
+            figures[name] = domain_figure(part, methods, ROOM_TITLES, size, paper=PAPER)
             figures[name].suptitle(BLOCKS[name].words, fontsize=10)
     return figures
 

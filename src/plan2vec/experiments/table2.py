@@ -66,7 +66,7 @@ PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that it
 
 
 def run(settings: Settings) -> Groups:
-    for scene in street_scene.street_scenes(settings):
+    for scene in StreetScene.chosen(settings, DOMAINS):
         for block in settings.chosen("blocks", BLOCKS):
             lacking = scene.lacking(settings, BLOCKS[block], block=block)
             if block == "unseen" and lacking:
@@ -140,7 +140,7 @@ def asked_about(site: StreetSite, between: Distance, numbers: np.ndarray) -> Fou
     """Success of walks from where an image is found on the map to another image, both among `numbers`."""
     scene, rule, rng = site.scene, street_scene.RULES["success"], rng_at(site.seed, Stream.UNSEEN_TASKS)
     view, xy = scene.visited, scene.streets.xy
-    drawn = rng.choice(numbers, size=(2, 100 * site.episodes))
+    drawn = rng.choice(numbers, size=(2, 100 * scene.size.episodes))
     starts, goals = drawn[:, site.within_reach(rule, *view[drawn])]
     entry, target = locate(site, between, starts), locate(site, between, goals)
 
@@ -181,13 +181,9 @@ def table(rows: list[Row]) -> list[str]:
             shown = [column for column in known if select(part, metric=column[0])]
             methods = by_method([row for row in part if row["method"] != "graph"], BLOCKS[block])
             lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "",
-                      *compare(part, "method", methods, by_domain(part, TITLES, shown, papers_success))]
+                      *compare(part, "method", methods, by_domain(part, TITLES, shown, PAPER))]
         lines += graph_table(select(of_network, method="graph"))
     return lines
-
-
-def papers_success(domain: str) -> dict[str, float | None]:
-    return {method: success[DOMAINS.index(domain)] for method, success in PAPER.items()}
 
 
 def graph_table(rows: list[Row]) -> list[str]:
@@ -209,7 +205,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         if "random scores" in BLOCKS[block]:
             methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
             size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
-            figure = domain_figure(part, methods, TITLES, size, paper=papers_success)
+            figure = domain_figure(part, methods, TITLES, size, paper=PAPER)
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
             figures[f"{network}-{block}"] = figure
     return figures
