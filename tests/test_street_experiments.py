@@ -31,7 +31,7 @@ def true_site(scene: StreetScene) -> StreetSite:
     many = copy(scene)
     many.size = replace(SMOKE, episodes=500)
     frames, closure = np.zeros((len(view), 8, 8, 1), np.uint8), np.zeros(hops.nnz, bool)
-    return StreetSite(scene=many, frames=frames, graph=hops, view=view, closure=closure)
+    return StreetSite(scene=many, frames=frames, graph=hops, view=view, position=scene.streets.xy, closure=closure)
 
 
 def test_a_node_of_clean_recordings_is_a_view(scene):

@@ -199,36 +199,25 @@ class Site:
     radius: float = 0.0  # steps within which frames were joined
     seconds: float = 0.0  # that joining them took
     name: str = ""  # of a site whose maps the scene keeps
-
-    @property
-    def seed(self) -> int:
-        return self.scene.seed
-
-    @property
-    def position(self) -> np.ndarray:
-        """(n, 2) where the nodes truly are."""
-        raise NotImplementedError
+    position: Any = None  # (n, 2) where the nodes truly are, if scores ask for it
 
     def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
                       rng: np.random.Generator, graph: csr_array | None = None) -> float:
         """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
-        position, graph = self.position, self.graph if graph is None else graph
+        away, graph = self.straight_distance(), self.graph if graph is None else graph
         walks = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
-                          lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius, rng)
+                          lambda nodes, ends: away(nodes, ends) < rule.radius, rng)
         return float(walks.arrived.mean())
 
     def exact_distance_to(self, goals: np.ndarray) -> Distance:
         """Distance on the graph itself, to these goals only."""
-        backward = self.graph.T.tocsr()
-        return self.looked_up(goals, lambda ends: distances_from_on(self.scene.device, backward, ends))
+        return self.looked_up(goals, lambda ends: distances_from_on(self.scene.device, self.graph.T.tocsr(), ends))
 
     def looked_up(self, goals: np.ndarray, table_of: Callable[[np.ndarray], np.ndarray]) -> Distance:
         """D from all frames to the goals, out of a table (distinct goals, frames)."""
-        distinct, place = np.unique(goals, return_inverse=True)
-        number = np.full(len(self.frames), -1)
-        number[goals] = place
+        distinct = np.unique(goals)
         table = table_of(distinct)
-        return lambda nodes, asked: table[number[asked], nodes]
+        return lambda nodes, asked: table[np.searchsorted(distinct, asked), nodes]
 
     def straight_distance(self) -> Distance:
         """Between the true places."""

@@ -92,14 +92,14 @@ def measure(scene: Scene, method: str) -> Found:
 
 
 def error(site: Site, distance: Distance) -> Found:
-    numbers = map_numbers(site.graph, distance, rng_at(site.seed, Stream.MAP_ERROR), len(site.frames))
+    numbers = map_numbers(site.graph, distance, rng_at(site.scene.seed, Stream.MAP_ERROR), len(site.frames))
     return {"error": numbers["embedding_error"]}
 
 
 def scores(site: MazeSite, distance: Distance) -> Found:
     if site.scene.domain in ROOM_TITLES:
         return {"success": site.success(distance)} | error(site, distance)
-    rng = rng_at(site.seed, Stream.ROOM_TASKS)
+    rng = rng_at(site.scene.seed, Stream.ROOM_TASKS)
     episodes = draw_episodes(site.graph, site.sequences.sequence, site.scene.size.episodes, rng)
     walked = plan_numbers(site.graph, distance, episodes, rooms.SUCCESS, rng)
     return {"success": walked["success_graph"]} | error(site, distance)

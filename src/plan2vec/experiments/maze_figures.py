@@ -114,7 +114,7 @@ def walk(scene: MazeScene) -> Found:
 def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
     """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
     start, goal = ends_of_c(site)
-    rng, position = rng_at(site.seed, Stream.SAMPLED_WALK), site.position
+    rng, position = rng_at(site.scene.seed, Stream.SAMPLED_WALK), site.position
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
     return {"all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
@@ -129,7 +129,7 @@ def ends_of_c(site: MazeSite) -> list[int]:
 def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> np.ndarray:
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
     starts, goals, max_hops = np.array([[start], [goal], [maze.SUCCESS.max_hops]])
-    rng = rng_at(site.seed, Stream.SHOWN_WALK)
+    rng = rng_at(site.scene.seed, Stream.SHOWN_WALK)
     walks = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng)
     return walks.nodes[walks.nodes[:, 0] >= 0, 0]
 

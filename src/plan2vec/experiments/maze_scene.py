@@ -26,6 +26,7 @@ ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
 DOMAINS = tuple(ROOM_TITLES)
 FRESH = 1000  # added to the seed of the small set, so that no seed records the same twice
 TRULY_NEAR = 0.03  # metres within which the oracle joins frames: the mean length of a step
+HOPS = SUCCESS.max_hops or 0  # of a walk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,23 +41,19 @@ class MazeSite(Site):
         assert truth is not None
         return truth
 
-    @property
-    def position(self) -> np.ndarray:
-        return self.truth.position
-
     @cached_property
     def tasks(self) -> np.ndarray:
         """(2, episodes) random starts and goals, the same for every method."""
-        return rng_at(self.seed, Stream.ROOM_TASKS).integers(len(self.frames), size=(2, self.scene.size.episodes))
+        return rng_at(self.scene.seed, Stream.ROOM_TASKS).integers(len(self.frames), size=(2, self.scene.size.episodes))
 
-    def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int | None = None) -> float:
+    def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int = HOPS) -> float:
         """Share of the greedy walks that arrive by Table 1's rule: no memory, epsilon 0.05, 50 hops, within 0.02 m."""
-        hops = np.full(self.tasks.shape[1], max_hops or SUCCESS.max_hops)
-        return self.share_arrived(distance, self.tasks, SUCCESS, hops, rng_at(self.seed, Stream.ROOM_TASKS, 1), graph)
+        hops, rng = np.full(self.tasks.shape[1], max_hops), rng_at(self.scene.seed, Stream.ROOM_TASKS, 1)
+        return self.share_arrived(distance, self.tasks, SUCCESS, hops, rng, graph)
 
     def agreement(self, distance: Distance) -> float | None:
         """Rank correlation with the true way around the walls, over 20,000 pairs of a frame and a task's goal."""
-        rng = rng_at(self.seed, Stream.ROOM_TASKS, 2)
+        rng = rng_at(self.scene.seed, Stream.ROOM_TASKS, 2)
         first, second = rng.integers(len(self.frames), size=20_000), rng.choice(self.tasks[1], 20_000)
         return rank_agreement(distance(first, second), self.truth.between(first, second))
 
@@ -68,14 +65,13 @@ class MazeSite(Site):
 
     def random_distance(self) -> Distance:
         """A random score per frame and goal of the tasks: without sense, but always the same."""
-        rng = rng_at(self.seed, Stream.ROOM_TASKS, 3)
+        rng = rng_at(self.scene.seed, Stream.ROOM_TASKS, 3)
         return self.looked_up(self.tasks[1], lambda goals: rng.random((len(goals), len(self.frames)), np.float32))
 
     @cached_property
     def numbers(self) -> Found:
         closures = closure_numbers(self.graph, self.sequences.sequence, self.truth, None, 0)
-        return {"radius": self.radius} | degree_and_parts(self.graph) | {
-            "false_edge_share": closures["false_edge_share"]}
+        return {"radius": self.radius, **degree_and_parts(self.graph), "false_edge_share": closures["false_edge_share"]}
 
 
 class MazeScene(Scene):
@@ -104,12 +100,13 @@ class MazeScene(Scene):
         assert fresh.position is not None
         pairs = near_pairs(fresh.position / TRULY_NEAR, 1.0, fresh.num_frames, self.device)
         graph = build_graph(fresh.sequence, pairs, None, False, np.ones(fresh.num_frames, bool))
-        return MazeSite(scene=self, frames=fresh.frames, graph=graph, radius=1.0, name="oracle", sequences=fresh)
+        return MazeSite(scene=self, frames=fresh.frames, graph=graph, radius=1.0, name="oracle",
+                        position=fresh.position, sequences=fresh)
 
     def join(self, sequences: Sequences, metric: LocalMetric, config: Config, name: str = "") -> MazeSite:
         built, seconds = self.build(sequences, metric, config)
         return MazeSite(scene=self, frames=sequences.frames, graph=built.graph, radius=built.radius, seconds=seconds,
-                        name=name, sequences=sequences)
+                        name=name, position=sequences.position, sequences=sequences)
 
 
 def first_rollouts(sequences: Sequences, num: int) -> Sequences:

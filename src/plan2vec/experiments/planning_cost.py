@@ -42,7 +42,7 @@ def measure(scene: MazeScene, method: str) -> Found:
 
 def draw_tasks(site: MazeSite) -> np.ndarray:
     """(m, 3) length in whole steps, start, goal."""
-    rng = rng_at(site.seed, Stream.PLANNING_COST)
+    rng = rng_at(site.scene.seed, Stream.PLANNING_COST)
     away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.position, axis=1), np.inf)
     central = np.flatnonzero(away <= max(CENTRE, away.min()))
     starts = rng.choice(central, min(len(central), PER_LENGTH), replace=False)

@@ -72,13 +72,9 @@ class StreetSite(Site):
     view: np.ndarray  # (n,) what a node truly shows
     closure: np.ndarray  # (nnz,) bool
 
-    @property
-    def position(self) -> np.ndarray:
-        return self.scene.streets.xy[self.view]
-
     def tasks(self, rule: Rule) -> np.ndarray:
         """(2, episodes) random starts, and goals that lie within the rule's reach; the same for every method."""
-        rng = rng_at(self.seed, Stream.STREET_TASKS, rule.reach)
+        rng = rng_at(self.scene.seed, Stream.STREET_TASKS, rule.reach)
         drawn = rng.integers(len(self.view), size=(2, 200 * self.scene.size.episodes))
         return drawn[:, self.within_reach(rule, *self.view[drawn])]
 
@@ -97,7 +93,7 @@ class StreetSite(Site):
 
     def success(self, distance: Distance, rule: Rule) -> float:
         """Share of the greedy walks without memory that come within two steps of the goal."""
-        tasks, rng = self.tasks(rule), rng_at(self.seed, Stream.STREET_TASKS, rule.reach, 1)
+        tasks, rng = self.tasks(rule), rng_at(self.scene.seed, Stream.STREET_TASKS, rule.reach, 1)
         return self.share_arrived(distance, tasks, rule.walk, self.allowed_hops(rule, *tasks), rng)
 
     def scores(self, distance: Distance) -> Found:
@@ -106,7 +102,7 @@ class StreetSite(Site):
 
     def agreement(self, distance: Distance) -> float | None:
         """Rank correlation of a distance with the true way along the streets, over 20,000 random pairs."""
-        first, second = rng_at(self.seed, Stream.STREET_TASKS, 2).integers(len(self.view), size=(2, 20_000))
+        first, second = rng_at(self.scene.seed, Stream.STREET_TASKS, 2).integers(len(self.view), size=(2, 20_000))
         return rank_agreement(distance(first, second), self.scene.metres[self.view[first], self.view[second]])
 
     def exact_distance(self) -> Distance:
@@ -137,6 +133,8 @@ class StreetScene(Scene):
         self.labels = {"network": "generated" if path is None else "manhattan"}
         # the seeds share the city; walks and networks differ
         self.streets = city.read_network(path, domain) if path else city.generate_city(domain, seed=0)
+        self.walks = city.walk_streets(self.streets, PASSES, seed=seed)
+        self.visited = np.concatenate(self.walks)  # (frames,) the view that a frame truly shows
 
     @cached_property
     def metres(self) -> np.ndarray:
@@ -149,18 +147,9 @@ class StreetScene(Scene):
         return np.asarray(dijkstra(city.street_graph(self.streets), unweighted=True))
 
     @cached_property
-    def walks(self) -> list[np.ndarray]:
-        return city.walk_streets(self.streets, PASSES, seed=self.seed)
-
-    @cached_property
     def recordings(self) -> Sequences:
         """Clean: a view looks the same at every visit."""
         return city.record(self.streets, self.walks, city.ViewConfig())
-
-    @cached_property
-    def visited(self) -> np.ndarray:
-        """(frames,) the view that a frame truly shows."""
-        return np.concatenate(self.walks)
 
     @cached_property
     def noisy(self) -> Sequences:
@@ -183,7 +172,7 @@ class StreetScene(Scene):
         steps = (graph.data / np.median(graph.data)).astype(np.float32)
         graph, num = csr_array((steps, graph.indices, graph.indptr), shape=graph.shape), self.streets.num_views
         return StreetSite(scene=self, frames=np.zeros((num, 0), np.uint8), graph=graph, view=np.arange(num),
-                          closure=np.zeros(graph.nnz, bool))
+                          position=self.streets.xy, closure=np.zeros(graph.nnz, bool))
 
     def join(self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config,
              name: str = "") -> StreetSite:
@@ -195,7 +184,7 @@ class StreetScene(Scene):
         pairs = place[edge_rows(built.graph)[recorded]] * len(kept) + place[built.graph.indices[recorded]]
         closure = ~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs)
         return StreetSite(scene=self, frames=sequences.frames[kept], graph=graph, radius=built.radius, seconds=seconds,
-                          name=name, view=visited[kept], closure=closure)
+                          name=name, view=visited[kept], position=self.streets.xy[visited[kept]], closure=closure)
 
     def metric_accuracies(self) -> Found:
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""

@@ -138,7 +138,7 @@ def measure_unseen(scene: StreetScene) -> dict[str, Found]:
 
 def asked_about(site: StreetSite, between: Distance, numbers: np.ndarray) -> Found:
     """Success of walks from where an image is found on the map to another image, both among `numbers`."""
-    scene, rule, rng = site.scene, street_scene.RULES["success"], rng_at(site.seed, Stream.UNSEEN_TASKS)
+    scene, rule, rng = site.scene, street_scene.RULES["success"], rng_at(site.scene.seed, Stream.UNSEEN_TASKS)
     view, xy = scene.visited, scene.streets.xy
     drawn = rng.choice(numbers, size=(2, 100 * scene.size.episodes))
     starts, goals = drawn[:, site.within_reach(rule, *view[drawn])]
