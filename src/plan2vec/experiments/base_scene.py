@@ -64,7 +64,6 @@ class Scene:
 
     @cached_property
     def timed_metric(self) -> tuple[TrainedMetric, float]:
-        """The local metric of the recordings, and the seconds it took."""
         return timed(self.train_metric, self.recordings, self.config)
 
     @property
@@ -79,12 +78,10 @@ class Scene:
 
     @property
     def walked_config(self) -> Config:
-        """The same settings, by value iteration."""
         stage = replace(self.config.embedding, num_updates=WALKED_UPDATES)
         return replace(self.config, variant="value-iteration", embedding=self.size.shorten(stage))
 
     def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
-        """Stage 2, and the seconds it took."""
         config = self.searched(recorded, config)
         return timed(join_frames, recorded.without_truth(), TrainedMetric(metric), config, self.images(recorded.frames))
 
@@ -94,7 +91,6 @@ class Scene:
 
     @cached_property
     def site(self) -> "Site":
-        """All frames of the recordings and their graph."""
         built, seconds = self.build(self.recordings, self.metric, self.config)
         return Site(scene=self, frames=self.recordings.frames, graph=built.graph, radius=built.radius, seconds=seconds,
                     name="all")

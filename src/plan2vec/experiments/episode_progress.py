@@ -61,8 +61,6 @@ SHOWN = (("voc", "VOC", 1, 2), ("tau", "tau", 1, 2), ("gap", "gap, failed", 1, 2
 
 
 class Trial(NamedTuple):
-    """An episode to be judged."""
-
     frames: np.ndarray  # (m,) in order
     outcome: int  # what became of it
 
@@ -157,7 +155,6 @@ def failed_in_truth(sequences: Sequences) -> set[int]:
 
 
 def make_trials(sequences: Sequences, held_out: np.ndarray) -> list[Trial]:
-    """Held-out episodes, and the failures made of them."""
     failed, recorded = failed_in_truth(sequences), episode_frames(sequences.sequence, held_out)
     trials = [Trial(frames, FAILED) for frames in recorded if sequences.sequence[frames[0]] in failed]
     good = [frames for frames in recorded if sequences.sequence[frames[0]] not in failed]
@@ -183,7 +180,6 @@ def outcome_scores(fitted: Fitted, method: str) -> Found:
 
 
 def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | None]:
-    """The measures, from the outcome and the curve of every episode."""
     outcome = np.array(outcomes)
     final = np.array([next(iter(curve[np.isfinite(curve)][::-1]), 0.0) for curve in curves])  # 0 where nothing is known
     good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]

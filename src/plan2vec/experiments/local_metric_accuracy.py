@@ -31,7 +31,6 @@ STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
 
 
 def measure(scene: MazeScene, method: str) -> Found:
-    """Accuracy on the sequences trained on and on those held out, and what a graph by this metric is like."""
     architecture, loss = method.split()
     stage = replace(scene.config.local_metric, architecture=architecture, loss=loss)  # type: ignore[arg-type]
     num_joined = scene.size.num_rollouts

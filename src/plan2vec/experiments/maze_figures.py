@@ -52,7 +52,6 @@ def free_grid(room: str, num: int) -> np.ndarray:
 
 
 def embedding(scene: MazeScene) -> Found:
-    """Figure 5: 2-d latents of the grid, plan2vec and VAE, and how well their distances order true ways."""
     position = free_grid(scene.domain, GRID)
     frames = maze.render(maze.ROOMS[scene.domain], position)
     judge = scene.baseline("VAE 2-d")
@@ -84,7 +83,6 @@ def local_metric(scene: MazeScene) -> Found:
 
 
 def connections(scene: MazeScene) -> Found:
-    """Figures 10b and 10c: recorded steps, and closures between trajectories."""
     site = scene.small
     edges = np.stack((edge_rows(site.graph), site.graph.indices), axis=1)
     closure = closure_entries(site.graph, site.sequences.sequence)
@@ -122,7 +120,6 @@ def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
 
 
 def ends_of_c(site: MazeSite) -> list[int]:
-    """The frames nearest to the two ends of the C."""
     return [int(np.linalg.norm(site.position - place, axis=1).argmin()) for place in ((-0.2, 0.2), (-0.2, -0.2))]
 
 
@@ -153,7 +150,6 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 def prepare(ax: Axes, room: str, title: str, labels: bool = True) -> None:
-    """The room's walls and border, in metres."""
     domain = find_domain(room)
     assert domain is not None and domain.extent is not None
     draw_axes(ax, Scene(np.empty((0, 2)), ("x (m)", "y (m)") if labels else ("", ""), "", domain.extent, domain.walls))
@@ -162,7 +158,6 @@ def prepare(ax: Axes, room: str, title: str, labels: bool = True) -> None:
 
 
 def rooms_figure() -> Figure:
-    """Figure 4: one frame a room, with the agent in blue and a goal in orange, which is not in the frames."""
     figure, axes = panels(len(DOMAINS), 8, 3.6)
     agent, goal, half = (-0.16, 0.18), (-0.16, -0.18), maze.HALF_EXTENT
     for ax, room in zip(axes, DOMAINS, strict=True):
@@ -178,7 +173,6 @@ def rooms_figure() -> Figure:
 
 
 def embedding_figure(parts: Arrays) -> Figure:
-    """Figure 5: the grid in the room, in plan2vec's latents, in the VAE's."""
     figure = Figure((8.4, 2.9 * len(parts)), layout="constrained")
     axes = figure.subplots(len(parts), 3, squeeze=False)
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
@@ -199,7 +193,6 @@ def of_the_c(parts: Arrays) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def score_figure(parts: Arrays) -> Figure:
-    """Figure 10a: a panel per latent size."""
     room, arrays = of_the_c(parts)
     figure, axes = panels(len(DIMENSIONS), 9, 3.3)
     highest = max(float(arrays[f"score_{dim}"].max()) for dim in DIMENSIONS)
@@ -217,7 +210,6 @@ def score_figure(parts: Arrays) -> Figure:
 
 
 def connection_figure(parts: Arrays) -> Figure:
-    """Figures 10b and 10c: recorded trajectories above, connections below."""
     figure = Figure((2.9 * len(parts) + 0.6, 5.8), layout="constrained")
     axes = figure.subplots(2, len(parts), squeeze=False, sharex=True, sharey=True)
     for column, (room, arrays) in zip(axes.T, parts.items(), strict=True):
@@ -234,7 +226,6 @@ def connection_figure(parts: Arrays) -> Figure:
 
 
 def sampling_figure(parts: Arrays) -> Figure:
-    """Figure 3: a memoryless walk beside search."""
     (figure, axes), (room, arrays) = panels(2, 7, 3.9), of_the_c(parts)
     num = len(arrays["sampled"])
     revisits = num - len(np.unique(arrays["sampled"], axis=0))
@@ -253,7 +244,6 @@ def sampling_figure(parts: Arrays) -> Figure:
 
 
 def walk_figure(parts: Arrays) -> Figure:
-    """Figure 10d: moments of a greedy walk. Blue: neighbours. Orange: the next step. Gray: past and current."""
     room, arrays = of_the_c(parts)
     position = arrays["position"]
     moments = np.unique(np.linspace(0, max(len(position) - 2, 0), NUM_MOMENTS).astype(int))
@@ -273,7 +263,6 @@ def walk_figure(parts: Arrays) -> Figure:
 
 
 def value_figure(parts: Arrays) -> Figure:
-    """Figure 10e: learned distance to a goal in the lower left corner."""
     figure, axes = panels(len(parts), 3.1 * len(parts) + 0.8, 3.2)
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]

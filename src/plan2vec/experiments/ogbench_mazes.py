@@ -137,7 +137,6 @@ def run(settings: Settings) -> Groups:
 
 
 def measure(maze: PointMaze, method: str, block: str) -> Found:
-    """Success over all tasks and in each; of graph search what the graph is like."""
     planner, _, head = method.partition(", ")
     agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], head or "squared")
     limit = SMOKE_STEPS if maze.size.is_smoke else 10**9  # OGBench's limit of 1,000 steps is the environment's own

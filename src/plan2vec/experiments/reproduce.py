@@ -130,7 +130,6 @@ def streets(rows: list[Row]) -> list[str]:
 
 
 def mazes(rows: list[Row]) -> list[str]:
-    """Ours, then the best published method."""
     kinds, part = [*((maze, "stitch") for maze in MAZES), ("giant", "navigate")], select(rows, block="act")
     columns = [Column(", ".join(kind), {"domain": domain_of(*kind), "metric": "success"}) for kind in kinds]
     methods = lines_of("A*, squared", "greedy, squared", "controller", "graph search")
@@ -141,7 +140,6 @@ def mazes(rows: list[Row]) -> list[str]:
 
 
 def speed(docs: Path) -> list[str]:
-    """Fits by plan2vec and by Isomap, from the rows of the benchmarks."""
     cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("plan2vec, 16 rooms", "scale", {"frames": 1_000_000}),
              ("Isomap, after our local metric", "peers", {"method": "Isomap"}))
     body = [[words, row["device"], f"{row['setting']['frames']:,}", f"{row['seconds']:.0f}", cell(values([row]), 100)]

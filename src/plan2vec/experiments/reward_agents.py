@@ -90,7 +90,6 @@ class Blocks(VecEnv):
         self.look_around()
 
     def look_around(self) -> None:
-        """What the agent sees of the blocks, and their learned distances from their goals."""
         frames = shrunk(maze.render(self.room, self.position))
         self.seen = self.sight.look(frames)
         if self.shaping is not None:

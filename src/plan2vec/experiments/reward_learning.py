@@ -31,7 +31,6 @@ WANTED = 0.9  # success
 
 
 def measure(scene: MazeScene, method: str) -> Found:
-    """Success by the number of steps taken, the steps after which it first was as wanted, and how it all ended."""
     agents = import_agents()
     tiny = {"num_steps": 160, "steps_between": 80, "updates_per_move": 2, "steps_before": 32, "episodes": 20}
     settings = agents.AgentSettings(**(tiny if scene.size.is_smoke else {}))

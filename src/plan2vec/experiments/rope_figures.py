@@ -51,7 +51,6 @@ def pair_scores(scene: RopeScene, first: np.ndarray, second: np.ndarray) -> np.n
 
 
 def pairs(scene: RopeScene) -> Found:
-    """Figure 11: what the metric learns from, and its scores."""
     recorded = recorded_pairs(scene.recordings, np.ones(len(scene.frames), bool), 2)
     rng = rng_at(scene.seed, Stream.ROPE_PAIRS)
     near, gap = draw_neighbors(recorded, COLUMNS, rng)
@@ -63,7 +62,6 @@ def pairs(scene: RopeScene) -> Found:
 
 
 def neighbours(scene: RopeScene) -> Found:
-    """Figure 12: queries and the frames of some ranks; the share of those below the cut-off that are local moves."""
     vectors = local_vectors(scene.metric, scene.images(scene.frames))
     queries = rng_at(scene.seed, Stream.ROPE_QUERIES).choice(len(vectors), QUERIES, replace=False)
     ranks = np.array([0, *(rank for rank in RANKS if rank < len(vectors))])
@@ -101,7 +99,6 @@ def across(scene: RopeScene) -> Found:
 
 
 def within(scene: RopeScene) -> Found:
-    """Figure 13: three ways from a frame to one of the same sequence."""
     start = min(100, scene.size.rope_drags // 4)
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
@@ -128,7 +125,6 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
-    """Rows of frames; scores above the cut-off are red."""
     num_rows, num_columns = part["index"].shape
     figure = Figure((0.75 * num_columns, 1.05 * num_rows + 0.4), layout="constrained")
     figure.suptitle(title, fontsize=9)

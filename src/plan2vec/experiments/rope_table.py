@@ -91,7 +91,6 @@ def search_cost(scene: RopeScene, tasks: Tasks) -> float:
 
 
 def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
-    """Plain and cleaned, on the sequences trained on and on those held out."""
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])

@@ -44,7 +44,6 @@ def run(settings: Settings) -> Groups:
 
 
 def measure(scene: MazeScene, method: str, space: str, rollouts: int) -> Found:
-    """Success of walks on both sites."""
     sites = sites_of(scene, space, rollouts)
     distances = {place: site.exact_distance() for place, site in sites.items()}
     if method != "exact graph distance":
@@ -67,7 +66,6 @@ def sites_of(scene: MazeScene, space: str, rollouts: int) -> dict[str, MazeSite]
 
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
-    """The fewest rollouts from which on the mean success is 95 % or more."""
     known = [(num, sample.mean()) for num in in_order(rows, "rollouts")
              if len(sample := values(rows, rollouts=num, **wanted))]
     enough = list(takewhile(lambda case: case[1] >= ENOUGH, reversed(known)))

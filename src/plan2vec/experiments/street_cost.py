@@ -107,7 +107,6 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """Per network, of the largest part if its arrays are at hand: the nodes that a method touched, and their number."""
     largest = in_order(rows, "domain", DOMAINS)[-1]
     return street_scene.part_figures(select(rows, domain=largest), arrays, cost_figure)
 

@@ -131,7 +131,6 @@ def ratio_words(rows: list[Row], block: str, domain: str) -> str:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
     return {name: figure for block in in_order(rows, "block", BLOCKS)
             for name, figure in street_scene.part_figures(rows, arrays, generalization_figure, block).items()}
 

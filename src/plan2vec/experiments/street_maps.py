@@ -58,7 +58,6 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """A figure per network and part of the city: the true map beside the first seed's of each kind."""
     return street_scene.part_figures(rows, arrays, maps_figure)
 
 

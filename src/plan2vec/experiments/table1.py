@@ -126,7 +126,6 @@ def graph_table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """A figure per block of several methods: success by method, a panel per room."""
     figures = {}
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         methods = by_method(part, METHODS)

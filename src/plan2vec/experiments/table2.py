@@ -172,7 +172,6 @@ def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """For each network and block success by both rules beside the paper's; then the graphs."""
     lines = []
     known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
              ("spearman_true", "Spearman", 1, 3))
@@ -199,7 +198,6 @@ def graph_table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """A figure per network and block with baselines: success by method, a panel per part of the city."""
     figures = {}
     for (network, block), part in parts_of(select(rows, metric="success"), network=NETWORKS, block=BLOCKS):
         if "random scores" in BLOCKS[block]:
