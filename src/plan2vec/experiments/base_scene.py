@@ -17,11 +17,10 @@ from scipy.sparse import csr_array
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.registry import Map, baseline_trainers
 from plan2vec.config import DEFAULTS, WALKED_UPDATES, Config, by_settings, setting, settle, with_settings
-from plan2vec.data import Sequences, SuccessRule
+from plan2vec.data import RECORDED, Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.evaluation import graph_numbers
-from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames, share_refused
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.augmentation import Augmentation
@@ -40,10 +39,47 @@ SMOKE_WALKS = Walks(num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6)
 Found = dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Frames and their graph: where walks take place."""
+
+    scene: Any
+    frames: np.ndarray
+    graph: csr_array
+    radius: float = 0.0  # steps within which frames were joined
+    seconds: float = 0.0  # that joining them took
+    name: str = ""  # of a site whose maps the scene keeps
+    position: Any = None  # (n, 2) where the nodes truly are, if scores ask for it
+    sequences: Any = None  # the recordings that these frames are
+
+    def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
+                      rng: np.random.Generator, graph: csr_array | None = None) -> float:
+        """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
+        away, graph = self.straight_distance(), self.graph if graph is None else graph
+        walks = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
+                          lambda nodes, ends: away(nodes, ends) < rule.radius, rng)
+        return float(walks.arrived.mean())
+
+    def exact_distance_to(self, goals: np.ndarray) -> Distance:
+        """Distance on the graph itself, to these goals only."""
+        return self.looked_up(goals, lambda ends: distances_from_on(self.scene.device, self.graph.T.tocsr(), ends))
+
+    def looked_up(self, goals: np.ndarray, table_of: Callable[[np.ndarray], np.ndarray]) -> Distance:
+        """D from all frames to the goals, out of a table (distinct goals, frames)."""
+        distinct = np.unique(goals)
+        table = table_of(distinct)
+        return lambda nodes, asked: table[np.searchsorted(distinct, asked), nodes]
+
+    def straight_distance(self) -> Distance:
+        """Between the true places."""
+        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
+
+
 class Scene:
     """Subclasses say what is recorded; `config` is settled here."""
 
     smallest = -1  # place among the domains of the one that a smoke run takes
+    site_kind = Site
 
     def __init__(self, domain: str, seed: int, settings: Settings, config: Config | None = None):
         self.domain, self.seed, self.size, self.device = domain, seed, settings.size, settings.device
@@ -81,21 +117,22 @@ class Scene:
         stage = replace(self.config.embedding, num_updates=WALKED_UPDATES)
         return replace(self.config, variant="value-iteration", embedding=self.size.shorten(stage))
 
-    def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
-        config = self.searched(recorded, config)
-        return timed(join_frames, recorded.without_truth(), TrainedMetric(metric), config, self.images(recorded.frames))
+    def join(self, recorded: Sequences, metric: LocalMetric, config: Config, name: str = "") -> Any:
+        """The site, of the scene's kind, that stage 2 makes of recordings."""
+        config, images = self.searched(recorded, config), self.images(recorded.frames)
+        built, seconds = timed(join_frames, recorded.without_truth(), TrainedMetric(metric), config, images)
+        return self.site_kind(scene=self, frames=recorded.frames, graph=built.graph, radius=built.radius,
+                              seconds=seconds, name=name, position=recorded.position, sequences=recorded)
 
     def searched(self, recorded: Sequences, config: Config) -> Config:
         """With how neighbours are searched for in so many frames."""
         return settle(config, recorded, self.device.type, usearch_installed())
 
     @cached_property
-    def site(self) -> "Site":
-        built, seconds = self.build(self.recordings, self.metric, self.config)
-        return Site(scene=self, frames=self.recordings.frames, graph=built.graph, radius=built.radius, seconds=seconds,
-                    name="all")
+    def site(self) -> Any:
+        return self.join(self.recordings, self.metric, self.config, "all")
 
-    def train_map(self, site: "Site", config: Config, teaching: Teaching = Teaching()) -> Map:
+    def train_map(self, site: Site, config: Config, teaching: Teaching = Teaching()) -> Map:
         """Stage 4 on a site; on a named site once per configuration and teaching."""
         if self.size.is_smoke:
             teaching = replace(teaching, walks=replace(
@@ -181,43 +218,8 @@ def settled(config: Config) -> Config:
 
 def some_frames(sequences: Sequences, numbers: np.ndarray | slice) -> Sequences:
     """A part of recordings that cuts no sequence."""
-    recorded = {name: getattr(sequences, name) for name in ("frames", "sequence", "position", "action", "step_length")}
+    recorded = {name: getattr(sequences, name) for name in ("frames", "sequence", *RECORDED)}
     return replace(sequences, **{name: values[numbers] for name, values in recorded.items() if values is not None})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Site:
-    """Frames and their graph: where walks take place."""
-
-    scene: Scene
-    frames: np.ndarray
-    graph: csr_array
-    radius: float = 0.0  # steps within which frames were joined
-    seconds: float = 0.0  # that joining them took
-    name: str = ""  # of a site whose maps the scene keeps
-    position: Any = None  # (n, 2) where the nodes truly are, if scores ask for it
-
-    def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
-                      rng: np.random.Generator, graph: csr_array | None = None) -> float:
-        """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
-        away, graph = self.straight_distance(), self.graph if graph is None else graph
-        walks = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
-                          lambda nodes, ends: away(nodes, ends) < rule.radius, rng)
-        return float(walks.arrived.mean())
-
-    def exact_distance_to(self, goals: np.ndarray) -> Distance:
-        """Distance on the graph itself, to these goals only."""
-        return self.looked_up(goals, lambda ends: distances_from_on(self.scene.device, self.graph.T.tocsr(), ends))
-
-    def looked_up(self, goals: np.ndarray, table_of: Callable[[np.ndarray], np.ndarray]) -> Distance:
-        """D from all frames to the goals, out of a table (distinct goals, frames)."""
-        distinct = np.unique(goals)
-        table = table_of(distinct)
-        return lambda nodes, asked: table[np.searchsorted(distinct, asked), nodes]
-
-    def straight_distance(self) -> Distance:
-        """Between the true places."""
-        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
 
 
 def degree_and_parts(graph: csr_array) -> Found:

@@ -116,7 +116,7 @@ def street_scores(scene: StreetScene, config: Config) -> Found:
 
 
 def rope_scores(scene: RopeScene, config: Config) -> Found:
-    distance = scene.train_map(scene.site, config).on(scene.frames)
+    distance = scene.train_map(scene.site, config).on(scene.recordings.frames)
     found = plan_scores(scene.moves, scene.tasks, greedy_plans(scene.site.graph, distance, scene.tasks))
     return {"success": found["goal_reached"], "valid": found["valid_plans"]} | error(scene.site, distance)
 

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import SUCCESS, simulate
 from plan2vec.evaluation import rank_agreement, truth_of
@@ -18,7 +17,6 @@ from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.validity import Truth, closure_numbers
 
@@ -32,8 +30,6 @@ HOPS = SUCCESS.max_hops or 0  # of a walk
 @dataclass(frozen=True, kw_only=True)
 class MazeSite(Site):
     """Frames of a room; their maps are kept where the name is small, large or oracle."""
-
-    sequences: Sequences
 
     @cached_property
     def truth(self) -> Truth:
@@ -75,6 +71,8 @@ class MazeSite(Site):
 
 
 class MazeScene(Scene):
+    site_kind = MazeSite
+
     @cached_property
     def recordings(self) -> Sequences:
         return simulate(self.domain, self.size.num_rollouts, seed=self.seed)
@@ -102,11 +100,6 @@ class MazeScene(Scene):
         graph = build_graph(fresh.sequence, pairs, None, False, np.ones(fresh.num_frames, bool))
         return MazeSite(scene=self, frames=fresh.frames, graph=graph, radius=1.0, name="oracle",
                         position=fresh.position, sequences=fresh)
-
-    def join(self, sequences: Sequences, metric: LocalMetric, config: Config, name: str = "") -> MazeSite:
-        built, seconds = self.build(sequences, metric, config)
-        return MazeSite(scene=self, frames=sequences.frames, graph=built.graph, radius=built.radius, seconds=seconds,
-                        name=name, position=sequences.position, sequences=sequences)
 
 
 def first_rollouts(sequences: Sequences, num: int) -> Sequences:

@@ -25,8 +25,8 @@ FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cos
          "local_metric_accuracy", "value_iteration_table", "rope_table", "rope_figures", "episode_progress",
          "audit_planted", "table2", "street_maps", "street_cost", "street_generalization", "reward_learning",
          "ogbench_mazes", "doom_driving")
-LISTED: list[Experiment] = [import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES]
-EXPERIMENTS = {experiment.name: experiment for experiment in LISTED}
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (
+    import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES)}
 HEAD = """# Results
 
 Per domain one claim, one figure and one small table. Numbers are means over seeds ± half of the 95 % interval; one seed

@@ -35,10 +35,6 @@ class RopeScene(Scene):
     def recordings(self) -> Sequences:
         return rope.simulate(self.size.rope_sequences, self.size.rope_drags, self.seed)
 
-    @property
-    def frames(self) -> np.ndarray:
-        return self.recordings.frames
-
     @cached_property
     def moves(self) -> rope.TrueMoves:
         return rope.true_moves(self.recordings)
@@ -58,11 +54,11 @@ def baseline_way(scene: RopeScene, name: str) -> tuple[csr_array, Distance]:
     many as the scene's graph has closures."""
     sequence, like, dim = scene.recordings.sequence, scene.site.graph, scene.config.dim
     if name == "SPTM":
-        vectors = local_vectors(scene.metric, scene.images(scene.frames))
+        vectors = local_vectors(scene.metric, scene.images(scene.recordings.frames))
     else:
         judge = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim)
         assert isinstance(judge, VectorScorer)
-        vectors = judge.vectors(scene.frames)
+        vectors = judge.vectors(scene.recordings.frames)
     num_closures = int(np.count_nonzero(closure_entries(like, sequence))) // 2
     pairs = closest_pairs(vectors, num_closures, sequence, scene.device)
     graph = build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))

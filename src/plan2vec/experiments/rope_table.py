@@ -66,7 +66,7 @@ def run(settings: Settings) -> Groups:
 def measure(scene: RopeScene, method: str, block: str) -> Found:
     sequence, tasks, graph = scene.recordings.sequence, scene.tasks, scene.site.graph
     if method == OURS:
-        distance = scene.timed_map[0].on(scene.frames)
+        distance = scene.timed_map[0].on(scene.recordings.frames)
     elif method == "Dijkstra":
         distance = scene.site.exact_distance_to(tasks.goals)  # who walks by it walks a shortest path
     else:

@@ -46,16 +46,14 @@ def measure(scene: StreetScene, method: str, block: str) -> Found:
     known = np.isfinite(path) & (path >= 1)
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
-    arrays = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
-              "links": np.empty((0, 2), np.int32)}
+    found: Found = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
+                    "links": np.empty((0, 2), np.int32)}
     rng = rng_at(scene.seed, Stream.STREET_PAIRS)
-    for kind, chosen in kinds.items():  # a few pairs of each kind, for the scatter plots
-        pairs = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
-        arrays |= {f"{kind}_path": path.ravel()[pairs].astype(np.float32),
-                   f"{kind}_distance": distance.ravel()[pairs].astype(np.float32)}
-    signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
-    errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
-    return arrays | errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
+    for kind, chosen in kinds.items():  # with a few pairs of each kind, for the scatter plots
+        pairs, error = rng.choice(np.flatnonzero(chosen), NUM_DOTS), (distance[chosen] - path[chosen]) / path[chosen]
+        found |= {f"{kind}_path": path.ravel()[pairs], f"{kind}_distance": distance.ravel()[pairs],
+                  f"error_{kind}": np.abs(error).mean(), f"bias_{kind}": error.mean()}
+    return found
 
 
 def opposite_quarters(position: np.ndarray) -> np.ndarray:
@@ -145,10 +143,9 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
     axes[0].set(xticks=[], yticks=[], aspect="equal", title="quarters")
     for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
         for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
-            path, distance = part[f"{kind}_path"], part[f"{kind}_distance"]
-            ax.plot(path, distance, ".", color=color, markersize=2, alpha=0.5, label=label)
-        longest = float(part["opposite_path"].max())
-        ax.plot([0, longest], [0, longest], color="0.6", linewidth=0.8)
+            dots = part[f"{kind}_path"], part[f"{kind}_distance"]
+            ax.plot(*dots, ".", color=color, markersize=2, alpha=0.5, label=label)
+        ax.axline((0, 0), slope=1, color="0.6", linewidth=0.8)
         ax.set(xlabel="shortest path (steps)", ylabel="D (steps)", title=method)
         ax.legend(frameon=False, fontsize=7)
     for ax, (method, part) in zip(axes[1 + len(parts) :], parts.items(), strict=False):

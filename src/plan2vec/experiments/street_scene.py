@@ -68,7 +68,6 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
 
 @dataclass(frozen=True, kw_only=True)
 class StreetSite(Site):
-    scene: "StreetScene"
     view: np.ndarray  # (n,) what a node truly shows
     closure: np.ndarray  # (nnz,) bool
 
@@ -158,12 +157,12 @@ class StreetScene(Scene):
 
     @cached_property
     def site(self) -> StreetSite:
-        return self.join(self.recordings, self.visited, self.metric, self.config, "views")
+        return self.nodes_of(self.recordings, self.visited, self.metric, self.config, "views")
 
     def visits_site(self, recordings: Sequences, visited: np.ndarray) -> StreetSite:
         change = None if self.size.is_smoke else NOISY_CHANGE
         metric = self.train_metric(recordings, self.noisy_config, change=change).metric
-        return self.join(recordings, visited, metric, self.noisy_config)
+        return self.nodes_of(recordings, visited, metric, self.noisy_config)
 
     @cached_property
     def true_site(self) -> StreetSite:
@@ -174,17 +173,17 @@ class StreetScene(Scene):
         return StreetSite(scene=self, frames=np.zeros((num, 0), np.uint8), graph=graph, view=np.arange(num),
                           position=self.streets.xy, closure=np.zeros(graph.nnz, bool))
 
-    def join(self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config,
-             name: str = "") -> StreetSite:
-        """Stage 2 on some recordings; frames that are equal to the last pixel become one node."""
-        built, seconds = self.build(sequences, metric, config)
+    def nodes_of(self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config,
+                 name: str = "") -> StreetSite:
+        """Frames that are equal to the last pixel become one node."""
+        joined = self.join(sequences, metric, config, name)
         kept, place = equal_frames(sequences.frames)
-        graph = join_equal(built.graph, sequences.sequence, place)
-        recorded = ~closure_entries(built.graph, sequences.sequence)
-        pairs = place[edge_rows(built.graph)[recorded]] * len(kept) + place[built.graph.indices[recorded]]
-        closure = ~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs)
-        return StreetSite(scene=self, frames=sequences.frames[kept], graph=graph, radius=built.radius, seconds=seconds,
-                          name=name, view=visited[kept], position=self.streets.xy[visited[kept]], closure=closure)
+        graph = join_equal(joined.graph, sequences.sequence, place)
+        recorded = ~closure_entries(joined.graph, sequences.sequence)
+        pairs = place[edge_rows(joined.graph)[recorded]] * len(kept) + place[joined.graph.indices[recorded]]
+        nodes = {"frames": sequences.frames[kept], "graph": graph, "position": joined.position[kept]}
+        return StreetSite(**vars(joined) | nodes, view=visited[kept],
+                          closure=~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs))
 
     def metric_accuracies(self) -> Found:
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""

@@ -41,6 +41,7 @@ from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metri
 from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select
 from plan2vec.search.shortest_paths import distances_from
+from plan2vec.validity import straight_line
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
@@ -56,8 +57,6 @@ BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a no
 PAPER = {**dict.fromkeys(("plan2vec", "plan2vec 2-d", "paper's settings"), (92.2, 57.2, 51.4, None)),
          "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None), "true GPS": (None, 73.0, 73.0, None),
          **dict.fromkeys(("random network", "random scores"), (19.9, 12.0, 12.7, None))}
-
-
 # the paper's hyper-parameters of the streets: scaling of degrees, epochs, searches per epoch ("batch size"), p of l^p
 PAPER_SETTINGS = dict(zip(DOMAINS, ((200, 500, 20, 1.2), (700, 2000, 100, 1.2), (2000, 5000, 100, 1.5),
                                     (4000, 10_000, 100, 2.0)), strict=True))
@@ -76,11 +75,10 @@ def run(settings: Settings) -> Groups:
             elif block == "free":
                 yield from scene.measured(settings, lacking, measure_free, block=block)
             elif lacking:
-                visits = block == "visits"
-                made = timed(scene.visits_site, scene.noisy, scene.visited) if visits else timed(getattr, scene, "site")
-                site, seconds = made
+                noisy = (scene.visits_site, scene.noisy, scene.visited)
+                site, seconds = timed(*noisy) if block == "visits" else timed(getattr, scene, "site")
                 if block != "paper":
-                    numbers = site.numbers | ({} if visits else scene.metric_accuracies())
+                    numbers = site.numbers | (scene.metric_accuracies() if block == "views" else {})
                     yield scene.rows(settings, "graph", numbers, seconds, block=block)
                 yield from scene.measured(settings, lacking, partial(measure, site=site), block=block)
 
@@ -144,11 +142,10 @@ def asked_about(site: StreetSite, between: Distance, numbers: np.ndarray) -> Fou
     starts, goals = drawn[:, site.within_reach(rule, *view[drawn])]
     entry, target = locate(site, between, starts), locate(site, between, goals)
 
-    def has_arrived(nodes: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(xy[view[nodes]] - xy[view[goals[tasks]]], axis=1) < rule.walk.radius
-
+    away = lambda nodes, tasks: straight_line(xy[view[nodes]], xy[view[goals[tasks]]])  # noqa: E731
     walks = walk_many(site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
-                      site.allowed_hops(rule, entry, target), rule.walk.epsilon, False, has_arrived, rng)
+                      site.allowed_hops(rule, entry, target), rule.walk.epsilon, False,
+                      lambda nodes, tasks: away(nodes, tasks) < rule.walk.radius, rng)
     first, second = rng.choice(numbers, size=(2, 20_000))
     agreement = rank_agreement(between(first, second), scene.metres[view[first], view[second]])
     return {"success": walks.arrived.mean(), "spearman_true": agreement,
