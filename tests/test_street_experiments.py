@@ -53,7 +53,7 @@ def test_recorded_steps_alone_join_views_and_weigh_their_length(scene):
 
 
 def test_noisy_visits_are_nodes_of_their_own(scene):
-    site = scene.visits_site(scene.noisy, scene.visited)
+    site = scene.visits_site()
     assert len(site.view) == scene.noisy.num_frames
 
 

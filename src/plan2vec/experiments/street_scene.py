@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.config import Config
@@ -22,7 +21,7 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts
+from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, some_frames
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
@@ -159,17 +158,17 @@ class StreetScene(Scene):
     def site(self) -> StreetSite:
         return self.nodes_of(self.recordings, self.visited, self.metric, self.config, "views")
 
-    def visits_site(self, recordings: Sequences, visited: np.ndarray) -> StreetSite:
-        change = None if self.size.is_smoke else NOISY_CHANGE
-        metric = self.train_metric(recordings, self.noisy_config, change=change).metric
-        return self.nodes_of(recordings, visited, metric, self.noisy_config)
+    def visits_site(self, frames: slice = slice(None)) -> StreetSite:
+        """Of these noisy frames."""
+        recorded, change = some_frames(self.noisy, frames), None if self.size.is_smoke else NOISY_CHANGE
+        metric = self.train_metric(recorded, self.noisy_config, change=change).metric
+        return self.nodes_of(recorded, self.visited[frames], metric, self.noisy_config)
 
     @cached_property
     def true_site(self) -> StreetSite:
         """The street network itself, in steps of its median link: no pictures, no learned graph."""
-        graph = city.street_graph(self.streets)
-        steps = (graph.data / np.median(graph.data)).astype(np.float32)
-        graph, num = csr_array((steps, graph.indices, graph.indptr), shape=graph.shape), self.streets.num_views
+        graph, num = city.street_graph(self.streets), self.streets.num_views
+        graph = (graph / np.median(graph.data)).astype(np.float32)
         return StreetSite(scene=self, frames=np.zeros((num, 0), np.uint8), graph=graph, view=np.arange(num),
                           position=self.streets.xy, closure=np.zeros(graph.nnz, bool))
 

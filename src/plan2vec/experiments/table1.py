@@ -110,7 +110,7 @@ def measure_paper(scene: MazeScene) -> Found:
 def table(rows: list[Row]) -> list[str]:
     lines = []
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
-        columns = by_domain(part, ROOM_TITLES, (("success", "success %", 100, 1),), PAPER)
+        columns = by_domain(part, ROOM_TITLES, [("success", "success %", 100, 1)], PAPER)
         lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
     return lines + graph_table(select(rows, method="graph"))
 
@@ -130,8 +130,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         methods = by_method(part, METHODS)
         if len(BLOCKS[name].methods) > 1:
-            size = 9, 1.3 + 0.22 * len(methods)
-            figures[name] = domain_figure(part, methods, ROOM_TITLES, size, paper=PAPER)
+            figures[name] = domain_figure(part, methods, ROOM_TITLES, (9, 1.3 + 0.22 * len(methods)), PAPER)
             figures[name].suptitle(BLOCKS[name].words, fontsize=10)
     return figures
 

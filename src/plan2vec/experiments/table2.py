@@ -33,7 +33,7 @@ from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.base_scene import Found, settled, some_frames
+from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
@@ -75,8 +75,7 @@ def run(settings: Settings) -> Groups:
             elif block == "free":
                 yield from scene.measured(settings, lacking, measure_free, block=block)
             elif lacking:
-                noisy = (scene.visits_site, scene.noisy, scene.visited)
-                site, seconds = timed(*noisy) if block == "visits" else timed(getattr, scene, "site")
+                site, seconds = timed(scene.visits_site) if block == "visits" else timed(getattr, scene, "site")
                 if block != "paper":
                     numbers = site.numbers | (scene.metric_accuracies() if block == "views" else {})
                     yield scene.rows(settings, "graph", numbers, seconds, block=block)
@@ -126,8 +125,8 @@ def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Te
 def measure_unseen(scene: StreetScene) -> dict[str, Found]:
     """The map of three passes, asked about the images it was fitted to and about those of the fourth pass."""
     first_unseen = (street_scene.PASSES - 1) * scene.streets.num_views  # every pass sees every view once
-    fitted, fresh = np.arange(first_unseen), np.arange(first_unseen, len(scene.visited))
-    site = scene.visits_site(some_frames(scene.noisy, fitted), scene.visited[fitted])
+    fitted, fresh = np.split(np.arange(len(scene.visited)), [first_unseen])
+    site = scene.visits_site(slice(first_unseen))
     learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
     vectors = torch.from_numpy(learned.vectors(scene.noisy.frames)).to(scene.device)
     between = pair_distance(vectors, vectors, learned.embedding.head)
@@ -169,9 +168,8 @@ def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    lines = []
-    known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
-             ("spearman_true", "Spearman", 1, 3))
+    lines, known = [], (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
+                        ("spearman_true", "Spearman", 1, 3))
     for (network,), of_network in parts_of(rows, network=NETWORKS):
         for (block,), part in parts_of(of_network, block=BLOCKS):
             shown = [column for column in known if select(part, metric=column[0])]
@@ -198,9 +196,9 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     figures = {}
     for (network, block), part in parts_of(select(rows, metric="success"), network=NETWORKS, block=BLOCKS):
         if "random scores" in BLOCKS[block]:
-            methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
-            size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
-            figure = domain_figure(part, methods, TITLES, size, paper=PAPER)
+            methods = by_method(part, BLOCKS[block])
+            size = max(5.0, 2.4 * len(in_order(part, "domain"))), 1.5 + 0.22 * len(methods)
+            figure = domain_figure(part, methods, TITLES, size, PAPER)
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
             figures[f"{network}-{block}"] = figure
     return figures
