@@ -29,13 +29,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.registry import Map, baseline_trainers
 from plan2vec.data import Sequences, make_sequences, training_frames, transitions
 from plan2vec.datasets.progress_files import LAST, choose_goals
 from plan2vec.domains import maze, rope
+from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
@@ -178,7 +178,8 @@ def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | N
     outcome = np.array(outcomes)
     final = np.array([next(iter(curve[np.isfinite(curve)][::-1]), 0.0) for curve in curves])  # 0 where nothing is known
     good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]
-    order = np.array([value for curve in good if (value := order_agreement(curve)) is not None])
+    known = [(curve[some], some) for curve in good if (some := np.isfinite(curve)).sum() >= 3]
+    order = np.array([rank_agreement(curve, np.flatnonzero(some)) or 0.0 for curve, some in known])  # 0 of a flat one
     success, half, failed = (float(final[outcome == kind].mean()) if (outcome == kind).any() else np.nan
                              for kind in (SUCCESS, HALF, FAILED))
     first, second = np.triu_indices(len(outcome), 1)
@@ -187,14 +188,6 @@ def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | N
     return {"voc": mean_or_none(order), "tau": mean_or_none(agrees[apart != 0]), "gap": success - failed,
             "gap_half": success - half, "final_success": success, "final_half": half, "final_failed": failed,
             "unknown": float(np.isnan(np.concatenate(good)).mean()) if good else None, "episodes": len(good)}
-
-
-def order_agreement(curve: np.ndarray) -> float | None:
-    """Spearman's correlation of a curve with time; 0 of a flat one, None where fewer than three numbers are known."""
-    known = np.isfinite(curve)
-    if known.sum() < 3:
-        return None
-    return float(spearmanr(curve[known], np.flatnonzero(known)).statistic) if np.ptp(curve[known]) > 0 else 0.0
 
 
 def true_scores(fitted: Fitted, method: str) -> Found:
@@ -209,9 +202,8 @@ def true_scores(fitted: Fitted, method: str) -> Found:
         truth = maze.geodesic(fitted.domain, place[unseen], np.tile(place[goal], (len(unseen), 1)))
     left = fitted.left_by(method, np.array([goal]), unseen)
     farthest = left[int(np.argmax(np.where(np.isfinite(truth) & np.isfinite(left), truth, -1)))]
-    curve = np.empty(len(left))
-    for mine in (sequence[unseen] == label for label in np.unique(sequence[unseen])):
-        curve[mine] = progress_curve(np.concatenate(([farthest, np.nan], left[mine])), 0.0)[2:]
+    parts = np.split(left, np.flatnonzero(np.diff(sequence[unseen])) + 1)  # by episode
+    curve = np.concatenate([progress_curve(np.append([farthest, np.nan], part), 0.0)[2:] for part in parts])
     known = np.isfinite(curve) & np.isfinite(truth)
     return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
             "unknown": float(np.isnan(curve).mean())}

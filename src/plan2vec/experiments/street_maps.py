@@ -50,11 +50,10 @@ def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]
 
 
 def table(rows: list[Row]) -> list[str]:
-    lines = []
-    for (network,), part in parts_of(rows, network=NETWORKS):
-        columns = by_domain(part, TITLES, (("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)))
-        lines += [f"**{NETWORKS[network]}**", "", *compare(part, "latents", by_method(part, METHODS), columns)]
-    return lines
+    shown = ("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)
+    return [line for (network,), part in parts_of(rows, network=NETWORKS)
+            for line in (f"**{NETWORKS[network]}**", "", *compare(
+                part, "latents", by_method(part, METHODS), by_domain(part, TITLES, shown)))]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
