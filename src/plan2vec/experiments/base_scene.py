@@ -143,8 +143,8 @@ class Scene:
             self.maps[site.name, config, teaching] = learned
         return learned
 
-    def baseline(self, method: str, dim: int = 8) -> Scorer:
-        """Trained on the recordings, whichever graph it walks on, and once."""
+    def baseline(self, method: str, dim: int = 8) -> Any:
+        """A `Scorer`, trained on the recordings, whichever graph it walks on, and once."""
         if method not in self.baselines:
             trainers = baseline_trainers(self.recordings, lambda: self.metric, self.config.encoder, dim,
                                          self.size.shorten, self.seed, self.device)

@@ -19,7 +19,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from plan2vec.baselines import VectorScorer
 from plan2vec.baselines.registry import MetricScorer
 from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
@@ -54,10 +53,8 @@ def free_grid(room: str, num: int) -> np.ndarray:
 def embedding(scene: MazeScene) -> Found:
     position = free_grid(scene.domain, GRID)
     frames = maze.render(maze.ROOMS[scene.domain], position)
-    judge = scene.baseline("VAE 2-d")
-    assert isinstance(judge, VectorScorer)
     vectors = {"plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2, norm_order=2.0)).vectors(frames),
-               "VAE": judge.vectors(frames)}
+               "VAE": scene.baseline("VAE 2-d").vectors(frames)}
     first, second = np.triu_indices(len(position), 1)
     true = maze.geodesic(scene.domain, position[first], position[second])
     return vectors | {"position": position} | {
@@ -232,13 +229,12 @@ def sampling_figure(parts: Arrays) -> Figure:
     sampling = f"memoryless sampling: {num - 1} hops,\n{revisits} of them to frames seen before"
     search = f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched"
     for ax, (name, words, color) in zip(axes, (("sampled", sampling, ORANGE), ("path", search, BLUE)), strict=True):
-        ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
-        if name == "path":
-            ax.plot(*arrays["touched"].T, ".", color="0.65", markersize=3, zorder=1, label="touched by the search")
+        ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames")
         ax.plot(*arrays[name].T, "-", color=color, linewidth=1.2, marker="o", markersize=2.5, zorder=2)
         ax.plot(*arrays[name][0], "s", color="black", markersize=7, zorder=3, label="start")
         ax.plot(*arrays["small_goal"], "*", color="black", markersize=12, zorder=3, label="goal")
         prepare(ax, room, words)
+    axes[1].plot(*arrays["touched"].T, ".", color="0.65", markersize=3, zorder=1, label="touched by the search")
     legend_below(figure, axes[1], 4)
     return figure
 
@@ -256,7 +252,7 @@ def walk_figure(parts: Arrays) -> Figure:
         ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal")
         prepare(ax, room, f"hop {now}", labels=False)
         ax.tick_params(labelsize=7, labelleft=ax is axes[0])
-        ax.set_xlabel("x (m)", fontsize=8)
+    figure.supxlabel("x (m)", fontsize=8)
     axes[0].set_ylabel("y (m)", fontsize=8)
     legend_below(figure, axes[-1], 4)
     return figure

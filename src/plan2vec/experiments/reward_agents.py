@@ -73,7 +73,6 @@ class Blocks(VecEnv):
         self.room, self.sight, self.model, self.shaping, self.rng = maze.find_room(room), sight, model, shaping, rng
         self.position, self.goal = np.zeros((2, num, 2))
         self.moves, self.distance = np.zeros(num, int), np.zeros(num)
-        self.seen = self.wanted = self.goal_vectors = np.zeros(0)
         self.begin(np.ones(num, bool))
         space = gymnasium.spaces.Box(-np.inf, np.inf, self.observation()[0].shape, np.float32)
         super().__init__(num, space, gymnasium.spaces.Discrete(len(maze.ACTIONS)))

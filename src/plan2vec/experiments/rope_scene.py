@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from plan2vec.baselines import VectorScorer, l2_distance
+from plan2vec.baselines import l2_distance
 from plan2vec.baselines.registry import Map
 from plan2vec.data import Sequences
 from plan2vec.domains import rope
@@ -52,14 +52,12 @@ def baseline_way(scene: RopeScene, name: str) -> tuple[csr_array, Distance]:
     """A baseline's graph and its distance: l2 between pixels, the local metric's vectors (SPTM), or those of a network
     of the map's size that it trains on the recordings. Its graph has the recorded transitions and the closest pairs, as
     many as the scene's graph has closures."""
-    sequence, like, dim = scene.recordings.sequence, scene.site.graph, scene.config.dim
+    sequence, dim = scene.recordings.sequence, scene.config.dim
     if name == "SPTM":
         vectors = local_vectors(scene.metric, scene.images(scene.recordings.frames))
     else:
-        judge = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim)
-        assert isinstance(judge, VectorScorer)
-        vectors = judge.vectors(scene.recordings.frames)
-    num_closures = int(np.count_nonzero(closure_entries(like, sequence))) // 2
+        vectors = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim).vectors(scene.recordings.frames)
+    num_closures = int(np.count_nonzero(closure_entries(scene.site.graph, sequence))) // 2
     pairs = closest_pairs(vectors, num_closures, sequence, scene.device)
     graph = build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))
     return graph, l2_distance(torch.from_numpy(vectors).to(scene.device))

@@ -24,15 +24,13 @@ from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, values
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select, values
 
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
 ROLLOUTS = (10, 20, 50, 100, 200, 500, 1000)
 PLACES = {"recorded": "planned on recorded frames", "fresh": "planned on fresh frames"}
 ENOUGH = 0.95  # success
-REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run "
-                 "(- above: not run):")
 
 
 def run(settings: Settings) -> Groups:
@@ -66,10 +64,9 @@ def sites_of(scene: MazeScene, space: str, rollouts: int) -> dict[str, MazeSite]
 
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
-    known = [(num, sample.mean()) for num in in_order(rows, "rollouts")
-             if len(sample := values(rows, rollouts=num, **wanted))]
-    enough = list(takewhile(lambda case: case[1] >= ENOUGH, reversed(known)))
-    return enough[-1][0] if enough else None
+    known = in_order(select(rows, **wanted), "rollouts")
+    enough = list(takewhile(lambda num: values(rows, rollouts=num, **wanted).mean() >= ENOUGH, reversed(known)))
+    return enough[-1] if enough else None
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -80,7 +77,8 @@ def table(rows: list[Row]) -> list[str]:
         lines += compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
         words = ", ".join(f"{method} {enough_at(part, method=method) or 'never here'}" for method in methods)
         sentences.append(f"- {space}, {place}: {words}")
-    return [*lines, REACHED_WORDS, "", *sentences, ""]
+    words = "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run"
+    return [*lines, f"{words} (- above: not run):", "", *sentences, ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -113,10 +113,10 @@ class StreetSite(Site):
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
         joined[edges] = True
         false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
-        return {"radius": self.radius} | degree_and_parts(self.graph) | {
-            "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
-            "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
-            "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
+        return {"radius": self.radius, **degree_and_parts(self.graph),
+                "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
+                "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
+                "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
 
 
 class StreetScene(Scene):
