@@ -101,9 +101,8 @@ class DoomScene(Scene):
     def exploration(self) -> Sequences:
         parts = [explore(self.elsewhere, maze, self.num_explored, 0, *PICTURE) for maze in self.explored_mazes]
         labels = [part.sequence + 100 * number for number, part in enumerate(parts)]
-        actions = [part.action for part in parts if part.action is not None]
-        return make_sequences(np.concatenate([part.frames for part in parts]), np.concatenate(labels),
-                              action=np.concatenate(actions), source="exploration")
+        frames, actions = (np.concatenate([getattr(part, name) for part in parts]) for name in ("frames", "action"))
+        return make_sequences(frames, np.concatenate(labels), action=actions, source="exploration")
 
     def learned_elsewhere(self, name: str) -> Path:
         """The file of a network that explored other mazes, one per set of them."""
@@ -191,8 +190,7 @@ def drive(environment: doom.DoomMaze, driver: Driver | Roamer, seed: int, max_de
 
 MAIN = ("plan2vec", "SPTM")
 METHODS = (*MAIN, "graph search", "teach and repeat", "controller alone", "random")
-NUM_TRIALS, FEW_TRIALS = 6, 2
-SMOKE_DECISIONS = 20
+NUM_TRIALS, FEW_TRIALS, SMOKE_DECISIONS = 6, 2, 20
 SHOWN = (("success", "success, %", 100, 1), ("success_2000", "within 2,000 tics, %", 100, 1),
          ("path_ratio", "way / shortest", 1, 2), ("decisions_per_second", "decisions per second", 1, 0),
          ("touched_per_decision", "touched per decision", 1, 1), ("episodes", "episodes", 1, 0))

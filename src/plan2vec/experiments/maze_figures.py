@@ -252,7 +252,7 @@ def walk_figure(parts: Arrays) -> Figure:
         ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal")
         prepare(ax, room, f"hop {now}", labels=False)
         ax.tick_params(labelsize=7, labelleft=ax is axes[0])
-    figure.supxlabel("x (m)", fontsize=8)
+        ax.set_xlabel("x (m)", fontsize=8)
     axes[0].set_ylabel("y (m)", fontsize=8)
     legend_below(figure, axes[-1], 4)
     return figure

@@ -42,7 +42,6 @@ from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, selec
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
 SMOKE_EPISODES, SMOKE_STEPS = 10, 15
-
 MAX_GAP = 4  # steps apart that the local metric learns to tell
 RADIUS = 2.5  # steps within which frames belong to a node
 MAX_PASSAGE = 7  # steps of a recorded passage from node to node
@@ -139,12 +138,11 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     acted = [act_out(agent, maze.environments, task, maze.seed, limit) for task in range(1, NUM_TASKS + 1)]
     success = np.array([arrived.mean() for arrived, _ in acted])
     steps = np.concatenate([num_steps[arrived] for arrived, num_steps in acted])
-    found: Found = {"success": success.mean()} | {f"success_task{task}": one for task, one in enumerate(success, 1)}
-    found |= {"num_steps": mean_or_none(steps), "num_plans": agent.num_plans}
-    if method == "graph search":
-        num_nodes, graph = len(maze.site.frames), maze.site.graph
-        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
-    return found
+    found = {"success": success.mean()} | {f"success_task{task}": one for task, one in enumerate(success, 1)} | {
+        "num_steps": mean_or_none(steps), "num_plans": agent.num_plans}
+    num_nodes, graph = len(maze.site.frames), maze.site.graph
+    return found if method != "graph search" else found | {
+        "num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -80,9 +80,9 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
     errs least on the known ones: where tasks are left out few starts do not fold, and the known tasks tell which."""
     num_starts, num_updates = (2, 10) if is_smoke else (NUM_STARTS, 400)
     generator = torch.Generator(device).manual_seed(seed)
-    known = torch.from_numpy(np.isfinite(path)).to(device)
-    unit = float(path[np.isfinite(path)].mean())
-    target = torch.from_numpy(np.where(np.isfinite(path), path, 0) / unit).float().to(device)
+    is_known = np.isfinite(path)
+    known, unit = torch.from_numpy(is_known).to(device), float(path[is_known].mean())
+    target = torch.from_numpy(np.where(is_known, path, 0) / unit).float().to(device)
     points = (0.5 * torch.randn(num_starts, len(path), 2, generator=generator, device=device)).requires_grad_()
     optimizer = torch.optim.Adam([points])
     for update in range(num_updates):
@@ -110,20 +110,18 @@ def table(rows: list[Row]) -> list[str]:
     for (network,), part in parts_of(rows, network=NETWORKS):
         shown = [(domain, *column) for domain in in_order(part, "domain", DOMAINS) for column in columns]
         header, body = ["latents", "taught", *(f"{TITLES[domain]}, {words}" for domain, _, words in shown)], []
-        for block in in_order(part, "block", BLOCKS):
-            for method in in_order(part, "method", METHODS):
-                some = select(part, block=block, method=method)
-                cells = (cell(values(some, domain=domain, metric=metric), 100) for domain, metric, _ in shown)
-                body.append([block, method, *cells])
-            body.append([block, "ratio", *(ratio_words(part, block, domain) if metric == "error_opposite" else ""
+        for (block,), some in parts_of(part, block=BLOCKS):
+            body += [[block, method, *(cell(values(some, method=method, domain=domain, metric=metric), 100)
+                                       for domain, metric, _ in shown)] for method in in_order(part, "method", METHODS)]
+            body.append([block, "ratio", *(ratio_words(some, domain) if metric == "error_opposite" else ""
                                            for domain, metric, _ in shown)])
         lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
     return lines
 
 
-def ratio_words(rows: list[Row], block: str, domain: str) -> str:
+def ratio_words(rows: list[Row], domain: str) -> str:
     """Error of the tasks left out over the control's, seed by seed."""
-    part = select(rows, block=block, domain=domain, metric="error_opposite")
+    part = select(rows, domain=domain, metric="error_opposite")
     left_out, control = ({row["seed"]: row["value"] for row in select(part, method=method)} for method in METHODS)
     return cell(np.array([left_out[seed] / control[seed] for seed in sorted(left_out.keys() & control.keys())]), 1, 2)
 
