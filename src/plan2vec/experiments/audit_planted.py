@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from plan2vec.data import Sequences, make_sequences
+from plan2vec.data import Sequences, frames_ahead, make_sequences
 from plan2vec.datasets.audit import Audit, audit
 from plan2vec.domains import maze
 from plan2vec.experiments.episode_progress import ROBOT, robot_recordings
@@ -91,7 +91,7 @@ def within_two_steps(sequences: Sequences, first: int, second: int) -> bool:
     """Whether others get from one frame to the other in two steps: where things are and how the robot's joints stand
     differs by no more than over nearly all recorded steps by two.
     """
-    start = np.flatnonzero(sequences.sequence[2:] == sequences.sequence[:-2])
+    start = frames_ahead(sequences.sequence, 2)
     known = [truth for truth in (sequences.position, sequences.action) if truth is not None]
     return bool(known) and all(
         np.linalg.norm(truth[second] - truth[first])

@@ -126,26 +126,25 @@ class DoomScene(Scene):
             sptm_memory.save_reachability(network, path)
         return sptm_memory.load_reachability(path, self.recordings.frames, config, self.device)
 
-    def guide(self, method: str) -> Guide:
-        if method in GUIDES:
-            return RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
-        if method == "teach and repeat":
-            return RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
-        return sptm_memory.SptmGuide(self.recordings.frames, self.reachability) if method == "SPTM" else GoalItself()
-
     def driver(self, method: str) -> Driver | Roamer:
         if method == "random":
             return Roamer(self.seed)
-        return Driver(self.guide(method), self.controller, TURNS, self.seed)
+        guide: Guide = GoalItself()
+        if method in GUIDES:
+            guide = RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
+        elif method == "teach and repeat":
+            guide = RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
+        elif method == "SPTM":
+            guide = sptm_memory.SptmGuide(self.recordings.frames, self.reachability)
+        return Driver(guide, self.controller, TURNS, self.seed)
 
     @cached_property
     def ways(self) -> "Ways":
         """For evaluation only: where one can walk in this maze."""
-        seen = explore(self.folder, self.maze, self.num_explored, 0, *PICTURE)
-        walked = self.recordings.position
-        assert walked is not None and seen.position is not None
+        walked, seen = (np.asarray(some.position) for some in (
+            self.recordings, explore(self.folder, self.maze, self.num_explored, 0, *PICTURE)))
         moved = np.linalg.norm(np.diff(walked, axis=0), axis=1)  # a walkthrough is one sequence
-        return Ways(np.concatenate((walked, seen.position)), min(THINNEST, float(np.median(moved[moved > 1]))))
+        return Ways(np.concatenate((walked, seen)), min(THINNEST, float(np.median(moved[moved > 1]))))
 
 
 class Ways:

@@ -138,11 +138,12 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     acted = [act_out(agent, maze.environments, task, maze.seed, limit) for task in range(1, NUM_TASKS + 1)]
     success = np.array([arrived.mean() for arrived, _ in acted])
     steps = np.concatenate([num_steps[arrived] for arrived, num_steps in acted])
-    found = {"success": success.mean()} | {f"success_task{task}": one for task, one in enumerate(success, 1)} | {
-        "num_steps": mean_or_none(steps), "num_plans": agent.num_plans}
-    num_nodes, graph = len(maze.site.frames), maze.site.graph
-    return found if method != "graph search" else found | {
-        "num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
+    found = {"success": success.mean(), "num_steps": mean_or_none(steps), "num_plans": agent.num_plans} | {
+        f"success_task{task}": one for task, one in enumerate(success, 1)}
+    if method == "graph search":
+        num_nodes, graph = len(maze.site.frames), maze.site.graph
+        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
+    return found
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -112,17 +112,13 @@ def table(rows: list[Row]) -> list[str]:
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         columns = by_domain(part, ROOM_TITLES, [("success", "success %", 100, 1)], PAPER)
         lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
-    return lines + graph_table(select(rows, method="graph"))
-
-
-def graph_table(rows: list[Row]) -> list[str]:
-    """What the graphs are like. False edges truly join places farther apart than three of the longest steps."""
+    graphs = select(rows, method="graph")  # false edges truly join places farther apart than three of the longest steps
     shown = (("radius", "radius, steps", 1, 2), ("degree", "degree", 1, 1), ("num_components", "parts", 1, 1),
              ("largest_component_share", "share of the largest", 1, 3),
              ("false_edge_share", "false edges, share", 1, 5))
-    lines = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
-             for (frames, room), _ in parts_of(rows, frames=("small", "large"), domain=DOMAINS)}
-    return compare(rows, "graph | room", lines, by_metric(shown)) if rows else []
+    by_graph = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
+                for (frames, room), _ in parts_of(graphs, frames=("small", "large"), domain=DOMAINS)}
+    return lines + (compare(graphs, "graph | room", by_graph, by_metric(shown)) if graphs else [])
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
