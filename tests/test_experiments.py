@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from plan2vec.commands.main import main
 from plan2vec.experiments import planning_cost, reproduce, sample_complexity, table1
-from plan2vec.experiments.maze_scene import MazeScene, maze_scene
+from plan2vec.experiments.maze_scene import DOMAINS, MazeScene
 from plan2vec.experiments.reproduce import DOCS, EXPERIMENTS, choose_experiments, results_page
 from plan2vec.graph.build import edge_rows
 from plan2vec.results.comparisons import by_domain, by_method, compare
@@ -31,7 +30,6 @@ from plan2vec.results.rows import (
     write_rows,
 )
 
-CPU = torch.device("cpu")
 STAMP = Stamp("abc", "cpu")
 
 
@@ -81,7 +79,7 @@ def test_a_cell_without_seeds_to_compare_shows_no_interval():
 
 def test_a_comparison_has_a_line_per_method_and_the_papers_numbers_beside_ours():
     rows = some_rows(0.5) + some_rows(0.7, seed=1) + some_rows(0.25, method="SPTM")
-    columns = by_domain(rows, {"open": "Open"}, [("success", "success %", 100, 1)], lambda room: {"SPTM": 39.7})
+    columns = by_domain(rows, {"open": "Open"}, [("success", "success %", 100, 1)], {"SPTM": (39.7,)})
     assert compare(rows, "method", by_method(rows, ("SPTM", "plan2vec")), columns) == [
         "| method | Open, success % | paper |", "| --- | --- | --- |", "| SPTM | 25.0 | 39.7 |",
         "| plan2vec | 60.0 ± 127.1 |  |", ""
@@ -159,7 +157,7 @@ def test_a_line_of_progress_tells_places_apart():
 
 
 def test_random_scores_are_always_of_the_same_opinion():
-    site = MazeScene("open", 0, SMOKE, CPU).oracle
+    site = MazeScene("open", 0, Settings(size=SMOKE)).oracle
     distance, goals = site.random_distance(), site.tasks[1]
     nodes = np.arange(len(goals)) % len(site.frames)
     assert np.array_equal(
@@ -169,7 +167,7 @@ def test_random_scores_are_always_of_the_same_opinion():
 
 
 def test_the_oracle_joins_recorded_steps_and_truly_near_places_alone():
-    site = MazeScene("c-maze", 0, SMOKE, CPU).oracle
+    site = MazeScene("c-maze", 0, Settings(size=SMOKE)).oracle
     row, column = edge_rows(site.graph), site.graph.indices
     recorded = (site.sequences.sequence[row] == site.sequences.sequence[column]) & (np.abs(row - column) == 1)
     near = np.linalg.norm(site.truth.position[:, None] - site.truth.position, axis=2) < 0.03
@@ -287,13 +285,13 @@ def test_an_experiment_of_which_nothing_was_selected_is_left_out():
 
 
 def test_a_scene_trains_nothing_twice():
-    assert maze_scene("open", 3, SMOKE, CPU) is maze_scene("open", 3, SMOKE, CPU)
-    one = maze_scene("open", 3, SMOKE, CPU)
+    (one,), (same,) = (MazeScene.chosen(Settings(seeds=(3,), domains=("open",), size=SMOKE), DOMAINS) for _ in range(2))
+    assert one is same
     assert one.metric is one.metric and one.small is one.small
 
 
 def test_no_two_sets_of_recordings_are_the_same():
-    one = maze_scene("open", 3, SMOKE, CPU)
+    one = MazeScene("open", 3, Settings(size=SMOKE))
     assert not (one.recordings.frames[:10] == one.small.frames[:10]).all()
     assert one.small.sequences.num_frames == 10 * SMOKE.graph_rollouts
 

@@ -10,7 +10,7 @@ from plan2vec.domains.rope_physics import NUM_LINKS
 from plan2vec.experiments import rope_figures, rope_scene
 from plan2vec.experiments.reproduce import reproduce
 from plan2vec.graph.build import graph_of_edges
-from plan2vec.results.experiment import SMOKE
+from plan2vec.results.experiment import SMOKE, Settings
 from plan2vec.results.requests import ReproduceRequest
 from plan2vec.results.rows import read_rows, select, values
 
@@ -119,7 +119,7 @@ def test_search_expands_more_than_walks(smoke):
 
 
 def test_figures_show_what_is_near_below_the_cut_off():
-    scene = rope_scene.rope_scene(0, SMOKE, CPU)
+    scene = rope_scene.RopeScene("rope", 0, Settings(size=SMOKE))
     found = rope_figures.pairs(scene)
     assert found["near_score"] < found["far_score"] and len(found["index"]) == len(found["score"]) == 4
     shown = 61 * found["sequence"] + found["index"]  # numbers of frames: a sequence has 60 drags

@@ -12,7 +12,7 @@ from plan2vec.domains.streets import generate_city
 from plan2vec.embedding.heads import make_head
 from plan2vec.embedding.losses import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
-from plan2vec.experiments.street_scene import RULES, StreetScene, StreetSite, street_scenes
+from plan2vec.experiments.street_scene import DOMAINS, RULES, StreetScene, StreetSite
 from plan2vec.results.experiment import SMOKE, Settings
 
 CPU = torch.device("cpu")
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def scene() -> StreetScene:
     """A generated Tiny, its networks hardly trained."""
-    return StreetScene("street-tiny", 0, SMOKE, CPU, None)
+    return StreetScene("street-tiny", 0, Settings(size=SMOKE))
 
 
 def true_site(scene: StreetScene) -> StreetSite:
@@ -31,7 +31,7 @@ def true_site(scene: StreetScene) -> StreetSite:
     many = copy(scene)
     many.size = replace(SMOKE, episodes=500)
     frames, closure = np.zeros((len(view), 8, 8, 1), np.uint8), np.zeros(hops.nnz, bool)
-    return StreetSite(scene=many, frames=frames, graph=hops, view=view, closure=closure)
+    return StreetSite(scene=many, frames=frames, graph=hops, view=view, position=scene.streets.xy, closure=closure)
 
 
 def test_a_node_of_clean_recordings_is_a_view(scene):
@@ -53,7 +53,7 @@ def test_recorded_steps_alone_join_views_and_weigh_their_length(scene):
 
 
 def test_noisy_visits_are_nodes_of_their_own(scene):
-    site = scene.visits_site(scene.noisy, scene.visited)
+    site = scene.visits_site()
     assert len(site.view) == scene.noisy.num_frames
 
 
@@ -114,7 +114,7 @@ def test_quarters_that_touch_at_a_corner_only_are_opposite():
 def test_the_l1_heuristic_is_exact_on_a_turned_grid_of_straight_streets():
     """Two views on one turned street: the sum of the differences in the grid's own axes is the street's length."""
     city = generate_city("street-tiny", seed=0)
-    scene = StreetScene("street-tiny", 0, SMOKE, CPU, None)
+    scene = StreetScene("street-tiny", 0, Settings(size=SMOKE))
     site = true_site(scene)
     distance = street_cost.block_distance(site)
     first, second = city.links.T
@@ -124,13 +124,13 @@ def test_the_l1_heuristic_is_exact_on_a_turned_grid_of_straight_streets():
 
 
 def test_one_step_of_the_papers_scaling_is_what_its_degrees_make_of_it(scene):
-    large = StreetScene("street-large", 0, Settings().size, CPU, None)
+    large = StreetScene("street-large", 0, Settings())
     config, teaching = table2.paper_way(large)
     assert teaching.unit == pytest.approx(1 / 0.48) and config.norm_order == 2 and config.encoder == "resnet18"
 
 
 def test_a_smoke_run_takes_the_smallest_part_of_the_city():
-    assert [scene.domain for scene in street_scenes(Settings(size=SMOKE))] == ["street-tiny"]
+    assert [scene.domain for scene in StreetScene.chosen(Settings(size=SMOKE), DOMAINS)] == ["street-tiny"]
 
 
 def test_the_truth_knows_ways_along_the_streets(scene):

@@ -123,8 +123,8 @@ def judged(card: dict) -> dict[str, bool]:
              if line.good is not None and isinstance(value := card.get(name), int | float)}
     if card.get("loop_closures") == 0:  # what was estimated are hops between frames that follow each other
         found.pop("estimated_false_closures", None)
-    evidence = [card.get(name) for name in ("reversibility", "repeated", "flow")]
-    one_way = None not in evidence and Evidence(*evidence).is_one_way
+    evidence = [value for name in ("reversibility", "repeated", "flow") if (value := card.get(name)) is not None]
+    one_way = len(evidence) == 3 and Evidence(*evidence).is_one_way
     if card.get("directed") is not False or card.get("view") == "moving" or not one_way:
         found.pop("reversibility", None)  # nobody walks backwards in a walkthrough
     if found.get("plan_validity"):  # plans are truly possible; turning round takes steps, but leads no farther

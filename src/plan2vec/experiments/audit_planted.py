@@ -16,22 +16,23 @@ from 40 on.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
 
-from plan2vec.data import Sequences, make_sequences
+from plan2vec.data import Sequences, frames_ahead, make_sequences
 from plan2vec.datasets.audit import Audit, audit
 from plan2vec.domains import maze
-from plan2vec.experiments.episode_progress import ROBOT, robot_domain
+from plan2vec.experiments.episode_progress import ROBOT, robot_recordings
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
 from plan2vec.readers.messages import import_extra
 from plan2vec.results.comparisons import Figures, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings, timed
-from plan2vec.results.rows import Arrays, Case, Groups, Row, in_order, make_rows, markdown, select, values
+from plan2vec.results.rows import Arrays, Case, Groups, Row, in_order, make_rows, markdown, parts_of, select, values
 
 SHARE = 0.1  # of the episodes
 KEPT = (0.6, 0.8)  # of a trimmed copy
@@ -66,12 +67,11 @@ def plant(sequences: Sequences, kind: str, rate: float, sound: list[int], rng: n
     chosen = rng.choice(sound, max(2, round(SHARE * len(episodes))) // 2 * 2, replace=False).tolist()
     if kind == "spliced":
         return splice(sequences, chosen, rng)
+    spoiled = [(COPIES | CHANGES)[kind](episodes[label], rate, rng) for label in chosen]
     if kind in COPIES:
-        free = max(episodes) + 1
-        copies = {free + k: COPIES[kind](episodes[label], rng) for k, label in enumerate(chosen)}
+        copies = dict(enumerate(spoiled, max(episodes) + 1))
         return Damaged(joined(episodes | copies), dict(zip(copies, chosen, strict=True)))
-    episodes |= {label: CHANGES[kind](episodes[label], rate, rng) for label in chosen}
-    return Damaged(joined(episodes), dict.fromkeys(chosen))
+    return Damaged(joined(episodes | dict(zip(chosen, spoiled, strict=True))), dict.fromkeys(chosen))
 
 
 def splice(sequences: Sequences, chosen: list[int], rng: np.random.Generator) -> Damaged:
@@ -91,20 +91,20 @@ def within_two_steps(sequences: Sequences, first: int, second: int) -> bool:
     """Whether others get from one frame to the other in two steps: where things are and how the robot's joints stand
     differs by no more than over nearly all recorded steps by two.
     """
-    start = np.flatnonzero(sequences.sequence[2:] == sequences.sequence[:-2])
+    start = frames_ahead(sequences.sequence, 2)
     known = [truth for truth in (sequences.position, sequences.action) if truth is not None]
     return bool(known) and all(
         np.linalg.norm(truth[second] - truth[first])
         <= np.quantile(np.linalg.norm(truth[start + 2] - truth[start], axis=1), NEARLY_ALL) for truth in known)
 
 
-def trimmed(frames: Episode, rng: np.random.Generator) -> Episode:
+def trimmed(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
     num = int(rng.uniform(*KEPT) * len(frames))
     first = int(rng.integers(len(frames) - num + 1))
     return frames[first : first + num]
 
 
-def reencoded(frames: Episode, rng: np.random.Generator) -> Episode:
+def reencoded(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
     """Through a real video codec and back, in the size of a camera's pictures."""
     av = import_extra("av")
     file, num = BytesIO(), ENLARGED
@@ -142,9 +142,10 @@ def there_and_back(frames: Episode, rate: float, rng: np.random.Generator) -> Ep
     return np.concatenate((frames[:turn], frames[turn::-1], frames))
 
 
-COPIES: dict[str, Callable[..., Episode]] = {"copied": lambda frames, rng: frames, "trimmed copy": trimmed,
-                                             "re-encoded copy": reencoded}
-CHANGES: dict[str, Callable[..., Episode]] = {
+Spoil = Callable[[Episode, float, np.random.Generator], Episode]  # frames, frames per second, chance
+COPIES: dict[str, Spoil] = {"copied": lambda frames, rate, rng: frames, "trimmed copy": trimmed,
+                            "re-encoded copy": reencoded}
+CHANGES: dict[str, Spoil] = {
     "reversed": lambda frames, rate, rng: frames[::-1], "cut": lambda frames, rate, rng: frames[: len(frames) // 2],
     "frozen": frozen, "shifted": shifted, "darkened": lambda frames, rate, rng: (DARKENED * frames).astype(np.uint8),
     "there and back": there_and_back}
@@ -194,32 +195,28 @@ NUM_EPISODES = 60  # simulated
 def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
     for known, seed in settings.scenes(DOMAINS):
-        domain = known if known == SIMULATED else robot_domain(settings)
-        if domain is not None:
-            detours = ("there and back",) if domain == SIMULATED and "map" in blocks else ()
-            yield from _planted(settings, domain, seed, (FRAMES_ONLY if "planted" in blocks else ()) + detours)
+        is_simulated, kinds = known == SIMULATED, FRAMES_ONLY if "planted" in blocks else ()
+        if is_simulated and "map" in blocks:
+            kinds += ("there and back",)
+        for domain, path in {SIMULATED: None}.items() if is_simulated else robot_recordings(settings).items():
+            cases = {kind: Case(settings.experiment, domain, {"block": "planted", "damage": kind}, METHODS[0], seed)
+                     for kind in kinds if settings.lacks(domain=domain, damage=kind, seed=seed)}
+            num_simulated = 12 if settings.size.is_smoke else NUM_EPISODES
+            if cases:
+                sequences = goal_episodes(SIMULATED, num_simulated, seed) if path is None else read(path)
+                yield from audited(settings, sequences, SIMULATED_RATE if path is None else ROBOT_RATE, cases)
 
 
-def _planted(settings: Settings, domain: str, seed: int, kinds: tuple[str, ...]) -> Groups:
-    cases = {kind: Case(settings.experiment, domain, {"block": "planted", "damage": kind}, METHODS[0], seed)
-             for kind in kinds if settings.lacks(domain=domain, damage=kind, seed=seed)}
-    if not cases:
-        return
-    num_simulated = 12 if settings.size.is_smoke else NUM_EPISODES
-    is_simulated = domain == SIMULATED
-    sequences = goal_episodes(SIMULATED, num_simulated, seed)
-    if settings.recordings is not None and not is_simulated:
-        sequences = read(settings.recordings)
+def audited(settings: Settings, sequences: Sequences, rate: float, cases: dict[str, Case]) -> Groups:
     unspoiled, seconds = timed(audit, sequences)
     clean = {f"findings {kind}": sum(one.kind == kind for one in unspoiled.all_findings)
              for kind in sorted({*EXPECTED.values(), "stall", "length"})}
-    case = Case(settings.experiment, domain, {"block": "unspoiled"}, METHODS[0], seed)
+    case = replace(next(iter(cases.values())), setting={"block": "unspoiled"})
     yield make_rows(case, {"episodes": len(unspoiled.rows)} | clean, seconds, settings.stamp)
     sound = [row.episode for row in unspoiled.rows if not row.findings]
     for kind, case in cases.items():
-        rng = np.random.default_rng((seed, list(EXPECTED).index(kind)))
-        damaged = plant(sequences, kind, SIMULATED_RATE if is_simulated else ROBOT_RATE, sound, rng)
-        needs_map = kind not in FRAMES_ONLY
+        rng = np.random.default_rng((case.seed, list(EXPECTED).index(kind)))
+        damaged, needs_map = plant(sequences, kind, rate, sound, rng), kind not in FRAMES_ONLY
         model = fit(damaged.sequences, settings.size.config, device=settings.device.type) if needs_map else None
         answer, seconds = timed(audit, damaged.sequences, model)
         yield make_rows(case, counts(damaged, answer, unspoiled, kind), seconds, settings.stamp)
@@ -250,11 +247,11 @@ def wilson(num: float, of: float) -> str:
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for domain in in_order(select(rows, block="planted"), "domain"):
+    for (domain,), part in parts_of(select(rows, block="planted"), domain=()):
         body = []
         for kind, expected in EXPECTED.items():
             planted, found, seen, found_seen, false, known = (
-                values(rows, domain=domain, damage=kind, metric=metric).sum()
+                values(part, damage=kind, metric=metric).sum()
                 for metric in ("planted", "found", "seen", "found_seen", "false", "known"))
             if planted:
                 body.append([kind, expected, f"{planted:.0f}", wilson(found, planted), wilson(found, found + false),
@@ -266,27 +263,25 @@ def table(rows: list[Row]) -> list[str]:
         clean = select(rows, domain=domain, block="unspoiled")
         head = f"{domain}, {values(clean, metric='episodes').mean():.0f} episodes: damage"
         lines += markdown([head, "finding", "planted", "recall", "precision", "false", "known"], body)
-        seeds = len({row["seed"] for row in clean})
         words = ", ".join(f"{metric.removeprefix('findings ')} {values(clean, metric=metric).mean():.1f}"
                           for metric in in_order(clean, "metric")
                           if metric.startswith("findings") and values(clean, metric=metric).any())
-        lines += [f"Findings in the unspoiled recording, per repetition ({seeds}): {words or 'none'}.", ""]
+        lines += [f"Findings in the unspoiled recording, per repetition ({len(in_order(clean, 'seed'))}): "
+                  f"{words or 'none'}.", ""]
     return lines
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    part = select(rows, block="planted")
-    if not part:
+    parts = list(parts_of(select(rows, block="planted"), domain=()))
+    if not parts:
         return {}
-    domains = in_order(part, "domain")
-    figure, axes = panels(len(domains), 9, 3.4)
-    for ax, domain in zip(axes, domains, strict=True):
-        kinds = [kind for kind in EXPECTED if select(part, domain=domain, damage=kind)]
-        for offset, (name, over) in zip((-0.18, 0.18), (("recall", "planted"), ("precision", "false")), strict=True):
-            found, other = (np.array([values(part, domain=domain, damage=kind, metric=metric).sum() for kind in kinds])
-                            for metric in ("found", over))
-            shares = 100 * found / np.maximum(1, other if name == "recall" else found + other)
-            ax.barh(np.arange(len(kinds))[::-1] - offset, shares, 0.34, label=name)
+    figure, axes = panels(len(parts), 9, 3.4)
+    for ax, ((domain,), part) in zip(axes, parts, strict=True):
+        kinds = in_order(part, "damage", EXPECTED)
+        planted, found, false = (np.array([values(part, damage=kind, metric=metric).sum() for kind in kinds])
+                                 for metric in ("planted", "found", "false"))
+        for offset, name, of in ((-0.18, "recall", planted), (0.18, "precision", found + false)):
+            ax.barh(np.arange(len(kinds))[::-1] - offset, 100 * found / np.maximum(1, of), 0.34, label=name)
         ax.set_yticks(np.arange(len(kinds))[::-1], kinds, fontsize=8)
         ax.set(xlim=(0, 103), xlabel="%", title=domain)
     legend_below(figure, axes[-1], 2, fontsize=10)

@@ -5,24 +5,22 @@ calls the stages of `pipeline.learn`, on other frames or with other settings tha
 with their graph: walks take place there. Ground truth is read by the sites' scores alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
 from plan2vec.baselines import Scorer, VectorScorer
 from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.config import DEFAULTS, WALKED_UPDATES, Config, by_settings, setting, settle, with_settings
-from plan2vec.data import Sequences, SuccessRule
+from plan2vec.data import RECORDED, Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.evaluation import graph_numbers
-from plan2vec.graph.build import BuiltGraph
 from plan2vec.graph.join import join_frames, share_refused
 from plan2vec.graph.neighbors import usearch_installed
 from plan2vec.learning.augmentation import Augmentation
@@ -31,7 +29,7 @@ from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.experiment import Settings, Size, timed
+from plan2vec.results.experiment import Settings, timed
 from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
@@ -41,15 +39,60 @@ SMOKE_WALKS = Walks(num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6)
 Found = dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Frames and their graph: where walks take place."""
+
+    scene: Any
+    frames: np.ndarray
+    graph: csr_array
+    radius: float = 0.0  # steps within which frames were joined
+    seconds: float = 0.0  # that joining them took
+    name: str = ""  # of a site whose maps the scene keeps
+    position: Any = None  # (n, 2) where the nodes truly are, if scores ask for it
+    sequences: Any = None  # the recordings that these frames are
+
+    def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
+                      rng: np.random.Generator, graph: csr_array | None = None) -> float:
+        """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
+        away, graph = self.straight_distance(), self.graph if graph is None else graph
+        walks = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
+                          lambda nodes, ends: away(nodes, ends) < rule.radius, rng)
+        return float(walks.arrived.mean())
+
+    def exact_distance_to(self, goals: np.ndarray) -> Distance:
+        """Distance on the graph itself, to these goals only."""
+        return self.looked_up(goals, lambda ends: distances_from_on(self.scene.device, self.graph.T.tocsr(), ends))
+
+    def looked_up(self, goals: np.ndarray, table_of: Callable[[np.ndarray], np.ndarray]) -> Distance:
+        """D from all frames to the goals, out of a table (distinct goals, frames)."""
+        distinct = np.unique(goals)
+        table = table_of(distinct)
+        return lambda nodes, asked: table[np.searchsorted(distinct, asked), nodes]
+
+    def straight_distance(self) -> Distance:
+        """Between the true places."""
+        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
+
+
 class Scene:
     """Subclasses say what is recorded; `config` is settled here."""
 
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, config: Config):
-        self.domain, self.seed, self.size, self.device = domain, seed, size, device
-        self.config = settled(replace(config, seed=seed))
+    smallest = -1  # place among the domains of the one that a smoke run takes
+    site_kind = Site
+
+    def __init__(self, domain: str, seed: int, settings: Settings, config: Config | None = None):
+        self.domain, self.seed, self.size, self.device = domain, seed, settings.size, settings.device
+        self.config = settled(replace(config or settings.size.config, seed=seed))
         self.maps: dict[tuple[str, Config, Teaching], VectorScorer] = {}
         self.baselines: dict[str, Scorer] = {}
         self.labels: dict[str, str] = {}  # entries of the setting of all its rows
+
+    @classmethod
+    def chosen(cls, settings: Settings, domains: Sequence[str]) -> Iterator[Self]:
+        """Of the chosen domains and seeds; all experiments of a process share them."""
+        common = Settings(size=settings.size, device=settings.device, street_graph=settings.street_graph)
+        return (shared(cls, *case, common) for case in settings.scenes(tuple(domains), domains[cls.smallest]))
 
     @property
     def recordings(self) -> Sequences:
@@ -57,7 +100,6 @@ class Scene:
 
     @cached_property
     def timed_metric(self) -> tuple[TrainedMetric, float]:
-        """The local metric of the recordings, and the seconds it took."""
         return timed(self.train_metric, self.recordings, self.config)
 
     @property
@@ -72,27 +114,25 @@ class Scene:
 
     @property
     def walked_config(self) -> Config:
-        """The same settings, by value iteration."""
         stage = replace(self.config.embedding, num_updates=WALKED_UPDATES)
         return replace(self.config, variant="value-iteration", embedding=self.size.shorten(stage))
 
-    def build(self, recorded: Sequences, metric: LocalMetric, config: Config) -> tuple[BuiltGraph, float]:
-        """Stage 2, and the seconds it took."""
-        config = self.searched(recorded, config)
-        return timed(join_frames, recorded.without_truth(), TrainedMetric(metric), config, self.images(recorded.frames))
+    def join(self, recorded: Sequences, metric: LocalMetric, config: Config, name: str = "") -> Any:
+        """The site, of the scene's kind, that stage 2 makes of recordings."""
+        config, images = self.searched(recorded, config), self.images(recorded.frames)
+        built, seconds = timed(join_frames, recorded.without_truth(), TrainedMetric(metric), config, images)
+        return self.site_kind(scene=self, frames=recorded.frames, graph=built.graph, radius=built.radius,
+                              seconds=seconds, name=name, position=recorded.position, sequences=recorded)
 
     def searched(self, recorded: Sequences, config: Config) -> Config:
         """With how neighbours are searched for in so many frames."""
         return settle(config, recorded, self.device.type, usearch_installed())
 
     @cached_property
-    def site(self) -> "Site":
-        """All frames of the recordings and their graph."""
-        built, seconds = self.build(self.recordings, self.metric, self.config)
-        return Site(scene=self, frames=self.recordings.frames, graph=built.graph, radius=built.radius, seconds=seconds,
-                    name="all")
+    def site(self) -> Any:
+        return self.join(self.recordings, self.metric, self.config, "all")
 
-    def train_map(self, site: "Site", config: Config, teaching: Teaching = Teaching()) -> VectorScorer:
+    def train_map(self, site: Site, config: Config, teaching: Teaching = Teaching()) -> VectorScorer:
         """Stage 4 on a site; on a named site once per configuration and teaching."""
         if self.size.is_smoke:
             teaching = replace(teaching, walks=replace(
@@ -104,8 +144,8 @@ class Scene:
             self.maps[site.name, config, teaching] = learned
         return learned
 
-    def baseline(self, method: str, dim: int = 8) -> Scorer:
-        """Trained on the recordings, whichever graph it walks on, and once."""
+    def baseline(self, method: str, dim: int = 8) -> Any:
+        """A `Scorer`, trained on the recordings, whichever graph it walks on, and once."""
         if method not in self.baselines:
             trainers = baseline_trainers(self.recordings, lambda: self.metric, self.config.encoder, dim,
                                          self.size.shorten, self.seed, self.device)
@@ -156,17 +196,17 @@ class Scene:
         return rows
 
 
-def in_scenes(scenes: Callable[[Settings], Iterable[Scene]], methods: Iterable[str], measure: Callable[..., Found],
-              **choices: Iterable[Any]) -> Callable[[Settings], Groups]:
-    """Of settings: what `measure(scene, method, **setting)` finds in every scene, for every choice of the setting; of
-    blocks for those that are selected."""
+shared: Callable[..., Any] = lru_cache(maxsize=64)(lambda kind, *given: kind(*given))
+
+
+def in_scenes(kind: type[Scene], domains: Sequence[str], methods: Iterable[str], measure: Callable[..., Found],
+              blocks: Iterable[str] = ()) -> Callable[[Settings], Groups]:
+    """Of settings: what `measure(scene, method)`, or `(scene, method, block)`, finds in every scene that is chosen."""
 
     def groups(settings: Settings) -> Groups:
-        known = choices | {"block": settings.chosen("blocks", choices["block"])} if "block" in choices else choices
-        cases = [dict(zip(known, chosen, strict=True)) for chosen in product(*known.values())]
-        for scene in scenes(settings):
-            for case in cases:
-                yield from scene.measured(settings, methods, measure, **case)
+        cases = [{"block": block} for block in settings.chosen("blocks", blocks)] if blocks else [{}]
+        for scene, case in product(kind.chosen(settings, domains), cases):
+            yield from scene.measured(settings, methods, measure, **case)
 
     return groups
 
@@ -179,58 +219,8 @@ def settled(config: Config) -> Config:
 
 def some_frames(sequences: Sequences, numbers: np.ndarray | slice) -> Sequences:
     """A part of recordings that cuts no sequence."""
-    recorded = {name: getattr(sequences, name) for name in ("frames", "sequence", "position", "action", "step_length")}
+    recorded = {name: getattr(sequences, name) for name in ("frames", "sequence", *RECORDED)}
     return replace(sequences, **{name: values[numbers] for name, values in recorded.items() if values is not None})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Site:
-    """Frames and their graph: where walks take place."""
-
-    scene: Scene
-    frames: np.ndarray
-    graph: csr_array
-    radius: float = 0.0  # steps within which frames were joined
-    seconds: float = 0.0  # that joining them took
-    name: str = ""  # of a site whose maps the scene keeps
-
-    @property
-    def seed(self) -> int:
-        return self.scene.seed
-
-    @property
-    def episodes(self) -> int:
-        return self.scene.size.episodes
-
-    @property
-    def position(self) -> np.ndarray:
-        """(n, 2) where the nodes truly are."""
-        raise NotImplementedError
-
-    def share_arrived(self, distance: Distance, tasks: np.ndarray, rule: SuccessRule, max_hops: np.ndarray,
-                      rng: np.random.Generator, graph: csr_array | None = None) -> float:
-        """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
-        position, graph = self.position, self.graph if graph is None else graph
-        walks = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
-                          lambda nodes, ends: straight_line(position[nodes], position[ends]) < rule.radius, rng)
-        return float(walks.arrived.mean())
-
-    def exact_distance_to(self, goals: np.ndarray) -> Distance:
-        """Distance on the graph itself, to these goals only."""
-        backward = self.graph.T.tocsr()
-        return self.looked_up(goals, lambda ends: distances_from_on(self.scene.device, backward, ends))
-
-    def looked_up(self, goals: np.ndarray, table_of: Callable[[np.ndarray], np.ndarray]) -> Distance:
-        """D from all frames to the goals, out of a table (distinct goals, frames)."""
-        distinct, place = np.unique(goals, return_inverse=True)
-        number = np.full(len(self.frames), -1)
-        number[goals] = place
-        table = table_of(distinct)
-        return lambda nodes, asked: table[number[asked], nodes]
-
-    def straight_distance(self) -> Distance:
-        """Between the true places."""
-        return lambda nodes, goals: straight_line(self.position[nodes], self.position[goals])
 
 
 def degree_and_parts(graph: csr_array) -> Found:

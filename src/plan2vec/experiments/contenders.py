@@ -19,6 +19,7 @@ while it ran, after their first results.
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings, Size
-from plan2vec.results.rows import Groups, Row, in_order, select
+from plan2vec.results.rows import Groups, Row, in_order, parts_of
 from plan2vec.search.shortest_paths import distances_from
 
 TITLES = ROOM_TITLES | {"rooms-2x2": "vectors", "street-tiny": "streets, Tiny", "street-small": "streets, Small",
@@ -67,69 +68,60 @@ class VectorScene(MazeScene):
         return rooms.simulate_positions(len(self.recordings.frames) // 2, self.seed + FRESH, WORLD)
 
 
+KINDS: dict[str, type[Scene]] = {**dict.fromkeys(ROOM_TITLES, MazeScene), "rooms-2x2": VectorScene, "rope": RopeScene}
+
+
 def run(settings: Settings) -> Groups:
     for domain, seed in settings.scenes(DOMAINS):
-        scene = make_scene(domain, seed, settings)
+        size = ROPE_SIZE if domain == rope.NAME and not settings.size.is_smoke else settings.size
+        scene = KINDS.get(domain, StreetScene)(domain, seed, replace(settings, size=size))
         yield from scene.measured(settings, METHODS, measure)
 
 
-def make_scene(domain: str, seed: int, settings: Settings) -> Scene:
-    size, device = settings.size, settings.device
-    if domain.startswith("street"):
-        return StreetScene(domain, seed, size, device, settings.street_graph)
-    if domain == rope.NAME:
-        return RopeScene(seed, size if size.is_smoke else ROPE_SIZE, device)
-    return (MazeScene if domain in ROOM_TITLES else VectorScene)(domain, seed, size, device)
-
-
-def measure(scene: Scene, method: str) -> Found:
-    (head, loss), stage = METHODS[method], scene.config.embedding
-    config = replace(scene.config, **HEADS[head], embedding=replace(stage, loss=loss))
-    if isinstance(scene, StreetScene):
-        return street_scores(scene, config)
-    if isinstance(scene, RopeScene):
-        return rope_scores(scene, config)
-    assert isinstance(scene, MazeScene)
-    site = scene.large if isinstance(scene, VectorScene) else scene.small
-    unseen = scores(scene.small, scene.train_map(scene.large, config).on(scene.small.frames))
-    fitted = scores(site, scene.train_map(site, config).on(site.frames))
-    return fitted | {f"{name}_unseen": value for name, value in unseen.items()}
+def measure(scene: Any, method: str) -> Found:
+    head, loss = METHODS[method]
+    config = replace(scene.config, **HEADS[head], embedding=replace(scene.config.embedding, loss=loss))
+    if isinstance(scene, MazeScene):
+        site = scene.large if isinstance(scene, VectorScene) else scene.small
+        unseen = scores(scene.small, scene.train_map(scene.large, config).on(scene.small.frames))
+        fitted = scores(site, scene.train_map(site, config).on(site.frames))
+        return fitted | {f"{name}_unseen": value for name, value in unseen.items()}
+    scored = street_scores if isinstance(scene, StreetScene) else rope_scores
+    distance = scene.train_map(scene.site, config).on(scene.site.frames)
+    return scored(scene, config, distance) | error(scene.site, distance)
 
 
 def error(site: Site, distance: Distance) -> Found:
-    numbers = map_numbers(site.graph, distance, rng_at(site.seed, Stream.MAP_ERROR), len(site.frames))
+    numbers = map_numbers(site.graph, distance, rng_at(site.scene.seed, Stream.MAP_ERROR), len(site.frames))
     return {"error": numbers["embedding_error"]}
 
 
 def scores(site: MazeSite, distance: Distance) -> Found:
     if site.scene.domain in ROOM_TITLES:
         return {"success": site.success(distance)} | error(site, distance)
-    rng = rng_at(site.seed, Stream.ROOM_TASKS)
-    episodes = draw_episodes(site.graph, site.sequences.sequence, site.episodes, rng)
+    rng = rng_at(site.scene.seed, Stream.ROOM_TASKS)
+    episodes = draw_episodes(site.graph, site.sequences.sequence, site.scene.size.episodes, rng)
     walked = plan_numbers(site.graph, distance, episodes, rooms.SUCCESS, rng)
     return {"success": walked["success_graph"]} | error(site, distance)
 
 
-def street_scores(scene: StreetScene, config: Config) -> Found:
+def street_scores(scene: StreetScene, config: Config, distance: Distance) -> Found:
     site, opposite = scene.site, opposite_quarters(scene.site.position)
-    distance = scene.train_map(site, config).on(site.frames)
     untaught = scene.train_map(replace(site, name=""), config, Teaching(allowed=~opposite)).on(site.frames)
     path = distances_from(site.graph, np.arange(len(site.view)))
     first, second = np.nonzero(opposite & np.isfinite(path) & (path >= 1))
     off = np.abs(untaught(first, second) - path[first, second]) / path[first, second]
-    return {"success": site.success(distance, RULES["success"]), "error_untaught": off.mean()} | error(site, distance)
+    return {"success": site.success(distance, RULES["success"]), "error_untaught": off.mean()}
 
 
-def rope_scores(scene: RopeScene, config: Config) -> Found:
-    distance = scene.train_map(scene.site, config).on(scene.frames)
+def rope_scores(scene: RopeScene, config: Config, distance: Distance) -> Found:
     found = plan_scores(scene.moves, scene.tasks, greedy_plans(scene.site.graph, distance, scene.tasks))
-    return {"success": found["goal_reached"], "valid": found["valid_plans"]} | error(scene.site, distance)
+    return {"success": found["goal_reached"], "valid": found["valid_plans"]}
 
 
 def table(rows: list[Row]) -> list[str]:
     lines = []
-    for domain in in_order(rows, "domain", DOMAINS):
-        part = select(rows, domain=domain)
+    for (domain,), part in parts_of(rows, domain=DOMAINS):
         columns = by_metric((metric, WORDS[metric], 100, 1) for metric in in_order(part, "metric", WORDS))
         lines += compare(part, TITLES[domain], by_method(part, METHODS), columns)
     return lines

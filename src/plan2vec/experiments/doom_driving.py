@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -39,9 +39,9 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
-from plan2vec.results.comparisons import LOOKS, Figures, by_method, by_metric, compare, legend_below, panels
+from plan2vec.results.comparisons import by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, parts_of, pictured
+from plan2vec.results.rows import Groups, Row, parts_of
 from plan2vec.runs.products import load_module, save_module
 from plan2vec.search.shortest_paths import distances_from
 
@@ -52,12 +52,6 @@ VALIDATION = "Val/"  # how the folders of mazes begin in which may be explored
 BUTTONS = Buttons(pairs=((0, 1), (2, 3), (5, 6)))
 Network = TypeVar("Network", bound=nn.Module)
 GUIDES = {"plan2vec": "map", "graph search": "dijkstra"}
-
-
-class Drives(Protocol):
-    def reset(self, goal: np.ndarray) -> None: ...
-
-    def act(self, view: np.ndarray) -> int: ...
 
 
 class Roamer:
@@ -82,10 +76,11 @@ class DoomScene(Scene):
     """One maze and one seed of the fit. `labels` stay empty: the seven buttons are the only setting."""
 
     def __init__(self, maze: str, seed: int, settings: Settings, products: Path):
-        super().__init__(f"doom/{maze}", seed, settings.size, settings.device, settings.size.config)
+        super().__init__(f"doom/{maze}", seed, settings)
         assert settings.doom_data is not None
         self.maze, self.folder = maze, settings.doom_data
         self.elsewhere, self.products = settings.doom_explore or settings.doom_data, products
+        self.num_explored = 400 if self.size.is_smoke else NUM_EXPLORED
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -108,12 +103,10 @@ class DoomScene(Scene):
 
     @cached_property
     def exploration(self) -> Sequences:
-        num = 400 if self.size.is_smoke else NUM_EXPLORED
-        parts = [explore(self.elsewhere, maze, num, 0, *PICTURE) for maze in self.explored_mazes]
+        parts = [explore(self.elsewhere, maze, self.num_explored, 0, *PICTURE) for maze in self.explored_mazes]
         labels = [part.sequence + 100 * number for number, part in enumerate(parts)]
-        actions = [part.action for part in parts if part.action is not None]
-        return make_sequences(np.concatenate([part.frames for part in parts]), np.concatenate(labels),
-                              action=np.concatenate(actions), source="exploration")
+        frames, actions = (np.concatenate([getattr(part, name) for part in parts]) for name in ("frames", "action"))
+        return make_sequences(frames, np.concatenate(labels), action=actions, source="exploration")
 
     def learned_elsewhere(self, name: str, network: Network, train: Callable[..., nn.Module],
                           *settings: Any) -> Network:
@@ -138,25 +131,25 @@ class DoomScene(Scene):
         untrained = Reachability(self.recordings.frames, config)
         return self.learned_elsewhere("reachability", untrained, train_reachability, config)
 
-    def guide(self, method: str) -> Guide:
+    def driver(self, method: str) -> Driver | Roamer:
+        if method == "random":
+            return Roamer(self.seed)
+        guide: Guide = GoalItself()
         if method in GUIDES:
-            return RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
-        if method == "teach and repeat":
-            return RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
-        return SptmGuide(self.recordings.frames, self.reachability) if method == "SPTM" else GoalItself()
-
-    def driver(self, method: str) -> Drives:
-        return Roamer(self.seed) if method == "random" else Driver(self.guide(method), self.controller, TURNS,
-                                                                   self.seed)
+            guide = RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
+        elif method == "teach and repeat":
+            guide = RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
+        elif method == "SPTM":
+            guide = SptmGuide(self.recordings.frames, self.reachability)
+        return Driver(guide, self.controller, TURNS, self.seed)
 
     @cached_property
     def ways(self) -> "Ways":
         """For evaluation only: where one can walk in this maze."""
-        seen = explore(self.folder, self.maze, NUM_EXPLORED if not self.size.is_smoke else 400, 0, *PICTURE)
-        walked = self.recordings.position
-        assert walked is not None and seen.position is not None
+        walked, seen = (np.asarray(some.position) for some in (
+            self.recordings, explore(self.folder, self.maze, self.num_explored, 0, *PICTURE)))
         moved = np.linalg.norm(np.diff(walked, axis=0), axis=1)  # a walkthrough is one sequence
-        return Ways(np.concatenate((walked, seen.position)), min(THINNEST, float(np.median(moved[moved > 1]))))
+        return Ways(np.concatenate((walked, seen)), min(THINNEST, float(np.median(moved[moved > 1]))))
 
 
 class Ways:
@@ -183,27 +176,25 @@ def route(sequence: np.ndarray) -> csr_array:
     return graph_of_edges(*ends, np.ones(2 * len(first), np.float32), len(sequence))
 
 
-def drive(environment: doom.DoomMaze, driver: Drives, seed: int, max_decisions: int,
+def drive(environment: doom.DoomMaze, driver: Driver | Roamer, seed: int, max_decisions: int,
           watch: Callable[[np.ndarray, np.ndarray], None] = lambda view, position: None) -> Episode:
     """One episode. The driver is given views alone, shrunk to the size of the recording."""
     view, info = environment.reset(seed)
-    path, seconds, num = [info["position"]], 0.0, 0
+    path, seconds = [info["position"]], 0.0
     driver.reset(doom.shrink(environment.goal_view, *PICTURE))
-    while num < max_decisions and not info["is_success"]:
+    while len(path) <= max_decisions and not info["is_success"]:
         began = perf_counter()
         pressed = driver.act(doom.shrink(view, *PICTURE))
         seconds += perf_counter() - began
         watch(view, info["position"])
         view, info = environment.step(pressed)
         path.append(info["position"])
-        num += 1
-    return Episode(info["is_success"], num, np.array(path), seconds)
+    return Episode(info["is_success"], len(path) - 1, np.array(path), seconds)
 
 
-MAIN, OTHERS = ("plan2vec", "SPTM"), ("graph search", "teach and repeat", "controller alone", "random")
-METHODS = (*MAIN, *OTHERS)
-NUM_TRIALS, FEW_TRIALS = 6, 2
-SMOKE_DECISIONS = 20
+MAIN = ("plan2vec", "SPTM")
+METHODS = (*MAIN, "graph search", "teach and repeat", "controller alone", "random")
+NUM_TRIALS, FEW_TRIALS, SMOKE_DECISIONS = 6, 2, 20
 SHOWN = (("success", "success, %", 100, 1), ("success_2000", "within 2,000 tics, %", 100, 1),
          ("path_ratio", "way / shortest", 1, 2), ("decisions_per_second", "decisions per second", 1, 0),
          ("touched_per_decision", "touched per decision", 1, 1), ("episodes", "episodes", 1, 0))
@@ -217,8 +208,7 @@ def run(settings: Settings) -> Groups:
     setups = doom.read_setups(settings.doom_data)
     for maze in settings.mazes:
         doom.find_setup(settings.doom_data, maze)
-    mazes = settings.mazes or tuple(setups)
-    for domain, seed in settings.scenes(tuple(f"doom/{maze}" for maze in mazes)):
+    for domain, seed in settings.scenes(tuple(f"doom/{maze}" for maze in settings.mazes or setups)):
         scene = DoomScene(domain.removeprefix("doom/"), seed, settings, settings.arrays.parent / "runs")
         yield from scene.measured(settings, METHODS if seed == settings.seeds[0] else MAIN, measure)
 
@@ -228,62 +218,27 @@ def measure(scene: DoomScene, method: str) -> Found:
     num_trials = 1 if scene.size.is_smoke else NUM_TRIALS if method in MAIN else FEW_TRIALS
     limit = SMOKE_DECISIONS if scene.size.is_smoke else doom.TIME_LIMIT // doom.TICS
     episodes, ratios = list[Episode](), list[float]()
-    for start_map in range(len(setup["start_maps"])):
-        for goal in range(len(setup["goals"])):
-            environment = doom.DoomMaze(scene.folder, scene.maze, start_map, goal)
-            tried = [drive(environment, driver, 1000 * scene.seed + trial, limit) for trial in range(num_trials)]
-            environment.close()
-            shortest = scene.ways.shortest(tried[0].path[0], environment.place, doom.SUCCESS_RADIUS)
-            driven = [np.linalg.norm(np.diff(one.path, axis=0), axis=1).sum() for one in tried if one.arrived]
-            ratios += [float(length) / shortest for length in driven]
-            episodes += tried
+    for start_map, goal in np.ndindex(len(setup["start_maps"]), len(setup["goals"])):
+        environment = doom.DoomMaze(scene.folder, scene.maze, start_map, goal)
+        tried = [drive(environment, driver, 1000 * scene.seed + trial, limit) for trial in range(num_trials)]
+        environment.close()
+        shortest = scene.ways.shortest(tried[0].path[0], environment.place, doom.SUCCESS_RADIUS)
+        driven = [np.linalg.norm(np.diff(one.path, axis=0), axis=1).sum() for one in tried if one.arrived]
+        ratios += [float(length) / shortest for length in driven]
+        episodes += tried
     num = sum(episode.num_decisions for episode in episodes)
     tics = np.array([doom.TICS * episode.num_decisions if episode.arrived else np.inf for episode in episodes])
     touched = driver.guide.num_touched if isinstance(driver, Driver) else 0
-    shown = episodes[:: num_trials][:: len(setup["goals"]) + 1]  # every start, each with another goal
-    found: Found = {"success": np.isfinite(tics).mean(), "success_2000": (tics <= 2000).mean()}
-    found |= {"path_ratio": mean_or_none(np.array([ratio for ratio in ratios if np.isfinite(ratio)])),
-              "decisions_per_second": num / sum(episode.seconds for episode in episodes),
-              "touched_per_decision": touched / num, "episodes": len(episodes)}
-    found |= {"fit_seconds": sum(scene.model.seconds.values())} if method == "plan2vec" else {}
-    paths = [np.insert(one.path, 0, number, axis=1) for number, one in enumerate(shown)]
-    return found | {"tics": tics, "walk": scene.recordings.position, "path": np.concatenate(paths)}
+    found = {"success": np.isfinite(tics).mean(), "success_2000": (tics <= 2000).mean(),
+             "path_ratio": mean_or_none(np.array([ratio for ratio in ratios if np.isfinite(ratio)])),
+             "decisions_per_second": num / sum(episode.seconds for episode in episodes),
+             "touched_per_decision": touched / num, "episodes": len(episodes)}
+    return found | ({"fit_seconds": sum(scene.model.seconds.values())} if method == "plan2vec" else {})
 
 
 def table(rows: list[Row]) -> list[str]:
-    lines = []
-    for (domain,), part in parts_of(rows, domain=()):
-        lines += compare(part, domain.removeprefix("doom/"), by_method(part, METHODS), by_metric(SHOWN))
-    return lines
+    return [line for (domain,), part in parts_of(rows, domain=())
+            for line in compare(part, domain.removeprefix("doom/"), by_method(part, METHODS), by_metric(SHOWN))]
 
 
-def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    kept = {domain: pictured(part, arrays) for (domain,), part in parts_of(rows, domain=())}
-    known = [domain for domain, part in kept.items() if part]
-    if not known:
-        return {}
-    success, axes = panels(len(known), 3.2 * len(known) + 1, 3.4)
-    paths, grounds = panels(len(known), 3.2 * len(known) + 1, 3.4)
-    for domain, ax, ground in zip(known, axes, grounds, strict=True):
-        for look, method in enumerate(METHODS):
-            if method in kept[domain]:
-                tics = np.sort(kept[domain][method]["tics"])
-                color, _, dashes = LOOKS[look]
-                share = 100 * np.arange(1, len(tics) + 1) / len(tics)
-                ax.step(np.append(tics[np.isfinite(tics)], 5000), np.append(
-                    share[np.isfinite(tics)], 100 * np.isfinite(tics).mean()), dashes, color=color, where="post",
-                    label=method)
-        ax.set(title=domain.removeprefix("doom/"), xlabel="time limit (tics)", xlim=(0, 5000), ylim=(0, 103))
-        first = kept[domain].get("plan2vec") or next(iter(kept[domain].values()))
-        ground.plot(*first["walk"].T, ".", color="0.8", markersize=2)
-        for number in np.unique(first["path"][:, 0]):
-            driven = first["path"][first["path"][:, 0] == number, 1:]
-            ground.plot(*driven.T, color=LOOKS[int(number) % len(LOOKS)][0])
-            ground.plot(*driven[0], "o", color="black", markersize=4)
-        ground.set(title=domain.removeprefix("doom/"), aspect="equal", xticks=[], yticks=[])
-    axes[0].set_ylabel("success (%)")
-    legend_below(success, axes[0], 6)
-    return {"": success, "paths": paths}
-
-
-EXPERIMENT = Experiment("doom", "Driving in SPTM's mazes", __doc__, run, table, draw, (), METHODS)
+EXPERIMENT = Experiment("doom", "Driving in SPTM's mazes", __doc__, run, table, None, (), METHODS)

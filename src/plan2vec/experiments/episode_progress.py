@@ -24,18 +24,18 @@ smoothing were chosen on seeds 0 to 2 of g1-bottle; its rows are of seeds from 1
 import sys
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 
 from plan2vec.baselines import Scorer, VectorScorer
 from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.data import Sequences, make_sequences, training_frames, transitions
 from plan2vec.datasets.progress_files import LAST, choose_goals
 from plan2vec.domains import maze, rope
-from plan2vec.evaluation import truth_of
+from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
@@ -44,7 +44,7 @@ from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, select, values
+from plan2vec.results.rows import Arrays, Groups, Row, parts_of, values
 from plan2vec.search.shortest_paths import distances_from
 
 ROBOT, STAND_IN = "g1-bottle", "made-up"  # the latter is the domain of a smoke run
@@ -61,8 +61,6 @@ SHOWN = (("voc", "VOC", 1, 2), ("tau", "tau", 1, 2), ("gap", "gap, failed", 1, 2
 
 
 class Trial(NamedTuple):
-    """An episode to be judged."""
-
     frames: np.ndarray  # (m,) in order
     outcome: int  # what became of it
 
@@ -72,7 +70,7 @@ class Fitted(Scene):
     so that a later call goes on from there."""
 
     def __init__(self, domain: str, seed: int, settings: Settings, sequences: Sequences):
-        super().__init__(domain, seed, settings.size, settings.device, settings.size.config)
+        super().__init__(domain, seed, settings)
         self.sequences, self.folder = sequences, settings.arrays.parent / "runs" / f"{domain}-{seed}"
         self.held_out = HELD_OUT / 2 if domain in SIMULATED else HELD_OUT
         self.kept = training_frames(sequences.sequence, self.held_out, rng_at(seed, Stream.HOLDOUT))
@@ -107,24 +105,21 @@ def run(settings: Settings) -> Groups:
             yield from Fitted(STAND_IN, seed, settings, stand_in(seed)).measured(settings, METHODS, outcome_scores)
             continue
         if not settings.domains or ROBOT in settings.domains:
-            domain = robot_domain(settings)
-            if domain is not None and settings.recordings is not None:
-                scene = Fitted(domain, seed, settings, read(settings.recordings))
-                yield from scene.measured(settings, METHODS, outcome_scores)
+            for domain, path in robot_recordings(settings).items():
+                yield from Fitted(domain, seed, settings, read(path)).measured(settings, METHODS, outcome_scores)
         for domain in settings.chosen("domains", SIMULATED):
-            is_rope = domain == rope.NAME
-            sequences = rope.simulate(*ROPE_SIZE, seed=seed) if is_rope else maze.simulate(
-                domain, NUM_ROLLOUTS, seed=seed)
-            yield from Fitted(domain, seed, settings, sequences).measured(settings, IN_SIMULATORS, true_scores)
+            made = maze.simulate(domain, NUM_ROLLOUTS, seed=seed) if domain != rope.NAME else rope.simulate(
+                *ROPE_SIZE, seed=seed)
+            yield from Fitted(domain, seed, settings, made).measured(settings, IN_SIMULATORS, true_scores)
 
 
-def robot_domain(settings: Settings) -> str | None:
-    """Named after the file; None, and said so, where no file was given."""
-    if settings.recordings is None:
-        print(f"{ROBOT} is left out: its frames are not part of the program; give them by --recordings PATH "
-              "(docs/domains.md says where they come from)", file=sys.stderr)
-        return None
-    return settings.recordings.stem.replace("_", "-")
+def robot_recordings(settings: Settings) -> dict[str, Path]:
+    """By the domain, which is named after the file; none, and said so, where no file was given."""
+    if settings.recordings is not None:
+        return {settings.recordings.stem.replace("_", "-"): settings.recordings}
+    print(f"{ROBOT} is left out: its frames are not part of the program; give them by --recordings PATH "
+          "(docs/domains.md says where they come from)", file=sys.stderr)
+    return {}
 
 
 def stand_in(seed: int, num_episodes: int = 8, num_frames: int = 20) -> Sequences:
@@ -146,18 +141,15 @@ def episode_frames(sequence: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]
 
 def failed_in_truth(sequences: Sequences) -> set[int]:
     """Episodes whose end lies, by position, nearer to where episodes start (the median) than to where they end."""
-    position = sequences.position
-    if position is None:
+    if sequences.position is None:
         return set()
-    everything = np.ones(len(sequences), bool)
-    ends = np.array([frames[[0, -1]] for frames in episode_frames(sequences.sequence, everything)])
-    first, last = position[ends].transpose(1, 0, 2)
+    episodes = episode_frames(sequences.sequence, np.ones(len(sequences), bool))
+    first, last = (sequences.position[[frames[end] for frames in episodes]] for end in (0, -1))
     from_start, from_end = (np.linalg.norm(last - np.median(place, axis=0), axis=1) for place in (first, last))
-    return set(sequences.sequence[ends[:, 0]][from_start < from_end].tolist())
+    return set(np.unique(sequences.sequence)[from_start < from_end].tolist())
 
 
 def make_trials(sequences: Sequences, held_out: np.ndarray) -> list[Trial]:
-    """Held-out episodes, and the failures made of them."""
     failed, recorded = failed_in_truth(sequences), episode_frames(sequences.sequence, held_out)
     trials = [Trial(frames, FAILED) for frames in recorded if sequences.sequence[frames[0]] in failed]
     good = [frames for frames in recorded if sequences.sequence[frames[0]] not in failed]
@@ -183,11 +175,11 @@ def outcome_scores(fitted: Fitted, method: str) -> Found:
 
 
 def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | None]:
-    """The measures, from the outcome and the curve of every episode."""
     outcome = np.array(outcomes)
     final = np.array([next(iter(curve[np.isfinite(curve)][::-1]), 0.0) for curve in curves])  # 0 where nothing is known
     good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]
-    order = np.array([value for curve in good if (value := order_agreement(curve)) is not None])
+    known = [(curve[some], some) for curve in good if (some := np.isfinite(curve)).sum() >= 3]
+    order = np.array([rank_agreement(curve, np.flatnonzero(some)) or 0.0 for curve, some in known])  # 0 of a flat one
     success, half, failed = (float(final[outcome == kind].mean()) if (outcome == kind).any() else np.nan
                              for kind in (SUCCESS, HALF, FAILED))
     first, second = np.triu_indices(len(outcome), 1)
@@ -198,14 +190,6 @@ def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | N
             "unknown": float(np.isnan(np.concatenate(good)).mean()) if good else None, "episodes": len(good)}
 
 
-def order_agreement(curve: np.ndarray) -> float | None:
-    """Spearman's correlation of a curve with time; 0 of a flat one, None where fewer than three numbers are known."""
-    known = np.isfinite(curve)
-    if known.sum() < 3:
-        return None
-    return float(spearmanr(curve[known], np.flatnonzero(known)).statistic) if np.ptp(curve[known]) > 0 else 0.0
-
-
 def true_scores(fitted: Fitted, method: str) -> Found:
     """Progress of all held-out frames to one goal, each as if its episode had started at the farthest of them."""
     sequence, unseen = fitted.sequences.sequence, np.flatnonzero(~fitted.kept)
@@ -214,14 +198,12 @@ def true_scores(fitted: Fitted, method: str) -> Found:
         moves = rope.true_moves(fitted.sequences)
         truth = distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, unseen]
     else:  # metres around walls
-        known_places = truth_of(fitted.sequences)
-        assert known_places is not None
-        truth = known_places.between(unseen, np.full(len(unseen), goal))
+        place = np.asarray(fitted.sequences.position)
+        truth = maze.geodesic(fitted.domain, place[unseen], np.tile(place[goal], (len(unseen), 1)))
     left = fitted.left_by(method, np.array([goal]), unseen)
     farthest = left[int(np.argmax(np.where(np.isfinite(truth) & np.isfinite(left), truth, -1)))]
-    curve = np.empty(len(left))
-    for mine in (sequence[unseen] == label for label in np.unique(sequence[unseen])):
-        curve[mine] = progress_curve(np.concatenate(([farthest, np.nan], left[mine])), 0.0)[2:]
+    parts = np.split(left, np.flatnonzero(np.diff(sequence[unseen])) + 1)  # by episode
+    curve = np.concatenate([progress_curve(np.append([farthest, np.nan], part), 0.0)[2:] for part in parts])
     known = np.isfinite(curve) & np.isfinite(truth)
     return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
             "unknown": float(np.isnan(curve).mean())}
@@ -230,8 +212,7 @@ def true_scores(fitted: Fitted, method: str) -> Found:
 def table(rows: list[Row]) -> list[str]:
     recorded, simulated = ([row for row in rows if (row["domain"] in SIMULATED) == kind] for kind in (False, True))
     lines = []
-    for domain in dict.fromkeys(row["domain"] for row in recorded):
-        some = select(recorded, domain=domain)
+    for (domain,), some in parts_of(recorded, domain=()):
         lines += compare(some, domain, by_method(some, METHODS), by_metric(SHOWN))
     columns = by_domain(simulated, SIMULATED, (("correlation", "correlation", 1, 3),))
     return lines + (compare(simulated, "simulators", by_method(simulated, METHODS), columns) if simulated else [])

@@ -17,7 +17,7 @@ from plan2vec.data import split_sequences
 from plan2vec.domains.maze import LONGEST_STEP
 from plan2vec.evaluation import truth_of
 from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.results.comparisons import Column, by_method, compare
@@ -31,7 +31,6 @@ STACKED_UPDATES = 1600  # x 256 pairs: the paper's 40 epochs of 10,000 frames
 
 
 def measure(scene: MazeScene, method: str) -> Found:
-    """Accuracy on the sequences trained on and on those held out, and what a graph by this metric is like."""
     architecture, loss = method.split()
     stage = replace(scene.config.local_metric, architecture=architecture, loss=loss)  # type: ignore[arg-type]
     num_joined = scene.size.num_rollouts
@@ -59,4 +58,4 @@ def table(rows: list[Row]) -> list[str]:
 
 
 EXPERIMENT = Experiment("local-metric", "Table 5: accuracy of the local metric", __doc__,
-                        in_scenes(maze_scenes, METHODS, measure), table, None, DOMAINS, METHODS)
+                        in_scenes(MazeScene, DOMAINS, METHODS, measure), table, None, DOMAINS, METHODS)

@@ -7,10 +7,9 @@ The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and succe
 walker jumps to the frame of least D within k hops. A jump counts as k hops, so 50 hops are 50 // k jumps.
 """
 
-from plan2vec.domains.maze import SUCCESS
 from plan2vec.embedding.value_iteration import lookahead_graph
 from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, HOPS, ROOM_TITLES, MazeScene
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, in_order, parts_of
@@ -27,8 +26,7 @@ def measure(scene: MazeScene, method: str) -> Found:
         judge = scene.train_map(site, scene.config) if method == "plan2vec" else scene.baseline(method)
         distance = judge.on(site.frames)
     reach = {k: lookahead_graph(site.graph, k, scene.device) for k in DEPTHS}
-    return {"lookahead": {k: {"success": site.success(distance, reach[k], (SUCCESS.max_hops or 0) // k)}
-                          for k in DEPTHS}}
+    return {"lookahead": {k: {"success": site.success(distance, reach[k], HOPS // k)} for k in DEPTHS}}
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -45,4 +43,4 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("lookahead", "Figure 6b: success against lookahead", __doc__,
-                        in_scenes(maze_scenes, WALKERS, measure), table, draw, DOMAINS, WALKERS)
+                        in_scenes(MazeScene, DOMAINS, WALKERS, measure), table, draw, DOMAINS, WALKERS)

@@ -19,12 +19,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from plan2vec.baselines import VectorScorer
 from plan2vec.baselines.registry import MetricScorer
 from plan2vec.domains import find_domain, maze
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, MazeSite
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
@@ -52,13 +51,10 @@ def free_grid(room: str, num: int) -> np.ndarray:
 
 
 def embedding(scene: MazeScene) -> Found:
-    """Figure 5: 2-d latents of the grid, plan2vec and VAE, and how well their distances order true ways."""
     position = free_grid(scene.domain, GRID)
     frames = maze.render(maze.ROOMS[scene.domain], position)
-    judge = scene.baseline("VAE 2-d")
-    assert isinstance(judge, VectorScorer)
     vectors = {"plan2vec": scene.train_map(scene.large, replace(scene.config, dim=2, norm_order=2.0)).vectors(frames),
-               "VAE": judge.vectors(frames)}
+               "VAE": scene.baseline("VAE 2-d").vectors(frames)}
     first, second = np.triu_indices(len(position), 1)
     true = maze.geodesic(scene.domain, position[first], position[second])
     return vectors | {"position": position} | {
@@ -84,7 +80,6 @@ def local_metric(scene: MazeScene) -> Found:
 
 
 def connections(scene: MazeScene) -> Found:
-    """Figures 10b and 10c: recorded steps, and closures between trajectories."""
     site = scene.small
     edges = np.stack((edge_rows(site.graph), site.graph.indices), axis=1)
     closure = closure_entries(site.graph, site.sequences.sequence)
@@ -105,8 +100,8 @@ def walk(scene: MazeScene) -> Found:
     grid = free_grid(scene.domain, FINE)
     frames = np.concatenate((maze.render(maze.ROOMS[scene.domain], grid), site.frames[goal][None]))
     value = learned.on(frames)(np.arange(len(grid)), np.full(len(grid), len(grid)))
-    away = float(straight_line(site.position[greedy[-1:]], site.position[[goal]])[0])
-    return {"hops": len(greedy) - 1, "reached": float(away < maze.LONGEST_STEP), "position": site.position[greedy],
+    away = np.linalg.norm(site.position[greedy[-1]] - site.position[goal])
+    return {"hops": len(greedy) - 1, "reached": away < maze.LONGEST_STEP, "position": site.position[greedy],
             "neighbor_of": owner, "neighbor": site.position[neighbor], "goal": site.position[goal], "grid": grid,
             "value": value} | sampling_and_search(scene.small)
 
@@ -114,7 +109,7 @@ def walk(scene: MazeScene) -> Found:
 def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
     """Figure 3: 50 random hops, and the shortest path with all frames that the search touched."""
     start, goal = ends_of_c(site)
-    rng, position = rng_at(site.seed, Stream.SAMPLED_WALK), site.position
+    rng, position = rng_at(site.scene.seed, Stream.SAMPLED_WALK), site.position
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
     found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
     return {"all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
@@ -122,14 +117,13 @@ def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
 
 
 def ends_of_c(site: MazeSite) -> list[int]:
-    """The frames nearest to the two ends of the C."""
     return [int(np.linalg.norm(site.position - place, axis=1).argmin()) for place in ((-0.2, 0.2), (-0.2, -0.2))]
 
 
 def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> np.ndarray:
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
     starts, goals, max_hops = np.array([[start], [goal], [maze.SUCCESS.max_hops]])
-    rng = rng_at(site.seed, Stream.SHOWN_WALK)
+    rng = rng_at(site.scene.seed, Stream.SHOWN_WALK)
     walks = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng)
     return walks.nodes[walks.nodes[:, 0] >= 0, 0]
 
@@ -144,26 +138,23 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """Of a single room the C where it is at hand, as in the paper."""
     by_room = {room: pictured(select(rows, domain=room), arrays) for room in DOMAINS}
     figures = {"4-rooms": rooms_figure()}
     for method, (_, drawn) in METHODS.items():
-        parts = {room: known[method] for room, known in by_room.items() if method in known}
-        for name, (figure_of, is_single) in drawn.items() if parts else ():
-            figures[name] = figure_of(*list(parts.items())[-1]) if is_single else figure_of(parts)
+        if parts := {room: known[method] for room, known in by_room.items() if method in known}:
+            figures |= {name: figure_of(parts) for name, figure_of in drawn.items()}
     return figures
 
 
-def prepare(ax: Axes, room: str, labels: bool = True) -> None:
-    """The room's walls and border, in metres."""
+def prepare(ax: Axes, room: str, title: str, labels: bool = True) -> None:
     domain = find_domain(room)
     assert domain is not None and domain.extent is not None
     draw_axes(ax, Scene(np.empty((0, 2)), ("x (m)", "y (m)") if labels else ("", ""), "", domain.extent, domain.walls))
     ax.set(xticks=TICKS, yticks=TICKS)
+    ax.set_title(title, fontsize=10)
 
 
 def rooms_figure() -> Figure:
-    """Figure 4: one frame a room, with the agent in blue and a goal in orange, which is not in the frames."""
     figure, axes = panels(len(DOMAINS), 8, 3.6)
     agent, goal, half = (-0.16, 0.18), (-0.16, -0.18), maze.HALF_EXTENT
     for ax, room in zip(axes, DOMAINS, strict=True):
@@ -179,27 +170,30 @@ def rooms_figure() -> Figure:
 
 
 def embedding_figure(parts: Arrays) -> Figure:
-    """Figure 5: the grid in the room, in plan2vec's latents, in the VAE's."""
     figure = Figure((8.4, 2.9 * len(parts)), layout="constrained")
     axes = figure.subplots(len(parts), 3, squeeze=False)
     for row, (room, arrays) in zip(axes, parts.items(), strict=True):
         colors = place_colors(arrays["position"])
-        shown = ("position", ROOM_TITLES[room], " (m)"), ("plan2vec", "plan2vec", " (steps)"), ("VAE", "VAE", "")
-        for ax, (name, words, unit) in zip(row, shown, strict=True):
+        for ax, (name, unit) in zip(row, (("position", ""), ("plan2vec", " (steps)"), ("VAE", "")), strict=True):
             ax.scatter(*arrays[name].T, c=colors, s=9, linewidths=0)
-            ax.set(title=words, aspect="equal", xlabel=f"first latent{unit}", ylabel=f"second latent{unit}")
+            ax.set_title(name, fontsize=10)
+            ax.set(aspect="equal", xlabel=f"first latent{unit}", ylabel=f"second latent{unit}")
             ax.locator_params(nbins=4)
             ax.set_adjustable("box" if name == "position" else "datalim")
-        prepare(row[0], room)
+        prepare(row[0], room, ROOM_TITLES[room])
     return figure
 
 
-def score_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
-    """Figure 10a: a panel per latent size."""
-    dimensions = [int(name.removeprefix("score_")) for name in arrays if name.startswith("score_")]
-    figure, axes = panels(len(dimensions), 9, 3.3)
-    highest = max(float(arrays[f"score_{dim}"].max()) for dim in dimensions)
-    for ax, dim in zip(axes, dimensions, strict=True):
+def of_the_c(parts: Arrays) -> tuple[str, dict[str, np.ndarray]]:
+    """Of pictures of a single room: the C where it is at hand, as in the paper."""
+    return list(parts.items())[-1]
+
+
+def score_figure(parts: Arrays) -> Figure:
+    room, arrays = of_the_c(parts)
+    figure, axes = panels(len(DIMENSIONS), 9, 3.3)
+    highest = max(float(arrays[f"score_{dim}"].max()) for dim in DIMENSIONS)
+    for ax, dim in zip(axes, DIMENSIONS, strict=True):
         score, true = arrays[f"score_{dim}"], arrays["true"]
         near = score <= float(arrays["radius"])
         ax.plot(true[~near], score[~near], ".", color=BLUE, markersize=1.5, label="farther than the graph's radius")
@@ -213,46 +207,40 @@ def score_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
 
 
 def connection_figure(parts: Arrays) -> Figure:
-    """Figures 10b and 10c: recorded trajectories above, connections below."""
     figure = Figure((2.9 * len(parts) + 0.6, 5.8), layout="constrained")
     axes = figure.subplots(2, len(parts), squeeze=False, sharex=True, sharey=True)
-    for column, (room, arrays) in enumerate(parts.items()):
+    for column, (room, arrays) in zip(axes.T, parts.items(), strict=True):
         position = arrays["position"]
         found = f"{len(arrays['shown_closures']):,} of {arrays['num_closures']:,} found"
         kinds = ("steps", BLUE, "recorded"), ("shown_closures", ORANGE, found)
-        for ax, (name, color, words) in zip(axes[:, column], kinds, strict=True):
+        for ax, (name, color, words) in zip(column, kinds, strict=True):
             ax.add_collection(LineCollection(list(position[arrays[name]]), colors=color, linewidths=0.8, zorder=2))
             ax.plot(position[:, 0], position[:, 1], ".", color=GRAY, markersize=2, zorder=1)
-            prepare(ax, room, labels=False)
-            ax.set_title(f"{ROOM_TITLES[room]}: {words}", fontsize=10)
-        axes[1, column].set_xlabel("x (m)")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("y (m)")
+            prepare(ax, room, f"{ROOM_TITLES[room]}: {words}", labels=False)
+    figure.supxlabel("x (m)", fontsize=10)
+    figure.supylabel("y (m)", fontsize=10)
     return figure
 
 
-def sampling_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
-    """Figure 3: a memoryless walk beside search."""
-    figure, axes = panels(2, 7, 3.9)
+def sampling_figure(parts: Arrays) -> Figure:
+    (figure, axes), (room, arrays) = panels(2, 7, 3.9), of_the_c(parts)
     num = len(arrays["sampled"])
     revisits = num - len(np.unique(arrays["sampled"], axis=0))
     sampling = f"memoryless sampling: {num - 1} hops,\n{revisits} of them to frames seen before"
     search = f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched"
     for ax, (name, words, color) in zip(axes, (("sampled", sampling, ORANGE), ("path", search, BLUE)), strict=True):
-        ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames" if name == "path" else None)
-        if name == "path":
-            ax.plot(*arrays["touched"].T, ".", color="0.65", markersize=3, zorder=1, label="touched by the search")
+        ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames")
         ax.plot(*arrays[name].T, "-", color=color, linewidth=1.2, marker="o", markersize=2.5, zorder=2)
         ax.plot(*arrays[name][0], "s", color="black", markersize=7, zorder=3, label="start")
         ax.plot(*arrays["small_goal"], "*", color="black", markersize=12, zorder=3, label="goal")
-        prepare(ax, room)
-        ax.set_title(words, fontsize=10)
+        prepare(ax, room, words)
+    axes[1].plot(*arrays["touched"].T, ".", color="0.65", markersize=3, zorder=1, label="touched by the search")
     legend_below(figure, axes[1], 4)
     return figure
 
 
-def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
-    """Figure 10d: moments of a greedy walk. Blue: neighbours. Orange: the next step. Gray: past and current."""
+def walk_figure(parts: Arrays) -> Figure:
+    room, arrays = of_the_c(parts)
     position = arrays["position"]
     moments = np.unique(np.linspace(0, max(len(position) - 2, 0), NUM_MOMENTS).astype(int))
     figure, axes = panels(len(moments), 2.0 * len(moments) + 0.6, 2.9)
@@ -262,8 +250,7 @@ def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
         ax.plot(*position[: now + 1].T, "o-", color="0.45", markersize=3, lw=0.8, zorder=2, label="past and current")
         ax.plot(*following, "o", color=ORANGE, markersize=5, zorder=3, label="next")
         ax.plot(*arrays["goal"], "o", color="black", markersize=11, fillstyle="none", zorder=3, label="goal")
-        prepare(ax, room, labels=False)
-        ax.set_title(f"hop {now}", fontsize=9)
+        prepare(ax, room, f"hop {now}", labels=False)
         ax.tick_params(labelsize=7, labelleft=ax is axes[0])
         ax.set_xlabel("x (m)", fontsize=8)
     axes[0].set_ylabel("y (m)", fontsize=8)
@@ -272,26 +259,22 @@ def walk_figure(room: str, arrays: dict[str, np.ndarray]) -> Figure:
 
 
 def value_figure(parts: Arrays) -> Figure:
-    """Figure 10e: learned distance to a goal in the lower left corner."""
     figure, axes = panels(len(parts), 3.1 * len(parts) + 0.8, 3.2)
     for ax, (room, arrays) in zip(axes, parts.items(), strict=True):
         grid = arrays["grid"]
         size, (x, y) = 2 * maze.REACH / (len(np.unique(grid[:, 0])) - 1), grid.T
         points = ax.scatter(x, y, c=arrays["value"], s=(265 * size) ** 2, marker="s", linewidths=0, cmap="viridis")
         ax.add_patch(Circle(tuple(arrays["goal"]), 0.03, fill=False, linestyle="--", edgecolor="white", linewidth=1.5))
-        prepare(ax, room)
-        ax.set_title(f"{ROOM_TITLES[room]}: to the circled goal", fontsize=10)
+        prepare(ax, room, f"{ROOM_TITLES[room]}: to the circled goal")
         figure.colorbar(points, ax=ax, label="learned distance (steps)", shrink=0.8)
     return figure
 
 
-# by method: what is found, and figures by name; whether these are of one room
-METHODS: dict[str, tuple[Callable[[MazeScene], Found], dict[str, tuple[Callable[..., Figure], bool]]]] = {
-    "embedding": (embedding, {"5-embedding": (embedding_figure, False)}),
-    "local metric": (local_metric, {"10a-local-metric": (score_figure, True)}),
-    "connections": (connections, {"10bc-connections": (connection_figure, False)}),
-    "walk": (walk, {"10e-value": (value_figure, False), "3-sampling": (sampling_figure, True),
-                    "10d-walk": (walk_figure, True)})}
+METHODS: dict[str, tuple[Callable[[MazeScene], Found], dict[str, Callable[[Arrays], Figure]]]] = {
+    "embedding": (embedding, {"5-embedding": embedding_figure}),
+    "local metric": (local_metric, {"10a-local-metric": score_figure}),
+    "connections": (connections, {"10bc-connections": connection_figure}),
+    "walk": (walk, {"10e-value": value_figure, "3-sampling": sampling_figure, "10d-walk": walk_figure})}
 EXPERIMENT = Experiment("maze-figures", "Figures 3, 4, 5 and 10: what is learned in the mazes", __doc__,
-                        in_scenes(maze_scenes, METHODS, lambda scene, method: METHODS[method][0](scene)), table, draw,
-                        DOMAINS, METHODS)
+                        in_scenes(MazeScene, DOMAINS, METHODS, lambda scene, method: METHODS[method][0](scene)), table,
+                        draw, DOMAINS, METHODS)

@@ -4,15 +4,12 @@ Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric
 is what the paper's Table 1 plans on. The oracle's graph is of true neighbours.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
 
-from plan2vec.config import Config
 from plan2vec.data import Sequences
 from plan2vec.domains.maze import SUCCESS, simulate
 from plan2vec.evaluation import rank_agreement, truth_of
@@ -20,22 +17,19 @@ from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.local_metric import LocalMetric
 from plan2vec.planner import Distance
-from plan2vec.results.experiment import Settings, Size
 from plan2vec.validity import Truth, closure_numbers
 
 ROOM_TITLES = {"open": "Open", "table": "Table", "c-maze": "C-Maze"}
 DOMAINS = tuple(ROOM_TITLES)
 FRESH = 1000  # added to the seed of the small set, so that no seed records the same twice
 TRULY_NEAR = 0.03  # metres within which the oracle joins frames: the mean length of a step
+HOPS = SUCCESS.max_hops or 0  # of a walk
 
 
 @dataclass(frozen=True, kw_only=True)
 class MazeSite(Site):
     """Frames of a room; their maps are kept where the name is small, large or oracle."""
-
-    sequences: Sequences
 
     @cached_property
     def truth(self) -> Truth:
@@ -43,23 +37,19 @@ class MazeSite(Site):
         assert truth is not None
         return truth
 
-    @property
-    def position(self) -> np.ndarray:
-        return self.truth.position
-
     @cached_property
     def tasks(self) -> np.ndarray:
         """(2, episodes) random starts and goals, the same for every method."""
-        return rng_at(self.seed, Stream.ROOM_TASKS).integers(len(self.frames), size=(2, self.episodes))
+        return rng_at(self.scene.seed, Stream.ROOM_TASKS).integers(len(self.frames), size=(2, self.scene.size.episodes))
 
-    def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int | None = None) -> float:
+    def success(self, distance: Distance, graph: csr_array | None = None, max_hops: int = HOPS) -> float:
         """Share of the greedy walks that arrive by Table 1's rule: no memory, epsilon 0.05, 50 hops, within 0.02 m."""
-        hops = np.full(self.episodes, max_hops or SUCCESS.max_hops)
-        return self.share_arrived(distance, self.tasks, SUCCESS, hops, rng_at(self.seed, Stream.ROOM_TASKS, 1), graph)
+        hops, rng = np.full(self.tasks.shape[1], max_hops), rng_at(self.scene.seed, Stream.ROOM_TASKS, 1)
+        return self.share_arrived(distance, self.tasks, SUCCESS, hops, rng, graph)
 
     def agreement(self, distance: Distance) -> float | None:
         """Rank correlation with the true way around the walls, over 20,000 pairs of a frame and a task's goal."""
-        rng = rng_at(self.seed, Stream.ROOM_TASKS, 2)
+        rng = rng_at(self.scene.seed, Stream.ROOM_TASKS, 2)
         first, second = rng.integers(len(self.frames), size=20_000), rng.choice(self.tasks[1], 20_000)
         return rank_agreement(distance(first, second), self.truth.between(first, second))
 
@@ -71,19 +61,17 @@ class MazeSite(Site):
 
     def random_distance(self) -> Distance:
         """A random score per frame and goal of the tasks: without sense, but always the same."""
-        rng = rng_at(self.seed, Stream.ROOM_TASKS, 3)
+        rng = rng_at(self.scene.seed, Stream.ROOM_TASKS, 3)
         return self.looked_up(self.tasks[1], lambda goals: rng.random((len(goals), len(self.frames)), np.float32))
 
     @cached_property
     def numbers(self) -> Found:
         closures = closure_numbers(self.graph, self.sequences.sequence, self.truth, None, 0)
-        return {"radius": self.radius} | degree_and_parts(self.graph) | {
-            "false_edge_share": closures["false_edge_share"]}
+        return {"radius": self.radius, **degree_and_parts(self.graph), "false_edge_share": closures["false_edge_share"]}
 
 
 class MazeScene(Scene):
-    def __init__(self, room: str, seed: int, size: Size, device: torch.device):
-        super().__init__(room, seed, size, device, size.config)
+    site_kind = MazeSite
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -110,21 +98,10 @@ class MazeScene(Scene):
         assert fresh.position is not None
         pairs = near_pairs(fresh.position / TRULY_NEAR, 1.0, fresh.num_frames, self.device)
         graph = build_graph(fresh.sequence, pairs, None, False, np.ones(fresh.num_frames, bool))
-        return MazeSite(scene=self, frames=fresh.frames, graph=graph, radius=1.0, name="oracle", sequences=fresh)
-
-    def join(self, sequences: Sequences, metric: LocalMetric, config: Config, name: str = "") -> MazeSite:
-        built, seconds = self.build(sequences, metric, config)
-        return MazeSite(scene=self, frames=sequences.frames, graph=built.graph, radius=built.radius, seconds=seconds,
-                        name=name, sequences=sequences)
+        return MazeSite(scene=self, frames=fresh.frames, graph=graph, radius=1.0, name="oracle",
+                        position=fresh.position, sequences=fresh)
 
 
 def first_rollouts(sequences: Sequences, num: int) -> Sequences:
     """The first so many rollouts, so that smaller sets are parts of larger ones."""
     return some_frames(sequences, slice(int(np.searchsorted(sequences.sequence, num))))
-
-
-def maze_scenes(settings: Settings, rooms: tuple[str, ...] = DOMAINS) -> Iterator[MazeScene]:
-    return (maze_scene(room, seed, settings.size, settings.device) for room, seed in settings.scenes(rooms))
-
-
-maze_scene = lru_cache(maxsize=32)(MazeScene)  # shared by all experiments of a process

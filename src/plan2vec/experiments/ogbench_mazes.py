@@ -20,11 +20,9 @@ import sys
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from plan2vec.acting.agent import Agent, AgentConfig, AgentMap, Guidance
 from plan2vec.acting.controller import Controller, ControllerConfig, train_controller
@@ -38,13 +36,12 @@ from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
 from plan2vec.results import comparisons
 from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
-from plan2vec.results.experiment import Experiment, Settings, Size
+from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
 SMOKE_EPISODES, SMOKE_STEPS = 10, 15
-
 MAX_GAP = 4  # steps apart that the local metric learns to tell
 RADIUS = 2.5  # steps within which frames belong to a node
 MAX_PASSAGE = 7  # steps of a recorded passage from node to node
@@ -63,10 +60,11 @@ PUBLISHED = {name: dict(zip([(maze, kind) for kind in KINDS for maze in MAZES[:3
 
 
 class PointMaze(Scene):
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, folder: Path):
-        metric = SMOKE_METRIC if size.is_smoke else METRIC
-        super().__init__(domain, seed, size, device, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
-        self.env, self.folder, self.labels = domain.removeprefix("ogbench/"), folder, {"data": "regenerated"}
+    def __init__(self, domain: str, seed: int, settings: Settings):
+        metric = SMOKE_METRIC if settings.size.is_smoke else METRIC
+        super().__init__(domain, seed, settings, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
+        self.env, self.folder = domain.removeprefix("ogbench/"), settings.ogbench_data
+        self.labels = {"data": "regenerated"}
 
     @cached_property
     def recordings(self) -> Sequences:
@@ -89,23 +87,19 @@ class PointMaze(Scene):
         return train_controller(self.recordings, self.size.shorten(CONTROLLER), self.seed, self.device)
 
     def agent(self, method: Guidance, head: str) -> Agent:
-        site, distance = self.site, None
+        site, distance = self.site, self.site.straight_distance()  # which nobody asks where no map leads
         if method not in ("direct", "graph"):
             stage = self.size.shorten(EmbeddingConfig(num_updates=1500, updates_per_round=1500, goals_per_round=10_000,
                                                       loss="relative"))
             config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=stage)
             distance = self.train_map(site, config).on(site.frames)
-        places = AgentMap(site.frames, site.graph, distance or _no_distance, self.embed(site.frames), self.embed)
+        places = AgentMap(site.frames, site.graph, distance, self.embed(site.frames), self.embed)
         return Agent(self.controller, places, replace(AGENT, method=method))
 
     @cached_property
     def environments(self) -> list[Any]:
         num = 1 if self.size.is_smoke else NUM_EPISODES
         return [make_environment(self.env, disable_env_checker=True) for _ in range(num)]
-
-
-def _no_distance(nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    raise ValueError("this agent has no learned distance")
 
 
 def act_out(agent: Agent, environments: list[Any], task: int, seed: int,
@@ -134,20 +128,18 @@ def run(settings: Settings) -> Groups:
         print("ogbench is left out: it needs OGBench's environments; pip install 'plan2vec[ogbench]'", file=sys.stderr)
         return
     for domain, seed in settings.scenes(DOMAINS, tiny=domain_of("medium", "stitch")):
-        maze = PointMaze(domain, seed, settings.size, settings.device, settings.ogbench_data)
-        yield from maze.measured(settings, ACTING, measure, block="act")
+        yield from PointMaze(domain, seed, settings).measured(settings, ACTING, measure, block="act")
 
 
 def measure(maze: PointMaze, method: str, block: str) -> Found:
-    """Success over all tasks and in each; of graph search what the graph is like."""
     planner, _, head = method.partition(", ")
     agent = maze.agent(PLAIN[method] if method in PLAIN else PLANNERS[planner], head or "squared")
     limit = SMOKE_STEPS if maze.size.is_smoke else 10**9  # OGBench's limit of 1,000 steps is the environment's own
     acted = [act_out(agent, maze.environments, task, maze.seed, limit) for task in range(1, NUM_TASKS + 1)]
     success = np.array([arrived.mean() for arrived, _ in acted])
     steps = np.concatenate([num_steps[arrived] for arrived, num_steps in acted])
-    found: Found = {"success": success.mean()} | {f"success_task{task}": one for task, one in enumerate(success, 1)}
-    found |= {"num_steps": mean_or_none(steps), "num_plans": agent.num_plans}
+    found = {"success": success.mean(), "num_steps": mean_or_none(steps), "num_plans": agent.num_plans} | {
+        f"success_task{task}": one for task, one in enumerate(success, 1)}
     if method == "graph search":
         num_nodes, graph = len(maze.site.frames), maze.site.graph
         found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
@@ -161,9 +153,8 @@ def table(rows: list[Row]) -> list[str]:
             published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
                          for name, shares in PUBLISHED.items()]
             columns = [Column(maze, {"metric": "success", "domain": domain_of(maze, kind)}) for maze in mazes]
-            ours = compare(acted, "method", by_method(acted, ACTING), columns)
             lines += [f"**{kind}**, success %, regenerated data", "", *markdown(["method", *mazes], published)[:-1],
-                      *ours[2:]]
+                      *compare(acted, "method", by_method(acted, ACTING), columns)[2:]]
     graphs = select(acted, method="graph search")
     shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
              ("num_steps", "steps of an episode", 1, 0))
@@ -178,10 +169,8 @@ def domain_of(maze: str, kind: str) -> str:
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     """Success with the squared head, a panel per data set; those of single goals far apart (stitch) first."""
     acted = select(rows, block="act", metric="success")
-    if not acted:
-        return {}
     domains = [domain_of(maze, kind) for kind in ("stitch", "navigate") for maze in MAZES]
-    kinds = {domain: domain.split("-")[1:3] for domain in domains if select(acted, domain=domain)}
+    kinds = {domain: domain.split("-")[1:3] for domain in in_order(acted, "domain", domains)}
     shown = [Panel(acted, ", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
     methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
                if method in PLAIN or method.endswith("squared")}

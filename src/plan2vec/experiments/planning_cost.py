@@ -11,11 +11,12 @@ greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijks
 import numpy as np
 from scipy.sparse import csr_array
 
+from plan2vec import planner
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, maze_scenes
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.planner import Distance, Plan, make_plan
+from plan2vec.planner import Distance, Plan
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, cell, fitted_exponent, in_order, select, values
@@ -42,25 +43,21 @@ def measure(scene: MazeScene, method: str) -> Found:
 
 def draw_tasks(site: MazeSite) -> np.ndarray:
     """(m, 3) length in whole steps, start, goal."""
-    rng = rng_at(site.seed, Stream.PLANNING_COST)
+    rng = rng_at(site.scene.seed, Stream.PLANNING_COST)
     away = np.where(connected_parts(site.graph)[1] == 0, np.linalg.norm(site.position, axis=1), np.inf)
     central = np.flatnonzero(away <= max(CENTRE, away.min()))
     starts = rng.choice(central, min(len(central), PER_LENGTH), replace=False)
     lengths = distances_from(site.graph, starts)
-    tasks = []
-    for length in LENGTHS:
-        for row in np.resize(np.arange(len(starts)), PER_LENGTH):
-            goals = np.flatnonzero(np.abs(lengths[row] - length) < 0.5)
-            if len(goals):
-                tasks.append((length, starts[row], rng.choice(goals)))
+    tasks = [(length, starts[row], rng.choice(goals)) for length in LENGTHS
+             for row in np.resize(np.arange(len(starts)), PER_LENGTH)
+             if len(goals := np.flatnonzero(np.abs(lengths[row] - length) < 0.5))]
     return np.array(tasks, np.int64).reshape(-1, 3)
 
 
 def make_plans(graph: csr_array, distance: Distance, method: str, tasks: np.ndarray) -> list[Plan]:
     if method == "Dijkstra":
         return [dijkstra_cost(graph, start, goal) for start, goal in tasks.tolist()]
-    return [make_plan(graph, distance, start, goal, "astar" if method == "A*" else "greedy")
-            for start, goal in tasks.tolist()]
+    return planner.make_plans(graph, distance, tasks[:, 0], tasks[:, 1], "astar" if method == "A*" else "greedy")
 
 
 def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
@@ -86,10 +83,9 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     counted = [row for row in rows if "steps" in row["setting"]]
     lengths = in_order(counted, "steps")
     for ax, name in zip(axes, COUNTS, strict=True):
-        for look, method in enumerate(METHODS):
-            if select(counted, method=method):
-                words = f"{method}: steps^({cell(values(rows, method=method, metric=f'exponent_{name}'), 1, 2)})"
-                curve(ax, counted, "steps", look, words, 1, method=method, metric=name)
+        for look, method in enumerate(by_method(counted, METHODS)):
+            words = f"{method}: steps^({cell(values(rows, method=method, metric=f'exponent_{name}'), 1, 2)})"
+            curve(ax, counted, "steps", look, words, 1, method=method, metric=name)
         ax.set(xscale="log", yscale="log", xlabel="length of the shortest plan (steps)", ylabel=f"frames {name}")
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()
@@ -98,5 +94,4 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,
-                        in_scenes(lambda settings: maze_scenes(settings, ("open",)), METHODS, measure), table, draw,
-                        ("open",), METHODS)
+                        in_scenes(MazeScene, ("open",), METHODS, measure), table, draw, ("open",), METHODS)

@@ -25,8 +25,8 @@ FILES = ("table1", "sample_complexity", "lookahead", "contenders", "planning_cos
          "local_metric_accuracy", "value_iteration_table", "rope_table", "rope_figures", "episode_progress",
          "audit_planted", "table2", "street_maps", "street_cost", "street_generalization", "reward_learning",
          "ogbench_mazes", "doom_driving")
-LISTED: list[Experiment] = [import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES]
-EXPERIMENTS = {experiment.name: experiment for experiment in LISTED}
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (
+    import_module(f"{__package__}.{file}").EXPERIMENT for file in FILES)}
 HEAD = """# Results
 
 Per domain one claim, one figure and one small table. Numbers are means over seeds ± half of the 95 % interval; one seed
@@ -111,8 +111,8 @@ def lines_of(*methods: str, **wanted: str) -> dict[str, Wanted]:
 def rooms(rows: list[Row]) -> list[str]:
     lines = lines_of("plan2vec", best(select(rows, block="fitted"), table1.BASELINES), "isomap", EXACT, block="fitted")
     lines["plan2vec on unseen frames"] = {"method": "plan2vec", "block": "unseen"}
-    return compare(rows, "method", lines, by_domain(rows, ROOM_TITLES, SUCCESS, lambda room: {
-        **table1.papers_success(room), "plan2vec": table1.papers_success(room)["plan2vec 2-d"]}))
+    return compare(rows, "method", lines, by_domain(
+        rows, ROOM_TITLES, SUCCESS, table1.PAPER | {"plan2vec": table1.PAPER["plan2vec 2-d"]}))
 
 
 def rope(rows: list[Row]) -> list[str]:
@@ -126,11 +126,10 @@ def streets(rows: list[Row]) -> list[str]:
     rows = select(rows, network="manhattan")
     learned = best(select(rows, block="views"), table2.BASELINES)
     lines = lines_of("plan2vec", learned, "isomap", EXACT, block="views") | lines_of("unseen", block="unseen")
-    return compare(rows, "method", lines, by_domain(rows, TITLES, SUCCESS, table2.papers_success))
+    return compare(rows, "method", lines, by_domain(rows, TITLES, SUCCESS, table2.PAPER))
 
 
 def mazes(rows: list[Row]) -> list[str]:
-    """Ours, then the best published method."""
     kinds, part = [*((maze, "stitch") for maze in MAZES), ("giant", "navigate")], select(rows, block="act")
     columns = [Column(", ".join(kind), {"domain": domain_of(*kind), "metric": "success"}) for kind in kinds]
     methods = lines_of("A*, squared", "greedy, squared", "controller", "graph search")
@@ -141,7 +140,6 @@ def mazes(rows: list[Row]) -> list[str]:
 
 
 def speed(docs: Path) -> list[str]:
-    """Fits by plan2vec and by Isomap, from the rows of the benchmarks."""
     cases = (("plan2vec", "fit", {"domain": "c-maze"}), ("plan2vec, 16 rooms", "scale", {"frames": 1_000_000}),
              ("Isomap, after our local metric", "peers", {"method": "Isomap"}))
     body = [[words, row["device"], f"{row['setting']['frames']:,}", f"{row['seconds']:.0f}", cell(values([row]), 100)]

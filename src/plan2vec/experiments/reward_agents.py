@@ -12,7 +12,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 from stable_baselines3 import DQN
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from plan2vec.acting.shaping import Shaping
@@ -45,10 +44,6 @@ def shrunk(frames: np.ndarray) -> np.ndarray:
     return np.rint(parts.mean(axis=(2, 4), dtype=np.float32)).astype(np.uint8)
 
 
-def flat(frames: np.ndarray) -> np.ndarray:
-    return frames.reshape(len(frames), -1).astype(np.float32)
-
-
 def record(room: str, num_rollouts: int, seed: int) -> Sequences:
     sequences = maze.simulate(room, num_rollouts, seed=seed)
     return replace(sequences, frames=shrunk(sequences.frames))
@@ -58,7 +53,8 @@ class Sight:
     """What an agent sees: pixels of the block's picture, or its vector on the map, and the goal's from there."""
 
     def __init__(self, sees: str, model: Model):
-        self.look: Look = model.embed if sees == "vectors" else flat
+        self.look: Look = model.embed if sees == "vectors" else (
+            lambda frames: frames.reshape(len(frames), -1).astype(np.float32))
         recorded, start = self.look(model.sequences.frames), frames_ahead(model.sequences.sequence, NEAR)
         self.mean, self.deviation = (of_all.numpy() for of_all in standardization(recorded))
         # the deviation of the change within NEAR steps: near a goal small differences decide
@@ -72,12 +68,11 @@ class Sight:
 class Blocks(VecEnv):
     """Many blocks in one room, each with its goal: the rules of `maze_env.MazeEnv`, all steps at once."""
 
-    def __init__(self, room: str, num: int, sight: Sight, model: Model | None, shaping: Shaping | None,
+    def __init__(self, room: str, num: int, sight: Sight, model: Model, shaping: Shaping | None,
                  rng: np.random.Generator):
         self.room, self.sight, self.model, self.shaping, self.rng = maze.find_room(room), sight, model, shaping, rng
         self.position, self.goal = np.zeros((2, num, 2))
         self.moves, self.distance = np.zeros(num, int), np.zeros(num)
-        self.seen = self.wanted = self.goal_vectors = np.zeros(0)
         self.begin(np.ones(num, bool))
         space = gymnasium.spaces.Box(-np.inf, np.inf, self.observation()[0].shape, np.float32)
         super().__init__(num, space, gymnasium.spaces.Discrete(len(maze.ACTIONS)))
@@ -89,15 +84,14 @@ class Blocks(VecEnv):
         self.moves[which] = 0
         goals = shrunk(maze.render(self.room, self.goal))
         self.wanted = self.sight.look(goals)
-        if self.model is not None:
+        if self.shaping is not None:
             self.goal_vectors = self.model.embed(goals)
         self.look_around()
 
     def look_around(self) -> None:
-        """What the agent sees of the blocks, and their learned distances from their goals."""
         frames = shrunk(maze.render(self.room, self.position))
         self.seen = self.sight.look(frames)
-        if self.model is not None:
+        if self.shaping is not None:
             self.distance = self.model.vector_distance(self.model.embed(frames), self.goal_vectors)
 
     def observation(self) -> np.ndarray:
@@ -142,35 +136,20 @@ class Blocks(VecEnv):
     set_attr = env_method = refuse
 
 
-class Examiner(BaseCallback):
-    """Success after every so many steps of learning."""
-
-    def __init__(self, room: str, sight: Sight, settings: AgentSettings, seed: int):
-        super().__init__()
-        self.room, self.sight, self.settings, self.seed = maze.find_room(room), sight, settings, seed
-        self.success: dict[int, float] = {}
-
-    def _on_step(self) -> bool:
-        due = self.settings.steps_between * (len(self.success) + 1)
-        if self.num_timesteps >= due:
-            self.success[due] = self.examine()
-        return True
-
-    def examine(self) -> float:
-        """Share of episodes of 50 actions at most that arrive; starts and goals are always the same ones."""
-        num, rng = self.settings.episodes, rng_at(self.seed, Stream.EXAMINATION)
-        here, goal = maze.sample_positions(self.room, 2 * num, rng).reshape(2, num, 2)
-        wanted, arrived = self.sight.look(shrunk(maze.render(self.room, goal))), has_arrived(here, goal)
-        for _ in range(maze.SUCCESS.max_hops or 0):
-            going = np.flatnonzero(~arrived)
-            if not len(going):
-                break
-            seen = self.sight.observe(self.sight.look(shrunk(maze.render(self.room, here[going]))), wanted[going])
-            best, chance = self.model.predict(seen, deterministic=True)[0], rng.random(len(going))
-            chosen = np.where(chance < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
-            here[going] = maze.step(self.room, here[going], maze.ACTIONS[chosen])
-            arrived[going] = has_arrived(here[going], goal[going])
-        return float(arrived.mean())
+def examine(agent: DQN, room: maze.Room, sight: Sight, num: int, rng: np.random.Generator) -> float:
+    """Share of `num` episodes of 50 actions at most that arrive."""
+    here, goal = maze.sample_positions(room, 2 * num, rng).reshape(2, num, 2)
+    wanted, arrived = sight.look(shrunk(maze.render(room, goal))), has_arrived(here, goal)
+    for _ in range(maze.SUCCESS.max_hops or 0):
+        going = np.flatnonzero(~arrived)
+        if not len(going):
+            break
+        seen = sight.observe(sight.look(shrunk(maze.render(room, here[going]))), wanted[going])
+        best, chance = agent.predict(seen, deterministic=True)[0], rng.random(len(going))
+        chosen = np.where(chance < maze.SUCCESS.epsilon, rng.integers(len(maze.ACTIONS), size=len(going)), best)
+        here[going] = maze.step(room, here[going], maze.ACTIONS[chosen])
+        arrived[going] = has_arrived(here[going], goal[going])
+    return float(arrived.mean())
 
 
 def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
@@ -179,14 +158,21 @@ def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings,
                 seed: int) -> dict[int, float]:
-    """Success by the number of environment steps taken; `sees`: images or vectors."""
+    """Success by the number of environment steps taken; `sees`: images or vectors. Starts and goals of the episodes
+    that count are always the same."""
     sight, shaping = Sight(sees, model), Shaping("potential", DISCOUNT) if is_shaped else None
-    rng = rng_at(seed, Stream.LEARNING_TASKS)
-    blocks = Blocks(room, NUM_BLOCKS, sight, model if is_shaped else None, shaping, rng)
+    blocks = Blocks(room, NUM_BLOCKS, sight, model, shaping, rng_at(seed, Stream.LEARNING_TASKS))
     agent = DQN("MlpPolicy", blocks, lambda left: 1e-3 * left, buffer_size=settings.num_steps, batch_size=128,
                 learning_starts=settings.steps_before, gamma=DISCOUNT, train_freq=1,
                 gradient_steps=settings.updates_per_move, target_update_interval=200, exploration_fraction=0.2,
                 policy_kwargs={"net_arch": [256, 256]}, seed=seed, device="cpu")
-    examiner = Examiner(room, sight, settings, seed)
-    agent.learn(settings.num_steps, examiner)
-    return examiner.success
+    success: dict[int, float] = {}
+
+    def watch(*_: Any) -> bool:
+        due = settings.steps_between * (len(success) + 1)
+        if agent.num_timesteps >= due:
+            success[due] = examine(agent, blocks.room, sight, settings.episodes, rng_at(seed, Stream.EXAMINATION))
+        return True
+
+    agent.learn(settings.num_steps, watch)
+    return success

@@ -16,11 +16,11 @@ from functools import lru_cache
 from types import ModuleType
 
 from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.experiments.maze_scene import ROOM_TITLES, MazeScene
 from plan2vec.model import Model
 from plan2vec.pipeline import fit
 from plan2vec.results.comparisons import Figures, curve_figure
-from plan2vec.results.experiment import Experiment, Size
+from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, select, values
 
 ROOM = "c-maze"
@@ -31,22 +31,20 @@ WANTED = 0.9  # success
 
 
 def measure(scene: MazeScene, method: str) -> Found:
-    """Success by the number of steps taken, the steps after which it first was as wanted, and how it all ended."""
     agents = import_agents()
     tiny = {"num_steps": 160, "steps_between": 80, "updates_per_move": 2, "steps_before": 32, "episodes": 20}
     settings = agents.AgentSettings(**(tiny if scene.size.is_smoke else {}))
-    model = fit_map(scene.domain, scene.seed, scene.size)
-    success = agents.train_agent(scene.domain, model, *METHODS[method], settings, scene.seed)
+    success = agents.train_agent(scene.domain, fit_map(scene), *METHODS[method], settings, scene.seed)
     reached, last = next((steps for steps, share in success.items() if share >= WANTED), None), max(success)
     return {"steps": {steps: {"success": share} for steps, share in success.items()}, "steps_to_90": reached,
             "success_at_end": success[last], "steps_in_all": last}
 
 
 @lru_cache(maxsize=8)
-def fit_map(room: str, seed: int, size: Size) -> Model:
+def fit_map(scene: MazeScene) -> Model:
     """The map of small pictures, once for all agents of a seed."""
-    recordings = import_agents().record(room, min(NUM_ROLLOUTS, size.num_rollouts), seed)
-    return fit(recordings, replace(size.config, seed=seed), device="cpu")
+    recordings = import_agents().record(scene.domain, min(NUM_ROLLOUTS, scene.size.num_rollouts), scene.seed)
+    return fit(recordings, replace(scene.size.config, seed=scene.seed), device="cpu")
 
 
 def import_agents() -> ModuleType:
@@ -77,5 +75,4 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 EXPERIMENT = Experiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,
-                        in_scenes(lambda settings: maze_scenes(settings, (ROOM,)), METHODS, measure), table, draw,
-                        (ROOM,), METHODS)
+                        in_scenes(MazeScene, (ROOM,), METHODS, measure), table, draw, (ROOM,), METHODS)

@@ -11,13 +11,14 @@ the learned graph, and plan2vec's greedy plan. Pictures show the first seed.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from plan2vec.data import index_within
 from plan2vec.experiments.base_scene import Found, in_scenes, mean_or_none
-from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, greedy_plans, plan_ends, rope_scenes
+from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, greedy_plans, plan_ends
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
@@ -28,51 +29,47 @@ from plan2vec.results.comparisons import Figures, facts
 from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Row, pictured
 
-FAR = CUT_OFF  # steps beyond which a pair counts as far
 COLUMNS = 13  # frames per row
 QUERIES = 4
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # of the neighbours shown
 EVERY, RECORDED = 4, 48  # Figure 13: a recorded stretch of so many steps, every fourth frame
 
 
-def sheet(scene: RopeScene, numbers: Sequence[Sequence[int]], scores: Sequence[Sequence[float]]) -> Found:
+def sheet(scene: RopeScene, numbers: Sequence[Any] | np.ndarray, scores: Sequence[Any] | np.ndarray) -> Found:
     """Rows of frames as arrays of one width: label, index within the sequence (-1: empty), score (NaN: none)."""
     shape = len(numbers), max(len(row) for row in numbers)
     place, score = np.full(shape, -1), np.full(shape, np.nan)
     for k, (row, below) in enumerate(zip(numbers, scores, strict=True)):
         place[k, : len(row)], score[k, : len(row)] = row, below
-    sequence = scene.recordings.sequence
+    sequence, frames = scene.recordings.sequence, scene.recordings.frames[place][..., 0]
     index = np.where(place < 0, -1, index_within(sequence)[place])
-    return {"frames": scene.frames[place][..., 0], "sequence": sequence[place], "index": index, "score": score}
+    return {"frames": frames, "sequence": sequence[place], "index": index, "score": score}
 
 
 def pair_scores(scene: RopeScene, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return pair_distances(scene.metric, scene.images(scene.frames), first, second)
+    return pair_distances(scene.metric, scene.images(scene.recordings.frames), first, second)
 
 
 def pairs(scene: RopeScene) -> Found:
-    """Figure 11: what the metric learns from, and its scores."""
-    recorded = recorded_pairs(scene.recordings, np.ones(len(scene.frames), bool), 2)
+    recorded = recorded_pairs(scene.recordings, np.ones(len(scene.recordings.frames), bool), 2)
     rng = rng_at(scene.seed, Stream.ROPE_PAIRS)
     near, gap = draw_neighbors(recorded, COLUMNS, rng)
-    far = draw_far(recorded, rng.choice(len(scene.frames), COLUMNS), rng)
-    none, rows = [np.nan] * COLUMNS, [near.tolist(), (near + gap).tolist(), *(numbers.tolist() for numbers in far)]
-    near_score, far_score = (pair_scores(scene, *some).tolist() for some in ((near, near + gap), far))
-    return {"near_score": np.mean(near_score), "far_score": np.mean(far_score)} | sheet(
-        scene, rows, [none, near_score, none, far_score])
+    far = draw_far(recorded, rng.choice(len(scene.recordings.frames), COLUMNS), rng)
+    none, near_score, far_score = [np.nan] * COLUMNS, pair_scores(scene, near, near + gap), pair_scores(scene, *far)
+    return {"near_score": near_score.mean(), "far_score": far_score.mean()} | sheet(
+        scene, [near, near + gap, *far], [none, near_score, none, far_score])
 
 
 def neighbours(scene: RopeScene) -> Found:
-    """Figure 12: queries and the frames of some ranks; the share of those below the cut-off that are local moves."""
-    vectors = local_vectors(scene.metric, scene.images(scene.frames))
+    vectors = local_vectors(scene.metric, scene.images(scene.recordings.frames))
     queries = rng_at(scene.seed, Stream.ROPE_QUERIES).choice(len(vectors), QUERIES, replace=False)
     ranks = np.array([0, *(rank for rank in RANKS if rank < len(vectors))])
     number, distance = nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device)
     number, distance = number[:, ranks], distance[:, ranks]
-    near = distance[:, 1:] <= FAR
+    near = distance[:, 1:] <= CUT_OFF
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     number[:, 0], distance[:, 0] = queries, np.nan
-    return {"local_share": mean_or_none(local)} | sheet(scene, number.tolist(), distance.tolist())
+    return {"local_share": mean_or_none(local)} | sheet(scene, number, distance)
 
 
 def plan_row(scene: RopeScene, nodes: list[int]) -> tuple[list[int], list[float]]:
@@ -90,7 +87,7 @@ def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
 def across(scene: RopeScene) -> Found:
     """Figure 7: a plan of middling length between two sequences, among those that find their goal where any does."""
     tasks, sequence = scene.tasks, scene.recordings.sequence
-    nodes = greedy_plans(scene.site.graph, scene.timed_map[0].on(scene.frames), tasks)
+    nodes = greedy_plans(scene.site.graph, scene.timed_map[0].on(scene.recordings.frames), tasks)
     hops, last = plan_ends(nodes)
     found, between = last == tasks.goals, sequence[tasks.starts] != sequence[tasks.goals]
     candidates = np.flatnonzero(found & between if (found & between).any() else between)
@@ -101,11 +98,10 @@ def across(scene: RopeScene) -> Found:
 
 
 def within(scene: RopeScene) -> Found:
-    """Figure 13: three ways from a frame to one of the same sequence."""
     start = min(100, scene.size.rope_drags // 4)
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
-    distance = scene.timed_map[0].on(scene.frames)
+    distance = scene.timed_map[0].on(scene.recordings.frames)
     ways = ("dijkstra", "greedy")  # of a plan that was not found the start alone
     plans = {way: make_plan(scene.site.graph, distance, start, goal, way).nodes or [start] for way in ways}
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans.values())), strict=True)
@@ -128,7 +124,6 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
 
 
 def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
-    """Rows of frames; scores above the cut-off are red."""
     num_rows, num_columns = part["index"].shape
     figure = Figure((0.75 * num_columns, 1.05 * num_rows + 0.4), layout="constrained")
     figure.suptitle(title, fontsize=9)
@@ -143,7 +138,7 @@ def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:
         ax.set_title(f"{part['sequence'][place]}:{part['index'][place]}", fontsize=6, pad=2)
         score = float(part["score"][place])
         if np.isfinite(score):
-            color = "red" if score > FAR else BLACK
+            color = "red" if score > CUT_OFF else BLACK
             ax.text(0.5, -0.05, f"{score:.2f}", transform=ax.transAxes, fontsize=6, ha="center", va="top", color=color)
     return figure
 
@@ -154,5 +149,5 @@ PARTS = {  # what makes it, the paper's figure, its title
     "across": (across, "7", "a greedy plan from one sequence to another"),
     "within": (within, "13", "recorded every fourth frame; Dijkstra on the learned graph; plan2vec")}
 EXPERIMENT = Experiment("rope-figures", "Figures 7, 11, 12 and 13: what is learned of the rope", __doc__,
-                        in_scenes(rope_scenes, PARTS, lambda scene, method: PARTS[method][0](scene)), table, draw,
-                        ("rope",), PARTS)
+                        in_scenes(RopeScene, ("rope",), PARTS, lambda scene, method: PARTS[method][0](scene)), table,
+                        draw, ("rope",), PARTS)

@@ -3,8 +3,7 @@
 The simulator's state is read by the scores alone (`rope.TrueMoves`), never by what is trained.
 """
 
-from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, walk_many
-from plan2vec.results.experiment import Settings, Size, timed
+from plan2vec.results.experiment import timed
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.search.shortest_paths import connected_parts, shortest_plans
 
@@ -31,16 +30,9 @@ MAX_NEIGHBORS = 200  # nearest frames of a frame among which a baseline's closes
 
 
 class RopeScene(Scene):
-    def __init__(self, seed: int, size: Size, device: torch.device):
-        super().__init__(rope.NAME, seed, size, device, size.config)
-
     @cached_property
     def recordings(self) -> Sequences:
         return rope.simulate(self.size.rope_sequences, self.size.rope_drags, self.seed)
-
-    @property
-    def frames(self) -> np.ndarray:
-        return self.recordings.frames
 
     @cached_property
     def moves(self) -> rope.TrueMoves:
@@ -55,25 +47,16 @@ class RopeScene(Scene):
         return draw_tasks(self.moves, self.size.episodes, self.device, rng_at(self.seed, Stream.ROPE_TASKS))
 
 
-def rope_scenes(settings: Settings) -> Iterator[RopeScene]:
-    return (rope_scene(seed, settings.size, settings.device) for _, seed in settings.scenes((rope.NAME,)))
-
-
-rope_scene = lru_cache(maxsize=8)(RopeScene)  # shared by all experiments of a process
-
-
 def baseline_way(scene: RopeScene, name: str) -> tuple[csr_array, Distance]:
     """A baseline's graph and its distance: l2 between pixels, the local metric's vectors (SPTM), or those of a network
     of the map's size that it trains on the recordings. Its graph has the recorded transitions and the closest pairs, as
     many as the scene's graph has closures."""
-    sequence, like, dim = scene.recordings.sequence, scene.site.graph, scene.config.dim
+    sequence, dim = scene.recordings.sequence, scene.config.dim
     if name == "SPTM":
-        vectors = local_vectors(scene.metric, scene.images(scene.frames))
+        vectors = local_vectors(scene.metric, scene.images(scene.recordings.frames))
     else:
-        judge = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim)
-        assert isinstance(judge, VectorScorer)
-        vectors = judge.vectors(scene.frames)
-    num_closures = int(np.count_nonzero(closure_entries(like, sequence))) // 2
+        vectors = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim).vectors(scene.recordings.frames)
+    num_closures = int(np.count_nonzero(closure_entries(scene.site.graph, sequence))) // 2
     pairs = closest_pairs(vectors, num_closures, sequence, scene.device)
     graph = build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))
     return graph, l2_distance(torch.from_numpy(vectors).to(scene.device))

@@ -31,7 +31,7 @@ from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, settled
-from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, Tasks, rope_scenes, shortest_hops
+from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, Tasks, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
 from plan2vec.results.experiment import Experiment, Settings
@@ -55,7 +55,7 @@ SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "loca
 
 def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
-    for scene in rope_scenes(settings):
+    for scene in RopeScene.chosen(settings, ("rope",)):
         if "plans" in blocks:
             yield from scene.measured(settings, PLANNERS, measure, block="plans")
         for fold in range(NUM_FOLDS[scene.size.is_smoke]):
@@ -66,7 +66,7 @@ def run(settings: Settings) -> Groups:
 def measure(scene: RopeScene, method: str, block: str) -> Found:
     sequence, tasks, graph = scene.recordings.sequence, scene.tasks, scene.site.graph
     if method == OURS:
-        distance = scene.timed_map[0].on(scene.frames)
+        distance = scene.timed_map[0].on(scene.recordings.frames)
     elif method == "Dijkstra":
         distance = scene.site.exact_distance_to(tasks.goals)  # who walks by it walks a shortest path
     else:
@@ -91,7 +91,6 @@ def search_cost(scene: RopeScene, tasks: Tasks) -> float:
 
 
 def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
-    """Plain and cleaned, on the sequences trained on and on those held out."""
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])
@@ -111,9 +110,8 @@ def table(rows: list[Row]) -> list[str]:
         lines += facts(plans, known, {f"{OURS} ({device})": {"method": OURS}})
     if folds:
         kinds = (("accuracy", "plain", "96.6 / 92.4"), ("accuracy_cleaned", "cleaned", ""))
-        body = [[method, words, *(cell(values(folds, method=method, metric=f"{part}_{metric}"), 100, 2)
-                                  for part in ("train", "test")), paper]
-                for method in in_order(folds, "method", METHODS) for metric, words, paper in kinds]
+        body = [[FOLD, words, *(cell(values(folds, metric=f"{part}_{metric}"), 100, 2) for part in ("train", "test")),
+                 paper] for metric, words, paper in kinds]
         lines += markdown(["", "accuracy, %", "train", "held out", "paper, train / test"], body)
     return lines
 

@@ -14,37 +14,34 @@ holes, so that more rollouts do not help.
 
 from dataclasses import replace
 from functools import lru_cache
-from itertools import takewhile
+from itertools import product, takewhile
 
 import numpy as np
 
 from plan2vec.baselines import Scorer
 from plan2vec.baselines.dqn import DQNConfig, train_dqn
-from plan2vec.experiments.base_scene import Found, in_scenes
-from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts, maze_scenes
+from plan2vec.experiments.base_scene import Found
+from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, values
+from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select, values
 
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
 ROLLOUTS = (10, 20, 50, 100, 200, 500, 1000)
 PLACES = {"recorded": "planned on recorded frames", "fresh": "planned on fresh frames"}
 ENOUGH = 0.95  # success
-REACHED_WORDS = ("The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run "
-                 "(- above: not run):")
 
 
 def run(settings: Settings) -> Groups:
     most = settings.size.num_rollouts
     rollouts = (most // 2, most) if settings.size.is_smoke else ROLLOUTS
-    spaces = settings.chosen("blocks", BLOCKS)
-    return in_scenes(lambda settings: maze_scenes(settings, ("open",)), METHODS, measure, space=spaces,
-                     rollouts=rollouts)(settings)
+    cases = product(settings.chosen("blocks", BLOCKS), rollouts)
+    for scene, (space, num) in product(MazeScene.chosen(settings, ("open",)), cases):
+        yield from scene.measured(settings, METHODS, measure, space=space, rollouts=num)
 
 
 def measure(scene: MazeScene, method: str, space: str, rollouts: int) -> Found:
-    """Success of walks on both sites."""
     sites = sites_of(scene, space, rollouts)
     distances = {place: site.exact_distance() for place, site in sites.items()}
     if method != "exact graph distance":
@@ -67,11 +64,9 @@ def sites_of(scene: MazeScene, space: str, rollouts: int) -> dict[str, MazeSite]
 
 
 def enough_at(rows: list[Row], **wanted: str) -> int | None:
-    """The fewest rollouts from which on the mean success is 95 % or more."""
-    known = [(num, sample.mean()) for num in in_order(rows, "rollouts")
-             if len(sample := values(rows, rollouts=num, **wanted))]
-    enough = list(takewhile(lambda case: case[1] >= ENOUGH, reversed(known)))
-    return enough[-1][0] if enough else None
+    known = in_order(select(rows, **wanted), "rollouts")
+    enough = list(takewhile(lambda num: values(rows, rollouts=num, **wanted).mean() >= ENOUGH, reversed(known)))
+    return enough[-1] if enough else None
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -82,7 +77,8 @@ def table(rows: list[Row]) -> list[str]:
         lines += compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
         words = ", ".join(f"{method} {enough_at(part, method=method) or 'never here'}" for method in methods)
         sentences.append(f"- {space}, {place}: {words}")
-    return [*lines, REACHED_WORDS, "", *sentences, ""]
+    words = "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run"
+    return [*lines, f"{words} (- above: not run):", "", *sentences, ""]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

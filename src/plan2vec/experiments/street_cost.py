@@ -63,8 +63,8 @@ def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]
     site = scene.site
     if method == "Dijkstra":
         return planning_cost.make_plans(site.graph, site.straight_distance(), method, tasks)
-    learned = scene.train_map(site, scene.config) if method != "A* with l1" else None
-    distance = block_distance(site) if learned is None else learned.on(site.frames)
+    is_true = method == "A* with l1"
+    distance = block_distance(site) if is_true else scene.train_map(site, scene.config).on(site.frames)
     if method == "plan2vec":
         return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
     return planning_cost.make_plans(site.graph, distance, "greedy" if method == "plan2vec, no memory" else "A*", tasks)
@@ -91,8 +91,8 @@ def picture(scene: StreetScene, method: str, plan: Plan) -> dict[str, np.ndarray
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
     path = plan.nodes or best_first(site.graph, plan.start, plan.goal).nodes or []
-    return {"position": site.position.astype(np.float32), "touched": np.array(touched, np.int32),
-            "path": np.array(path, np.int32)}
+    return {"position": site.position.astype(np.float32), "touched": np.array(touched, int),
+            "path": np.array(path, int)}
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -106,7 +106,6 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """Per network, of the largest part if its arrays are at hand: the nodes that a method touched, and their number."""
     largest = in_order(rows, "domain", DOMAINS)[-1]
     return street_scene.part_figures(select(rows, domain=largest), arrays, cost_figure)
 
@@ -119,9 +118,8 @@ def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
         ax.set(xticks=[], yticks=[], aspect="equal")
         if method in pictures:
             position, path, touched = (pictures[method][name] for name in ("position", "path", "touched"))
-            (x, y), (near_x, near_y) = position.T, position[touched].T
-            ax.scatter(x, y, s=1.5, c="0.85", linewidths=0)
-            ax.scatter(near_x, near_y, s=4, c="0.35", linewidths=0, label="touched")
+            ax.scatter(position[:, 0], position[:, 1], s=1.5, c="0.85", linewidths=0)
+            ax.scatter(position[touched, 0], position[touched, 1], s=4, c="0.35", linewidths=0, label="touched")
             ax.plot(*position[path].T, color=BLUE, linewidth=0.8, label="plan")
     corners = [values(rows, block="corners", method=method, metric="touched_per_step") for method in methods]
     bars(axes[-1], methods, corners, PAPER)
@@ -131,5 +129,5 @@ def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
 
 
 EXPERIMENT = Experiment("street-cost", "Planning cost across the city", __doc__,
-                        in_scenes(lambda settings: street_scene.street_scenes(settings, DOMAINS), METHODS, measure,
-                                  block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)
+                        in_scenes(StreetScene, DOMAINS, METHODS, measure, BLOCKS), table, draw, DOMAINS, METHODS,
+                        BLOCKS)

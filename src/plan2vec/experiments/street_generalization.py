@@ -46,16 +46,14 @@ def measure(scene: StreetScene, method: str, block: str) -> Found:
     known = np.isfinite(path) & (path >= 1)
     kinds = {"opposite": opposite & known, "other": ~opposite & known}
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
-    arrays = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
-              "links": np.empty((0, 2), np.int32)}
+    found: Found = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
+                    "links": np.empty((0, 2), np.int32)}
     rng = rng_at(scene.seed, Stream.STREET_PAIRS)
-    for kind, chosen in kinds.items():  # a few pairs of each kind, for the scatter plots
-        pairs = rng.choice(np.flatnonzero(chosen), NUM_DOTS)
-        arrays |= {f"{kind}_path": path.ravel()[pairs].astype(np.float32),
-                   f"{kind}_distance": distance.ravel()[pairs].astype(np.float32)}
-    signed = {kind: (distance[chosen] - path[chosen]) / path[chosen] for kind, chosen in kinds.items()}
-    errors = {f"error_{kind}": np.abs(error).mean() for kind, error in signed.items()}
-    return arrays | errors | {f"bias_{kind}": error.mean() for kind, error in signed.items()}
+    for kind, chosen in kinds.items():  # with a few pairs of each kind, for the scatter plots
+        pairs, error = rng.choice(np.flatnonzero(chosen), NUM_DOTS), (distance[chosen] - path[chosen]) / path[chosen]
+        found |= {f"{kind}_path": path.ravel()[pairs], f"{kind}_distance": distance.ravel()[pairs],
+                  f"error_{kind}": np.abs(error).mean(), f"bias_{kind}": error.mean()}
+    return found
 
 
 def opposite_quarters(position: np.ndarray) -> np.ndarray:
@@ -82,9 +80,9 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
     errs least on the known ones: where tasks are left out few starts do not fold, and the known tasks tell which."""
     num_starts, num_updates = (2, 10) if is_smoke else (NUM_STARTS, 400)
     generator = torch.Generator(device).manual_seed(seed)
-    known = torch.from_numpy(np.isfinite(path)).to(device)
-    unit = float(path[np.isfinite(path)].mean())
-    target = torch.from_numpy(np.where(np.isfinite(path), path, 0) / unit).float().to(device)
+    is_known = np.isfinite(path)
+    known, unit = torch.from_numpy(is_known).to(device), float(path[is_known].mean())
+    target = torch.from_numpy(np.where(is_known, path, 0) / unit).float().to(device)
     points = (0.5 * torch.randn(num_starts, len(path), 2, generator=generator, device=device)).requires_grad_()
     optimizer = torch.optim.Adam([points])
     for update in range(num_updates):
@@ -112,26 +110,23 @@ def table(rows: list[Row]) -> list[str]:
     for (network,), part in parts_of(rows, network=NETWORKS):
         shown = [(domain, *column) for domain in in_order(part, "domain", DOMAINS) for column in columns]
         header, body = ["latents", "taught", *(f"{TITLES[domain]}, {words}" for domain, _, words in shown)], []
-        for block in in_order(part, "block", BLOCKS):
-            for method in in_order(part, "method", METHODS):
-                some = select(part, block=block, method=method)
-                cells = (cell(values(some, domain=domain, metric=metric), 100) for domain, metric, _ in shown)
-                body.append([block, method, *cells])
-            body.append([block, "ratio", *(ratio_words(part, block, domain) if metric == "error_opposite" else ""
+        for (block,), some in parts_of(part, block=BLOCKS):
+            body += [[block, method, *(cell(values(some, method=method, domain=domain, metric=metric), 100)
+                                       for domain, metric, _ in shown)] for method in in_order(part, "method", METHODS)]
+            body.append([block, "ratio", *(ratio_words(some, domain) if metric == "error_opposite" else ""
                                            for domain, metric, _ in shown)])
         lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
     return lines
 
 
-def ratio_words(rows: list[Row], block: str, domain: str) -> str:
+def ratio_words(rows: list[Row], domain: str) -> str:
     """Error of the tasks left out over the control's, seed by seed."""
-    part = select(rows, block=block, domain=domain, metric="error_opposite")
+    part = select(rows, domain=domain, metric="error_opposite")
     left_out, control = ({row["seed"]: row["value"] for row in select(part, method=method)} for method in METHODS)
     return cell(np.array([left_out[seed] / control[seed] for seed in sorted(left_out.keys() & control.keys())]), 1, 2)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """Per network, part of the city and block: the quarters, a scatter per way of teaching, the two maps."""
     return {name: figure for block in in_order(rows, "block", BLOCKS)
             for name, figure in street_scene.part_figures(rows, arrays, generalization_figure, block).items()}
 
@@ -146,10 +141,9 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
     axes[0].set(xticks=[], yticks=[], aspect="equal", title="quarters")
     for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
         for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
-            path, distance = part[f"{kind}_path"], part[f"{kind}_distance"]
-            ax.plot(path, distance, ".", color=color, markersize=2, alpha=0.5, label=label)
-        longest = float(part["opposite_path"].max())
-        ax.plot([0, longest], [0, longest], color="0.6", linewidth=0.8)
+            dots = part[f"{kind}_path"], part[f"{kind}_distance"]
+            ax.plot(*dots, ".", color=color, markersize=2, alpha=0.5, label=label)
+        ax.axline((0, 0), slope=1, color="0.6", linewidth=0.8)
         ax.set(xlabel="shortest path (steps)", ylabel="D (steps)", title=method)
         ax.legend(frameon=False, fontsize=7)
     for ax, (method, part) in zip(axes[1 + len(parts) :], parts.items(), strict=False):
@@ -159,5 +153,5 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
 
 
 EXPERIMENT = Experiment("street-generalization", "Generalization to tasks between quarters never taught", __doc__,
-                        in_scenes(lambda settings: street_scene.street_scenes(settings, DOMAINS), METHODS, measure,
-                                  block=BLOCKS), table, draw, DOMAINS, METHODS, BLOCKS)
+                        in_scenes(StreetScene, DOMAINS, METHODS, measure, BLOCKS), table, draw, DOMAINS, METHODS,
+                        BLOCKS)

@@ -50,15 +50,13 @@ def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]
 
 
 def table(rows: list[Row]) -> list[str]:
-    lines = []
-    for (network,), part in parts_of(rows, network=NETWORKS):
-        columns = by_domain(part, TITLES, (("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)))
-        lines += [f"**{NETWORKS[network]}**", "", *compare(part, "latents", by_method(part, METHODS), columns)]
-    return lines
+    shown = ("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)
+    return [line for (network,), part in parts_of(rows, network=NETWORKS)
+            for line in (f"**{NETWORKS[network]}**", "", *compare(
+                part, "latents", by_method(part, METHODS), by_domain(part, TITLES, shown)))]
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """A figure per network and part of the city: the true map beside the first seed's of each kind."""
     return street_scene.part_figures(rows, arrays, maps_figure)
 
 
@@ -91,4 +89,4 @@ def draw_map(ax: Axes, place: np.ndarray, part: dict[str, np.ndarray]) -> None:
 
 
 EXPERIMENT = Experiment("street-maps", "Street maps in two and three dimensions", __doc__,
-                        in_scenes(street_scene.street_scenes, METHODS, measure), table, draw, DOMAINS, METHODS)
+                        in_scenes(StreetScene, DOMAINS, METHODS, measure), table, draw, DOMAINS, METHODS)

@@ -6,16 +6,13 @@ visits are alike and each is a node of its own. What a node truly shows, and the
 rules, agreement and pictures alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from plan2vec.config import Config
@@ -24,14 +21,14 @@ from plan2vec.domains import streets as city
 from plan2vec.domains.street_networks import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
-from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts
+from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, some_frames
 from plan2vec.graph.build import closure_entries, edge_rows, join_equal
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR, LocalMetric
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import Figures
-from plan2vec.results.experiment import Settings, Size
+from plan2vec.results.experiment import Settings
 from plan2vec.results.rows import Arrays, Row, in_order, parts_of, pictured, select
 from plan2vec.search.shortest_paths import shortest_plans
 
@@ -70,24 +67,19 @@ def as_flat(config: Config, dim: int = 2, norm_order: float = 2.0) -> Config:
 
 @dataclass(frozen=True, kw_only=True)
 class StreetSite(Site):
-    scene: "StreetScene"
     view: np.ndarray  # (n,) what a node truly shows
     closure: np.ndarray  # (nnz,) bool
 
-    @property
-    def position(self) -> np.ndarray:
-        return self.scene.streets.xy[self.view]
-
     def tasks(self, rule: Rule) -> np.ndarray:
         """(2, episodes) random starts, and goals that lie within the rule's reach; the same for every method."""
-        rng = rng_at(self.seed, Stream.STREET_TASKS, rule.reach)
-        drawn = rng.integers(len(self.view), size=(2, 200 * self.episodes))
+        rng = rng_at(self.scene.seed, Stream.STREET_TASKS, rule.reach)
+        drawn = rng.integers(len(self.view), size=(2, 200 * self.scene.size.episodes))
         return drawn[:, self.within_reach(rule, *self.view[drawn])]
 
     def within_reach(self, rule: Rule, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """The first pairs of views, as many as there are episodes, whose goal lies within the rule's reach."""
         hops = self.scene.hops[starts, goals]
-        return np.flatnonzero((hops > 0) & (hops <= rule.reach))[: self.episodes]
+        return np.flatnonzero((hops > 0) & (hops <= rule.reach))[: self.scene.size.episodes]
 
     def allowed_hops(self, rule: Rule, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """(m,) hops that a walk may take; none where the graph has no path, which so counts as a failure."""
@@ -98,7 +90,7 @@ class StreetSite(Site):
 
     def success(self, distance: Distance, rule: Rule) -> float:
         """Share of the greedy walks without memory that come within two steps of the goal."""
-        tasks, rng = self.tasks(rule), rng_at(self.seed, Stream.STREET_TASKS, rule.reach, 1)
+        tasks, rng = self.tasks(rule), rng_at(self.scene.seed, Stream.STREET_TASKS, rule.reach, 1)
         return self.share_arrived(distance, tasks, rule.walk, self.allowed_hops(rule, *tasks), rng)
 
     def scores(self, distance: Distance) -> Found:
@@ -107,7 +99,7 @@ class StreetSite(Site):
 
     def agreement(self, distance: Distance) -> float | None:
         """Rank correlation of a distance with the true way along the streets, over 20,000 random pairs."""
-        first, second = rng_at(self.seed, Stream.STREET_TASKS, 2).integers(len(self.view), size=(2, 20_000))
+        first, second = rng_at(self.scene.seed, Stream.STREET_TASKS, 2).integers(len(self.view), size=(2, 20_000))
         return rank_agreement(distance(first, second), self.scene.metres[self.view[first], self.view[second]])
 
     def exact_distance(self) -> Distance:
@@ -120,23 +112,26 @@ class StreetSite(Site):
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
         joined[edges] = True
         false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
-        return {"radius": self.radius} | degree_and_parts(self.graph) | {
-            "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
-            "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
-            "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
+        return {"radius": self.radius, **degree_and_parts(self.graph),
+                "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
+                "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
+                "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
 
 
 class StreetScene(Scene):
-    def __init__(self, domain: str, seed: int, size: Size, device: torch.device, network_path: Path | None):
-        super().__init__(domain, seed, size, device, size.config)
-        longer = replace(self.config.local_metric, num_updates=NOISY_UPDATES[domain])
-        self.noisy_config = self.config if size.is_smoke else replace(
+    smallest = 0
+
+    def __init__(self, domain: str, seed: int, settings: Settings):
+        super().__init__(domain, seed, settings)
+        path, longer = settings.street_graph, replace(self.config.local_metric, num_updates=NOISY_UPDATES[domain])
+        self.noisy_config = self.config if self.size.is_smoke else replace(
             self.config, encoder="medium", local_metric=longer)
-        self.noisy_teaching = Teaching() if size.is_smoke else NOISY_TEACHING
-        self.network_path = network_path
-        self.labels = {"network": "generated" if network_path is None else "manhattan"}
+        self.noisy_teaching = Teaching() if self.size.is_smoke else NOISY_TEACHING
+        self.labels = {"network": "generated" if path is None else "manhattan"}
         # the seeds share the city; walks and networks differ
-        self.streets = city.read_network(network_path, domain) if network_path else city.generate_city(domain, seed=0)
+        self.streets = city.read_network(path, domain) if path else city.generate_city(domain, seed=0)
+        self.walks = city.walk_streets(self.streets, PASSES, seed=seed)
+        self.visited = np.concatenate(self.walks)  # (frames,) the view that a frame truly shows
 
     @cached_property
     def metres(self) -> np.ndarray:
@@ -149,18 +144,9 @@ class StreetScene(Scene):
         return np.asarray(dijkstra(city.street_graph(self.streets), unweighted=True))
 
     @cached_property
-    def walks(self) -> list[np.ndarray]:
-        return city.walk_streets(self.streets, PASSES, seed=self.seed)
-
-    @cached_property
     def recordings(self) -> Sequences:
         """Clean: a view looks the same at every visit."""
         return city.record(self.streets, self.walks, city.ViewConfig())
-
-    @cached_property
-    def visited(self) -> np.ndarray:
-        """(frames,) the view that a frame truly shows."""
-        return np.concatenate(self.walks)
 
     @cached_property
     def noisy(self) -> Sequences:
@@ -169,33 +155,33 @@ class StreetScene(Scene):
 
     @cached_property
     def site(self) -> StreetSite:
-        return self.join(self.recordings, self.visited, self.metric, self.config, "views")
+        return self.nodes_of(self.recordings, self.visited, self.metric, self.config, "views")
 
-    def visits_site(self, recordings: Sequences, visited: np.ndarray) -> StreetSite:
-        change = None if self.size.is_smoke else NOISY_CHANGE
-        metric = self.train_metric(recordings, self.noisy_config, change=change).metric
-        return self.join(recordings, visited, metric, self.noisy_config)
+    def visits_site(self, frames: slice = slice(None)) -> StreetSite:
+        """Of these noisy frames."""
+        recorded, change = some_frames(self.noisy, frames), None if self.size.is_smoke else NOISY_CHANGE
+        metric = self.train_metric(recorded, self.noisy_config, change=change).metric
+        return self.nodes_of(recorded, self.visited[frames], metric, self.noisy_config)
 
     @cached_property
     def true_site(self) -> StreetSite:
         """The street network itself, in steps of its median link: no pictures, no learned graph."""
-        graph = city.street_graph(self.streets)
-        steps = (graph.data / np.median(graph.data)).astype(np.float32)
-        graph, num = csr_array((steps, graph.indices, graph.indptr), shape=graph.shape), self.streets.num_views
+        graph, num = city.street_graph(self.streets), self.streets.num_views
+        graph = (graph / np.median(graph.data)).astype(np.float32)
         return StreetSite(scene=self, frames=np.zeros((num, 0), np.uint8), graph=graph, view=np.arange(num),
-                          closure=np.zeros(graph.nnz, bool))
+                          position=self.streets.xy, closure=np.zeros(graph.nnz, bool))
 
-    def join(self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config,
-             name: str = "") -> StreetSite:
-        """Stage 2 on some recordings; frames that are equal to the last pixel become one node."""
-        built, seconds = self.build(sequences, metric, config)
+    def nodes_of(self, sequences: Sequences, visited: np.ndarray, metric: LocalMetric, config: Config,
+                 name: str = "") -> StreetSite:
+        """Frames that are equal to the last pixel become one node."""
+        joined = self.join(sequences, metric, config, name)
         kept, place = equal_frames(sequences.frames)
-        graph = join_equal(built.graph, sequences.sequence, place)
-        recorded = ~closure_entries(built.graph, sequences.sequence)
-        pairs = place[edge_rows(built.graph)[recorded]] * len(kept) + place[built.graph.indices[recorded]]
-        closure = ~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs)
-        return StreetSite(scene=self, frames=sequences.frames[kept], graph=graph, radius=built.radius, seconds=seconds,
-                          name=name, view=visited[kept], closure=closure)
+        graph = join_equal(joined.graph, sequences.sequence, place)
+        recorded = ~closure_entries(joined.graph, sequences.sequence)
+        pairs = place[edge_rows(joined.graph)[recorded]] * len(kept) + place[joined.graph.indices[recorded]]
+        nodes = {"frames": sequences.frames[kept], "graph": graph, "position": joined.position[kept]}
+        return StreetSite(**vars(joined) | nodes, view=visited[kept],
+                          closure=~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs))
 
     def metric_accuracies(self) -> Found:
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""
@@ -203,15 +189,6 @@ class StreetScene(Scene):
         found = self.accuracies(self.metric, {"train": np.ones(len(view), bool)}, NEAR, 1,
                                 lambda first, second: self.hops[view[first], view[second]] > 1, Stream.STREET_TASKS, 3)
         return found | {"test_accuracy": self.timed_metric[0].accuracy}
-
-
-def street_scenes(settings: Settings, domains: tuple[str, ...] = DOMAINS) -> Iterator[StreetScene]:
-    """The chosen parts and seeds; a smoke run takes the smallest unless it is told which."""
-    return (street_scene(domain, seed, settings.size, settings.device, settings.street_graph)
-            for domain, seed in settings.scenes(domains, tiny=domains[0]))
-
-
-street_scene = lru_cache(maxsize=32)(StreetScene)  # shared by all experiments of a process
 
 
 def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row], Arrays], Figure],

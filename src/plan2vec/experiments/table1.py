@@ -26,7 +26,7 @@ from typing import NamedTuple
 from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, preset
 from plan2vec.experiments.base_scene import Found, settled
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Arrays, Groups, Row, parts_of, select
@@ -62,7 +62,7 @@ METHODS = tuple(dict.fromkeys(method for block in BLOCKS.values() for method in 
 
 
 def run(settings: Settings) -> Groups:
-    for scene in maze_scenes(settings):
+    for scene in MazeScene.chosen(settings, DOMAINS):
         for name in settings.chosen("blocks", BLOCKS):
             block = BLOCKS[name]
             setting = {"block": name} | ({"encoder": paper_config(scene).encoder} if name == "paper" else {})
@@ -110,33 +110,23 @@ def measure_paper(scene: MazeScene) -> Found:
 def table(rows: list[Row]) -> list[str]:
     lines = []
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
-        columns = by_domain(part, ROOM_TITLES, (("success", "success %", 100, 1),), papers_success)
+        columns = by_domain(part, ROOM_TITLES, [("success", "success %", 100, 1)], PAPER)
         lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
-    return lines + graph_table(select(rows, method="graph"))
-
-
-def papers_success(room: str) -> dict[str, float | None]:
-    return {method: success[DOMAINS.index(room)] for method, success in PAPER.items()}
-
-
-def graph_table(rows: list[Row]) -> list[str]:
-    """What the graphs are like. False edges truly join places farther apart than three of the longest steps."""
+    graphs = select(rows, method="graph")  # false edges truly join places farther apart than three of the longest steps
     shown = (("radius", "radius, steps", 1, 2), ("degree", "degree", 1, 1), ("num_components", "parts", 1, 1),
              ("largest_component_share", "share of the largest", 1, 3),
              ("false_edge_share", "false edges, share", 1, 5))
-    lines = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
-             for (frames, room), _ in parts_of(rows, frames=("small", "large"), domain=DOMAINS)}
-    return compare(rows, "graph | room", lines, by_metric(shown)) if rows else []
+    by_graph = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
+                for (frames, room), _ in parts_of(graphs, frames=("small", "large"), domain=DOMAINS)}
+    return lines + (compare(graphs, "graph | room", by_graph, by_metric(shown)) if graphs else [])
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """A figure per block of several methods: success by method, a panel per room."""
     figures = {}
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         methods = by_method(part, METHODS)
         if len(BLOCKS[name].methods) > 1:
-            size = 9, 1.3 + 0.22 * len(methods)
-            figures[name] = domain_figure(part, methods, ROOM_TITLES, size, paper=papers_success)
+            figures[name] = domain_figure(part, methods, ROOM_TITLES, (9, 1.3 + 0.22 * len(methods)), PAPER)
             figures[name].suptitle(BLOCKS[name].words, fontsize=10)
     return figures
 

@@ -33,7 +33,7 @@ from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import street_scene
-from plan2vec.experiments.base_scene import Found, settled, some_frames
+from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
@@ -41,6 +41,7 @@ from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metri
 from plan2vec.results.experiment import Experiment, Settings, timed
 from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select
 from plan2vec.search.shortest_paths import distances_from
+from plan2vec.validity import straight_line
 
 BASELINES = ("SPTM", "VAE 2-d", "VAE 8-d", "contrastive", "random network")
 SANITY = ("random scores", "true GPS", "exact graph distance")
@@ -56,8 +57,6 @@ BLOCK_WORDS = {"views": "a node is a view", "visits": "every noisy visit is a no
 PAPER = {**dict.fromkeys(("plan2vec", "plan2vec 2-d", "paper's settings"), (92.2, 57.2, 51.4, None)),
          "SPTM": (31.5, 19.3, 20.2, None), "VAE 2-d": (25.5, 14.4, 16.9, None), "true GPS": (None, 73.0, 73.0, None),
          **dict.fromkeys(("random network", "random scores"), (19.9, 12.0, 12.7, None))}
-
-
 # the paper's hyper-parameters of the streets: scaling of degrees, epochs, searches per epoch ("batch size"), p of l^p
 PAPER_SETTINGS = dict(zip(DOMAINS, ((200, 500, 20, 1.2), (700, 2000, 100, 1.2), (2000, 5000, 100, 1.5),
                                     (4000, 10_000, 100, 2.0)), strict=True))
@@ -66,7 +65,7 @@ PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that it
 
 
 def run(settings: Settings) -> Groups:
-    for scene in street_scene.street_scenes(settings):
+    for scene in StreetScene.chosen(settings, DOMAINS):
         for block in settings.chosen("blocks", BLOCKS):
             lacking = scene.lacking(settings, BLOCKS[block], block=block)
             if block == "unseen" and lacking:
@@ -76,11 +75,9 @@ def run(settings: Settings) -> Groups:
             elif block == "free":
                 yield from scene.measured(settings, lacking, measure_free, block=block)
             elif lacking:
-                visits = block == "visits"
-                made = timed(scene.visits_site, scene.noisy, scene.visited) if visits else timed(getattr, scene, "site")
-                site, seconds = made
+                site, seconds = timed(scene.visits_site) if block == "visits" else timed(getattr, scene, "site")
                 if block != "paper":
-                    numbers = site.numbers | ({} if visits else scene.metric_accuracies())
+                    numbers = site.numbers | (scene.metric_accuracies() if block == "views" else {})
                     yield scene.rows(settings, "graph", numbers, seconds, block=block)
                 yield from scene.measured(settings, lacking, partial(measure, site=site), block=block)
 
@@ -128,8 +125,8 @@ def fit_free(lengths: np.ndarray, head: Head, loss: str, num_updates: int) -> Te
 def measure_unseen(scene: StreetScene) -> dict[str, Found]:
     """The map of three passes, asked about the images it was fitted to and about those of the fourth pass."""
     first_unseen = (street_scene.PASSES - 1) * scene.streets.num_views  # every pass sees every view once
-    fitted, fresh = np.arange(first_unseen), np.arange(first_unseen, len(scene.visited))
-    site = scene.visits_site(some_frames(scene.noisy, fitted), scene.visited[fitted])
+    fitted, fresh = np.split(np.arange(len(scene.visited)), [first_unseen])
+    site = scene.visits_site(slice(first_unseen))
     learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
     between = learned.on(scene.noisy.frames)
     return {"seen": asked_about(site, between, fitted), "unseen": asked_about(site, between, fresh)}
@@ -137,17 +134,16 @@ def measure_unseen(scene: StreetScene) -> dict[str, Found]:
 
 def asked_about(site: StreetSite, between: Distance, numbers: np.ndarray) -> Found:
     """Success of walks from where an image is found on the map to another image, both among `numbers`."""
-    scene, rule, rng = site.scene, street_scene.RULES["success"], rng_at(site.seed, Stream.UNSEEN_TASKS)
+    scene, rule, rng = site.scene, street_scene.RULES["success"], rng_at(site.scene.seed, Stream.UNSEEN_TASKS)
     view, xy = scene.visited, scene.streets.xy
-    drawn = rng.choice(numbers, size=(2, 100 * site.episodes))
+    drawn = rng.choice(numbers, size=(2, 100 * scene.size.episodes))
     starts, goals = drawn[:, site.within_reach(rule, *view[drawn])]
     entry, target = locate(site, between, starts), locate(site, between, goals)
 
-    def has_arrived(nodes: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(xy[view[nodes]] - xy[view[goals[tasks]]], axis=1) < rule.walk.radius
-
+    away = lambda nodes, tasks: straight_line(xy[view[nodes]], xy[view[goals[tasks]]])  # noqa: E731
     walks = walk_many(site.graph, lambda nodes, tasks: between(nodes, goals[tasks]), entry, np.arange(len(goals)),
-                      site.allowed_hops(rule, entry, target), rule.walk.epsilon, False, has_arrived, rng)
+                      site.allowed_hops(rule, entry, target), rule.walk.epsilon, False,
+                      lambda nodes, tasks: away(nodes, tasks) < rule.walk.radius, rng)
     first, second = rng.choice(numbers, size=(2, 20_000))
     agreement = rank_agreement(between(first, second), scene.metres[view[first], view[second]])
     return {"success": walks.arrived.mean(), "spearman_true": agreement,
@@ -171,22 +167,16 @@ def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """For each network and block success by both rules beside the paper's; then the graphs."""
-    lines = []
-    known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
-             ("spearman_true", "Spearman", 1, 3))
+    lines, known = [], (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
+                        ("spearman_true", "Spearman", 1, 3))
     for (network,), of_network in parts_of(rows, network=NETWORKS):
         for (block,), part in parts_of(of_network, block=BLOCKS):
             shown = [column for column in known if select(part, metric=column[0])]
             methods = by_method([row for row in part if row["method"] != "graph"], BLOCKS[block])
             lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "",
-                      *compare(part, "method", methods, by_domain(part, TITLES, shown, papers_success))]
+                      *compare(part, "method", methods, by_domain(part, TITLES, shown, PAPER))]
         lines += graph_table(select(of_network, method="graph"))
     return lines
-
-
-def papers_success(domain: str) -> dict[str, float | None]:
-    return {method: success[DOMAINS.index(domain)] for method, success in PAPER.items()}
 
 
 def graph_table(rows: list[Row]) -> list[str]:
@@ -202,13 +192,12 @@ def graph_table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    """A figure per network and block with baselines: success by method, a panel per part of the city."""
     figures = {}
     for (network, block), part in parts_of(select(rows, metric="success"), network=NETWORKS, block=BLOCKS):
         if "random scores" in BLOCKS[block]:
-            methods, num_panels = by_method(part, BLOCKS[block]), len(in_order(part, "domain"))
-            size = max(5.0, 2.4 * num_panels), 1.5 + 0.22 * len(methods)
-            figure = domain_figure(part, methods, TITLES, size, paper=papers_success)
+            methods = by_method(part, BLOCKS[block])
+            size = max(5.0, 2.4 * len(in_order(part, "domain"))), 1.5 + 0.22 * len(methods)
+            figure = domain_figure(part, methods, TITLES, size, PAPER)
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
             figures[f"{network}-{block}"] = figure
     return figures

@@ -16,7 +16,7 @@ import numpy as np
 from plan2vec.embedding.train import Teaching
 from plan2vec.embedding.value_iteration import Walks
 from plan2vec.experiments.base_scene import Found
-from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, maze_scenes
+from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene
 from plan2vec.results.experiment import Experiment, Settings
 from plan2vec.results.rows import Groups, Row, cell, in_order, markdown, select, values
 
@@ -27,7 +27,7 @@ AMORTIZED = 0  # its place among the lookaheads
 def run(settings: Settings) -> Groups:
     depths = [int(block) for block in settings.chosen("blocks", EXPERIMENT.blocks)]
     cases = [(method, depth) for method in METHODS for depth in ((AMORTIZED,) if method == "amortized" else depths)]
-    for scene, (method, depth) in product(maze_scenes(settings), cases):
+    for scene, (method, depth) in product(MazeScene.chosen(settings, DOMAINS), cases):
         yield from scene.measured(settings, (method,), measure, lookahead=depth)
 
 

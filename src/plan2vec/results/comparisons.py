@@ -3,7 +3,7 @@
 Intervals are 95 % over seeds.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import pairwise
@@ -27,7 +27,7 @@ ORACLES = ("exact", "true ", "Dijkstra", "graph search", "A* with l1")
 KINDS = {"plan2vec": BLUE, "baseline": YELLOW, "exact or true distance": GRAY}
 Figures = dict[str, Figure]  # by what their files' names have after the experiment's
 Wanted = Mapping[str, Any]  # which rows: values of their fields, or of entries of `setting`
-Papers = Callable[[str], Mapping[str, float | None]]  # the paper's numbers of a domain, by method
+Papers = Mapping[str, Sequence[float | None]]  # the paper's numbers by method, one for each domain that has a title
 Shown = Iterable[tuple[str, str, float, int]]  # of metrics: name, words, factor, digits
 
 
@@ -61,8 +61,12 @@ def by_domain(rows: list[Row], titles: Mapping[str, str], metrics: Shown, paper:
     columns: list[Column] = []
     for domain in in_order(rows, "domain", titles):
         columns += by_metric(metrics, f"{titles[domain]}, ", domain=domain)
-        columns += [Column("paper", texts=paper(domain))] if paper else []
+        columns += [Column("paper", texts=papers_of(paper, titles, domain))] if paper else []
     return columns
+
+
+def papers_of(paper: Papers, titles: Mapping[str, str], domain: str) -> dict[str, float | None]:
+    return {method: numbers[list(titles).index(domain)] for method, numbers in paper.items()}
 
 
 def compare(rows: list[Row], head: str, lines: Mapping[str, Wanted], columns: Sequence[Column]) -> list[str]:
@@ -136,9 +140,9 @@ class Panel:
 
 
 def domain_figure(rows: list[Row], names: Mapping[str, Wanted], titles: Mapping[str, str], size: tuple[float, float],
-                  paper: Papers = lambda domain: {}) -> Figure:
+                  paper: Papers) -> Figure:
     """Success by name, a panel per domain."""
-    shown = [Panel(rows, titles[domain], "success (%)", {"domain": domain}, paper=paper(domain))
+    shown = [Panel(rows, titles[domain], "success (%)", {"domain": domain}, paper=papers_of(paper, titles, domain))
              for domain in in_order(rows, "domain", titles)]
     return panel_figure(names, shown, size)[0]
 
