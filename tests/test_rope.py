@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import SuccessRule
@@ -19,7 +18,6 @@ from plan2vec.pictures.report import page
 from plan2vec.pictures.scene import room_scene
 from plan2vec.pipeline import fit
 
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +180,7 @@ def test_the_graph_of_local_moves_is_all_pairs_that_are_local(sequences):
     moves = rope.true_moves(sequences)
     first, second = (numbers.ravel() for numbers in np.meshgrid(*[np.arange(sequences.num_frames)] * 2, indexing="ij"))
     wanted = moves.are_local(first, second) & (first != second)
-    assert (moves.graph(CPU).toarray().ravel() > 0).tolist() == wanted.tolist()
+    assert (moves.graph().toarray().ravel() > 0).tolist() == wanted.tolist()
 
 
 def test_evaluation_measures_the_rope_by_its_farthest_link(sequences):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from scipy.sparse import csr_array
+from scipy.spatial import cKDTree
 
 from plan2vec.data import Sequences, frames_ahead
 from plan2vec.domains import rope_physics
@@ -22,7 +22,7 @@ PIXELS = int(SIDE)
 TABLE_GRAY, PEG_GRAY = 255, 0
 PIECE_GRAYS = np.where(np.arange(NUM_LINKS - 1) < NUM_LINKS // 2, 97, 160)  # one half of the rope dark, one light
 FRAMES_AT_ONCE = 64  # rendering's largest intermediate arrays are 1 MiB
-ROWS_AT_ONCE = 1024  # states compared with all others at once
+PAIRS_AT_ONCE = 100_000  # of states, compared with each other
 FEW_DRAGS = 500  # in all, a second's work: not worth child processes
 REACH_SHARE = 0.99  # of the pairs two recorded steps apart that count as what two steps reach
 
@@ -79,23 +79,16 @@ class TrueMoves:
         near = displacement(self.position[first], self.position[second]) <= self.reach
         return near & keeps_sides(self.sides[:, first], self.sides[:, second])
 
-    def graph(self, device: torch.device) -> csr_array:
+    def graph(self) -> csr_array:
         """All local moves between frames, each of length 1."""
-        points = torch.from_numpy(as_states(self.position).astype(np.float32)).to(device)
-        columns, counts = [], []
-        for first in range(0, len(points), ROWS_AT_ONCE):
-            rows = points[first : first + ROWS_AT_ONCE]
-            is_near = torch.ones(len(rows), len(points), dtype=torch.bool, device=device)
-            for link in range(NUM_LINKS):
-                x, y = (rows[:, link, axis, None] - points[None, :, link, axis] for axis in (0, 1))
-                is_near &= x.square_() + y.square_() <= self.reach**2
-            row, column = (found.cpu().numpy() for found in torch.nonzero(is_near, as_tuple=True))
-            row = row + first
-            kept = keeps_sides(self.sides[:, row], self.sides[:, column]) & (row != column)
-            columns.append(column[kept].astype(np.int32))
-            counts.append(np.bincount(row[kept] - first, minlength=len(rows)))
-        indptr, indices = np.append(0, np.cumsum(np.concatenate(counts))).astype(np.int64), np.concatenate(columns)
-        return csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(points),) * 2)
+        states, reach = as_states(self.position).astype(np.float32), np.float32(self.reach**2)
+        pairs, kept = cKDTree(self.position).query_pairs(1.001 * self.reach, p=np.inf, output_type="ndarray"), []
+        for part in np.array_split(pairs, 1 + len(pairs) // PAIRS_AT_ONCE):
+            first, second = part.T
+            near = (np.square(states[first] - states[second]).sum(axis=2) <= reach).all(axis=1)
+            kept.append(part[near & keeps_sides(self.sides[:, first], self.sides[:, second])])
+        ends = np.concatenate([*kept, *(part[:, ::-1] for part in kept)])
+        return csr_array((np.ones(len(ends), np.float32), tuple(ends.T)), shape=(len(states),) * 2)
 
 
 def true_moves(sequences: Sequences) -> TrueMoves:

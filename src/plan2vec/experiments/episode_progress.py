@@ -27,7 +27,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from scipy.stats import spearmanr
 
 from plan2vec.baselines import Scorer
@@ -212,7 +211,7 @@ def true_scores(fitted: Fitted, method: str) -> Found:
     goal = rng_at(fitted.seed, Stream.PROGRESS_GOAL).choice(np.flatnonzero(fitted.kept))
     if fitted.domain == rope.NAME:  # the fewest moves that a hand could make between recorded states
         moves = rope.true_moves(fitted.sequences)
-        truth = distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, unseen]
+        truth = distances_from(moves.graph(), np.array([goal]))[0, unseen]
     else:  # metres around walls
         known_places = truth_of(fitted.sequences)
         assert known_places is not None

@@ -11,7 +11,7 @@ import numpy as np
 
 from plan2vec.data import Sequences
 from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
-from plan2vec.readers.messages import Reading, first_line, refuse_most, require_memory, shown
+from plan2vec.readers.messages import Reading, first_line, require_memory, shown
 from plan2vec.readers.parquet_columns import EncodedColumn
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, LARGEST_PICTURE, open_picture
 
@@ -120,8 +120,7 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
             except BROKEN_PICTURE as error:
                 problems.append((episode.name, first_line(error)))
             advance(number + 1)
-    refuse_most(source, problems, len(episodes), "episodes", "repair or remove them")
-    reading.note_skipped(problems, len(episodes), "episodes")
+    reading.leave_out(source, problems, len(episodes), "episodes", "repair or remove them")
     sequence = np.concatenate(labels).astype(np.int64)
     frames = store.finish() if shows_pictures else np.concatenate(vectors)
     return build(reading, source, frames, sequence, store.size, **_joined(beside))

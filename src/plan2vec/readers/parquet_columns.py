@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,32 +45,25 @@ def _to_array(column: Any, name: str) -> np.ndarray:
     return values
 
 
+@dataclass(frozen=True)
 class EncodedColumn:
-    """A column of encoded pictures, {bytes, path} or bytes per row; the row group asked for last stays in memory."""
+    """A column of encoded pictures, {bytes, path} or bytes per row; only the row groups asked for are read."""
 
-    dtype = np.dtype(object)
+    file: Path
+    name: str
+    folder: Path
+    dtype, shape = np.dtype(object), (0,)  # of an array of objects, as `Rows` asks
 
-    def __init__(self, file: Path, name: str, num_rows: int, folder: Path):
-        self.file, self.name, self.shape, self.folder = file, name, (num_rows,), folder
-        self._first, self._pictures = 0, np.empty(0, object)
-
-    def __getitem__(self, asked: int | slice) -> Any:
-        if isinstance(asked, slice):
-            return np.fromiter((self[row] for row in range(asked.start, asked.stop)), object)
-        if not self._first <= asked < self._first + len(self._pictures):
-            self._load(asked)
-        return self._pictures[asked - self._first]
-
-    def _load(self, row: int) -> None:
+    def __getitem__(self, rows: slice) -> np.ndarray:
         with open_parquet(self.file, self.folder) as opened:
             groups = [opened.metadata.row_group(number) for number in range(opened.num_row_groups)]
             ends = np.cumsum([group.num_rows for group in groups])
-            chosen = int(np.searchsorted(ends, row, side="right"))
-            if chosen == len(groups):
-                raise ValueError(f"{shown(self.file.name)} has no row {row}")
-            require_memory(shown(self.file.name), groups[chosen].total_byte_size)
-            values = opened.read_row_group(chosen, columns=[self.name])[self.name].to_pylist()
+            first, last = np.searchsorted(ends, (rows.start, rows.stop - 1), side="right").tolist()
+            require_memory(shown(self.file.name), sum(group.total_byte_size for group in groups[first : last + 1]))
+            column = opened.read_row_groups(range(first, last + 1), columns=[self.name])[self.name]
+            begin = int(ends[first]) - groups[first].num_rows
+        values = column.slice(rows.start - begin, rows.stop - rows.start).to_pylist()
         pictures = [value.get("bytes") if isinstance(value, dict) else value for value in values]
         if not all(isinstance(one, bytes) for one in pictures):
             raise ValueError(f"{shown(self.file.name)}: {self.name} holds no pictures as bytes")
-        self._first, self._pictures = int(ends[chosen]) - len(pictures), np.fromiter(pictures, object)
+        return np.fromiter(pictures, object)

@@ -20,7 +20,7 @@ from PIL import Image
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
 from plan2vec.readers.kept_frames import build, decode_all, kept_frames, taken, usual_layout
-from plan2vec.readers.messages import Reading, refuse_most, shown
+from plan2vec.readers.messages import Reading, shown
 from plan2vec.readers.npz import load_array, open_plainly
 from plan2vec.readers.picture_to_frame import frame_shape, open_picture
 
@@ -47,10 +47,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     names = [f"view {view}" for view in visited]
     size, _ = usual_layout(open_view, visited, names, source, "views")
     frames, places, _, problems = decode_all(reading, open_view, visited, names, frame_shape(size, 1, reading.options))
-    refuse_most(source, problems, len(visited), "views", "repair or remove them")
+    reading.leave_out(source, problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
-    reading.note_skipped(problems, len(visited), "views")
     # a walk breaks where a view cannot be read, so that no step leaps over it
     parts = [part for walk in walks for part in np.split(walk, np.flatnonzero(number[walk] < 0))]
     parts = [readable for part in parts if len(readable := part[number[part] >= 0])]

@@ -13,7 +13,7 @@ from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.image_folders import SUFFIXES as IMAGE_SUFFIXES
 from plan2vec.readers.kept_frames import FrameStore, build, tick_of
-from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refuse_most, shown
+from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, shown
 from plan2vec.readers.picture_to_frame import LARGEST_PICTURE
 
 NAME = "video"
@@ -55,8 +55,8 @@ def read(path: Path, reading: Reading) -> Sequences:
             except ValueError as error:
                 problems.append((shown(file.name), str(error)))
         advance(film.num_decoded)
-    refuse_most(source, problems, len(videos), "videos", "repair or remove what is damaged, or convert it to .mp4")
-    reading.note_skipped([*problems, *others, *links], len(files) + len(links), "files")
+    reading.leave_out(source, problems, len(videos), "videos",
+                      "repair or remove what is damaged, or convert it to .mp4", [*others, *links])
     return film.finish(source)
 
 
