@@ -19,7 +19,6 @@ from plan2vec.pictures.scene import room_scene
 from plan2vec.pipeline import fit
 
 
-
 @pytest.fixture(scope="module")
 def sequences():
     return rope.simulate(3, 150, seed=1)
