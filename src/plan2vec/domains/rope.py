@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from plan2vec.data import Sequences, frames_ahead
+from plan2vec.data import Sequences, frames_ahead, slices
 from plan2vec.domains import rope_physics
 from plan2vec.domains.children import record_in_children
 from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, SIDE, THICKNESS, keeps_sides, sides_of
@@ -105,8 +105,7 @@ def true_moves(sequences: Sequences) -> TrueMoves:
 def render(states: np.ndarray) -> np.ndarray:
     """(n, 64, 64, 1) uint8 from states (n, links, 2): white table, black pegs, rope in two grays with a soft edge."""
     frames = np.empty((len(states), PIXELS, PIXELS, 1), np.uint8)
-    for first in range(0, len(states), FRAMES_AT_ONCE):
-        part = slice(first, first + FRAMES_AT_ONCE)
+    for part in slices(len(states), FRAMES_AT_ONCE):
         distance, piece = _nearest_piece(states[part].astype(np.float32))
         covered = np.clip(THICKNESS / 2 + 0.5 - distance, 0, 1)
         frames[part, :, :, 0] = np.rint(TABLE_GRAY + covered * (PIECE_GRAYS[piece] - TABLE_GRAY))
