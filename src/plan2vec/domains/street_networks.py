@@ -6,7 +6,7 @@ from north. A generated city is a grid of avenues and streets with one diagonal 
 
 import zipfile
 from dataclasses import dataclass, replace
-from math import cos, radians
+from math import cos, radians, sin
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,7 +61,6 @@ class Streets:
 
 
 def find_box(size: str) -> Box:
-    """The part of that name, or a ValueError that lists them."""
     if size not in SIZES:
         raise ValueError(f"no part of the city is called {size!r}; choose one of {', '.join(SIZES)}")
     return SIZES[size]
@@ -69,9 +68,8 @@ def find_box(size: str) -> Box:
 
 def street_graph(streets: Streets) -> csr_array:
     """(n, n) lengths of the links in metres."""
-    first, second = streets.links.T
     lengths = np.maximum(streets.link_lengths, 1e-6)  # two views of one place stay linked
-    return csr_array(coo_array((lengths, (first, second)), shape=(streets.num_views,) * 2))
+    return csr_array((lengths, tuple(streets.links.T)), shape=(streets.num_views,) * 2)
 
 
 def street_distance(streets: Streets) -> np.ndarray:
@@ -156,16 +154,15 @@ def _lay_out(num_views: int, rng: np.random.Generator) -> np.ndarray:
 
 def _cross(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Crossings (c, 2) of straight lines (k, 2, 2), and the pieces (p, 2) between them, in driving direction."""
-    met = [(first, _meeting(lines[first], lines[second])) for first, second in np.ndindex(len(lines), len(lines))
-           if first != second]
-    owner, places = zip(*((first, place) for first, place in met if place is not None), strict=True)
-    found = np.array(places)
+    met = [(first, place) for first, second in np.ndindex(len(lines), len(lines)) if first != second
+           and (place := _meeting(lines[first], lines[second])) is not None]
+    owner, found = (np.array(values) for values in zip(*met, strict=True))
     pairs = cKDTree(found).query_pairs(SAME_CROSSING, output_type="ndarray")
     crossing = connected_components(coo_array((np.ones(len(pairs)), pairs.T), shape=(len(found),) * 2))[1]
     crossings = np.stack([np.bincount(crossing, found[:, k]) for k in (0, 1)], axis=1) / np.bincount(crossing)[:, None]
     pieces = []
     for number, (start, end) in enumerate(lines):
-        mine = np.unique(crossing[np.array(owner) == number])
+        mine = np.unique(crossing[owner == number])
         mine = mine[np.argsort(crossings[mine] @ (end - start))]
         pieces.append(np.stack([mine[:-1], mine[1:]], axis=1))
     return crossings, np.concatenate(pieces)
@@ -207,6 +204,6 @@ def _place_views(crossings: np.ndarray, pieces: np.ndarray, name: str, rng: np.r
         heading[0][[first, last]] = azimuth
         links.append(_both_ways(np.stack([chain[:-1], chain[1:]], axis=1)))
         num_views += num_steps - 1
-    turn = radians(CITY_TURN)
-    turned = np.concatenate(xy) @ np.array([[cos(turn), -np.sin(turn)], [np.sin(turn), cos(turn)]])
+    cosine, sine = cos(radians(CITY_TURN)), sin(radians(CITY_TURN))
+    turned = np.concatenate(xy) @ np.array([[cosine, -sine], [sine, cosine]])
     return Streets(name, "generated city", turned, np.concatenate(links), (np.concatenate(heading) + CITY_TURN) % 360)

@@ -48,13 +48,12 @@ class Rows:
 
     def is_encoded(self) -> bool:
         """The bytes of one image file per row."""
-        if isinstance(self.data, EncodedColumn) or not len(self):
-            return isinstance(self.data, EncodedColumn)
-        num_axes = len(self.data.shape)
-        if self.data.dtype.kind == "O":
-            return num_axes == 1 and isinstance(self.data[self.first], (bytes, np.ndarray))
-        flat = self.data.dtype == np.uint8 and num_axes == 2
-        return flat and np.asarray(self.data[self.first])[:3].tobytes() == JPEG_START
+        if isinstance(self.data, EncodedColumn):
+            return True
+        num_axes, dtype = len(self.data.shape) if len(self) else 0, self.data.dtype
+        if num_axes == 1 and dtype.kind == "O":
+            return isinstance(self.data[self.first], (bytes, np.ndarray))
+        return num_axes == 2 and dtype == np.uint8 and np.asarray(self.data[self.first])[:3].tobytes() == JPEG_START
 
     def is_vector(self) -> bool:
         """One number, or a short vector of them, per row."""
@@ -75,11 +74,10 @@ class Episode:
 
 def choose_camera(source: str, cameras: list[str], others: list[str], asked: str | None) -> str | None:
     """The camera asked for, or one of the others; else the only camera; else None."""
+    choices = ", ".join(map(shown, cameras if asked is None else [*cameras, *others])) or "nothing"
     if asked is not None and asked not in (*cameras, *others):
-        choices = ", ".join(map(shown, [*cameras, *others])) or "nothing"
         raise ValueError(f"{source} has no camera {shown(asked)}; choose with --camera from {choices}")
     if asked is None and len(cameras) > 1:
-        choices = ", ".join(map(shown, cameras))
         raise ValueError(f"{source} has {len(cameras)} cameras; choose one with --camera from {choices}")
     return asked or (cameras[0] if cameras else None)
 
@@ -87,7 +85,7 @@ def choose_camera(source: str, cameras: list[str], others: list[str], asked: str
 def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, vectors_first: bool) -> list[str]:
     """The names of the arrays that make a frame: one picture, or vectors to be laid side by side in sorted order."""
     pictures = sorted(name for name, rows in entries.items() if rows.is_picture())
-    vectors = sorted(name for name, rows in entries.items() if rows.is_vector() and not rows.is_picture())
+    vectors = sorted(name for name, rows in entries.items() if rows.is_vector())
     if camera is None and vectors and (vectors_first or not pictures):
         return vectors
     chosen = choose_camera(source, pictures, vectors, camera)
@@ -112,8 +110,7 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
             try:
-                kept, entries = _kept(reading, episode, keys), [episode.entries[key] for key in keys]
-                along = {name: _padded(values, len(entries[0]))[kept] for name, values in episode.beside.items()}
+                entries, kept, along = _kept(reading, episode, keys)
                 add(entries, kept)
                 labels.append(np.full(len(kept), episode.label))
                 beside.append(along)
@@ -121,23 +118,29 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
                 problems.append((episode.name, first_line(error)))
             advance(number + 1)
     reading.leave_out(source, problems, len(episodes), "episodes", "repair or remove them")
-    sequence = np.concatenate(labels).astype(np.int64)
+    recorded: dict[str, Any] = {name: np.concatenate([one[name] for one in beside])  # what all have, in equal width
+                                for name, values in beside[0].items()
+                                if all(name in one and one[name].shape[1] == values.shape[1] for one in beside)}
+    if "time" in recorded:
+        recorded["time"] = recorded["time"][:, 0]
     frames = store.finish() if shows_pictures else np.concatenate(vectors)
-    return build(reading, source, frames, sequence, store.size, **_joined(beside))
+    return build(reading, source, frames, np.concatenate(labels).astype(np.int64), store.size, **recorded)
 
 
-def _kept(reading: Reading, episode: Episode, keys: list[str]) -> np.ndarray:
-    """The rows of an episode that are kept; a ValueError says why it cannot be used."""
+def _kept(reading: Reading, episode: Episode,
+          keys: list[str]) -> tuple[list[Rows], np.ndarray, dict[str, np.ndarray]]:
+    """The arrays of an episode, the rows that are kept, what goes along; a ValueError says why it cannot be used."""
     if missing := [key for key in keys if key not in episode.entries]:
         raise ValueError(f"no {missing[0]}")
-    lengths = {len(episode.entries[key]) for key in keys}
-    if len(lengths) > 1:
-        raise ValueError(f"its observations have {' and '.join(map(str, sorted(lengths)))} rows")
-    time = episode.beside.get("time")
-    if time is None and reading.options.rate is not None:
+    entries = [episode.entries[key] for key in keys]
+    num_frames, *others = sorted({len(rows) for rows in entries})
+    if others:
+        raise ValueError(f"its observations have {' and '.join(map(str, [num_frames, *others]))} rows")
+    along = {name: _padded(values, num_frames) for name, values in episode.beside.items()}
+    if "time" not in along and reading.options.rate is not None:
         raise ValueError("no time in it")
-    num_frames = lengths.pop()
-    return kept_frames(reading.options, num_frames, None if time is None else _padded(time, num_frames)[:, 0])
+    kept = kept_frames(reading.options, num_frames, along["time"][:, 0] if "time" in along else None)
+    return entries, kept, {name: values[kept] for name, values in along.items()}
 
 
 def _padded(values: np.ndarray, num_frames: int) -> np.ndarray:
@@ -148,23 +151,13 @@ def _padded(values: np.ndarray, num_frames: int) -> np.ndarray:
     return np.concatenate((values, np.full((num_frames - len(values), values.shape[1]), np.nan)))
 
 
-def _joined(beside: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """What all episodes have, in equal width."""
-    joined: dict[str, Any] = {name: np.concatenate([one[name] for one in beside]) for name in beside[0]
-                              if all(name in one and one[name].shape[1] == beside[0][name].shape[1] for one in beside)}
-    if "time" in joined:
-        joined["time"] = joined["time"][:, 0]
-    return joined
-
-
 def _add_vectors(vectors: list[np.ndarray], source: str, entries: list[Rows], kept: np.ndarray) -> None:
     """The kept rows of an episode, its arrays side by side."""
     columns = sum(int(np.prod(rows.data.shape[1:])) for rows in entries)
     width = vectors[0].shape[1] if vectors else None
     if not all(rows.is_vector() for rows in entries) or width not in (None, columns):
         raise ValueError(f"its observations have {columns} numbers per frame, not {width}")
-    num_bytes = sum(one.nbytes for one in vectors)
-    require_memory(source, 2 * num_bytes + 16 * columns * len(kept))  # read, and once more joined
+    require_memory(source, 2 * sum(one.nbytes for one in vectors) + 16 * columns * len(kept))  # read, and then joined
     with np.errstate(over="ignore"):
         parts = [np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)])
                  for rows in entries]

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from plan2vec.config import ReadOptions, parse_crop
-from plan2vec.data import RECORDED, Sequences, make_sequences, transitions
+from plan2vec.data import RECORDED, Sequences, make_sequences
 from plan2vec.readers.messages import Reading, first_line, name_some
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, frame_shape, to_frame
 
@@ -100,9 +100,9 @@ def thinned(sequences: Sequences, reading: Reading) -> Sequences:
     recorded = {name: value[numbers] for name in RECORDED if (value := getattr(sequences, name)) is not None}
     sequence = sequences.sequence[numbers]
     if sequences.step_length is not None:
-        length, steps = np.zeros(sequences.num_frames), transitions(sequences.sequence)
-        length[steps] = np.asarray(sequences.step_length)[steps]
-        travelled = np.concatenate(((0.0,), np.cumsum(length)[:-1]))[numbers]
+        is_step = np.append(sequences.sequence[1:] == sequences.sequence[:-1], False)
+        length = np.where(is_step, sequences.step_length, 0.0)
+        travelled = np.append(0.0, np.cumsum(length)[:-1])[numbers]
         recorded["step_length"] = np.append(np.where(sequence[1:] == sequence[:-1], np.diff(travelled), np.nan), np.nan)
     return replace(sequences, frames=taken(sequences.frames, numbers), sequence=sequence, **recorded)
 
@@ -137,19 +137,18 @@ def prepared(sequences: Sequences, options: ReadOptions) -> Sequences:
 def usual_layout(open_one: Open, items: list, names: list[str], source: str,
                  things: str) -> tuple[tuple[int, int], int]:
     """The usual size (width, height) of pictures, by a few of them, and their channels: 3 if any is coloured."""
-    sizes: Counter[tuple[int, int]] = Counter()
-    channels, problems = 1, []
+    sizes, channels, problems = [], 1, []
     for place in np.unique(np.linspace(0, len(items) - 1, NUM_SAMPLED).round().astype(int)):
         try:
             picture, size = open_one(items[place])
-            sizes[size] += 1
+            sizes.append(size)
             channels = max(channels, len(picture.getbands()))
         except BROKEN_PICTURE as error:
             problems.append((names[place], first_line(error)))
     if not sizes:
         raise ValueError(f"{source}: none of {len(problems)} {things} that were tried can be read: "
                          f"{name_some(problems)}; repair or remove them")
-    return sizes.most_common(1)[0][0], channels
+    return Counter(sizes).most_common(1)[0][0], channels
 
 
 def decode_all(reading: Reading, open_one: Open, items: list, names: list[str], shape: tuple[int, ...]):
