@@ -64,21 +64,19 @@ def read(path: Path, reading: Reading) -> Sequences:
 
 
 def _load(folder: Path, name: str, reading: Reading) -> Any:
-    """An array of the folder; one of objects only where the user trusts it."""
     with open_plainly(folder / name, "is the file complete?", folder), open(folder / name, "rb") as opened:
         return load_array(opened, shown(folder / name), reading)
 
 
 def _coordinates(content: Any, source: str) -> np.ndarray:
     """(n, 2) latitudes and longitudes in degrees."""
-    if isinstance(content, np.ndarray) and content.dtype.hasobject:
-        content = content.ravel().tolist()
-        for view, one in enumerate(content):
-            numbers = [one.get(key) for key in ("lat", "lng")] if isinstance(one, dict) else [None]
-            if not all(isinstance(number, (float, int, np.number)) for number in numbers):
-                raise ValueError(f"{source}: expected a dict of numbers `lat` and `lng` per view, not so view {view}")
-        content = np.array([(one["lat"], one["lng"]) for one in content], np.float64)
     content = np.asarray(content)
+    if content.dtype.hasobject:
+        pairs = [[one.get(key) if isinstance(one, dict) else None for key in ("lat", "lng")] for one in content.ravel()]
+        for view, pair in enumerate(pairs):
+            if not all(isinstance(number, (float, int, np.number)) for number in pair):
+                raise ValueError(f"{source}: expected a dict of numbers `lat` and `lng` per view, not so view {view}")
+        content = np.array(pairs, np.float64)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
         raise ValueError(f"{source}: needs {{lat, lng}} dicts or numbers (n, 2), not {content.dtype} {content.shape}")
     wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
@@ -102,7 +100,6 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
 
 
 def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
-    source = shown(folder / VIEWS)
     chunks = []
     for file in sorted((folder / VIEWS).glob("chunk_*.npy")):
         with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
@@ -112,7 +109,8 @@ def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
             raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {words}")
         chunks.append(chunk)
     if (num_images := sum(map(len, chunks))) != num_views:
-        raise ValueError(f"{source}: {num_images} images for {num_views} views of coords.npy; is a chunk missing?")
+        raise ValueError(f"{shown(folder / VIEWS)}: {num_images} images for {num_views} views of coords.npy; "
+                         "is a chunk missing?")
     return chunks
 
 
