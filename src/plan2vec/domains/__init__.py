@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from plan2vec.data import SuccessRule
-from plan2vec.domains import maze, rooms, rope, rope_physics, streets
+from plan2vec.domains import maze, rooms, rope, streets
 
 Lengths = Callable[[np.ndarray, np.ndarray], np.ndarray]  # between positions (n, k) and (n, k): (n,)
 
@@ -37,8 +37,8 @@ def find_domain(name: str | None) -> Domain | None:
     if name is not None and name.startswith(streets.PREFIX):  # who made the network alone knows ways along its streets
         return Domain(name, streets.SUCCESS, streets.LONGEST_STEP)
     if name == rope.NAME:  # no way around the pegs is known
-        table = (0, rope_physics.SIDE, 0, rope_physics.SIDE)
-        return Domain(name, SuccessRule(), rope_physics.LONGEST_DRAG, walls=rope_physics.PEGS, extent=table,
+        table = (0, rope.SIDE, 0, rope.SIDE)
+        return Domain(name, SuccessRule(), rope.LONGEST_DRAG, walls=rope.PEGS, extent=table,
                       unit="pixels", straight=rope.displacement)
     if name is not None and name.startswith(rooms.PREFIX):
         return Domain(name, rooms.SUCCESS, rooms.LONGEST_STEP, partial(rooms.geodesic, name), unit="steps")
