@@ -1,6 +1,7 @@
 """Recordings as episodes of named arrays (HDF5, Minari, LeRobot): which array is the frame, and what goes along."""
 
 import io
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,7 +35,7 @@ class Rows:
 
     def take(self, kept: np.ndarray) -> Iterator[np.ndarray]:
         """The kept rows in batches, read in one stretch each."""
-        row_bytes = max(1, int(np.prod(self.data.shape[1:])) * max(1, self.data.dtype.itemsize))
+        row_bytes = max(1, math.prod(self.data.shape[1:]) * self.data.dtype.itemsize)
         span = max(1, BATCH_BYTES // row_bytes) if self.data.dtype.kind != "O" else BATCH_ROWS
         while len(kept):
             here = kept[kept < kept[0] + span]
@@ -104,9 +105,8 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
         reading.require_no_rate(source)
     keys = _choose_entries(first.entries, reading.options.camera, source, vectors_first)
     shows_pictures = first.entries[keys[0]].is_picture()
-    vectors, store = list[np.ndarray](), FrameStore(reading.options)
+    vectors, store, labels, beside, problems = list[np.ndarray](), FrameStore(reading.options), [], [], []
     add = partial(_add_pictures, store) if shows_pictures else partial(_add_vectors, vectors, source)
-    labels, beside, problems = [], [], []
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
             try:
@@ -153,8 +153,7 @@ def _padded(values: np.ndarray, num_frames: int) -> np.ndarray:
 
 def _add_vectors(vectors: list[np.ndarray], source: str, entries: list[Rows], kept: np.ndarray) -> None:
     """The kept rows of an episode, its arrays side by side."""
-    columns = sum(int(np.prod(rows.data.shape[1:])) for rows in entries)
-    width = vectors[0].shape[1] if vectors else None
+    columns, width = sum(math.prod(rows.data.shape[1:]) for rows in entries), vectors[0].shape[1] if vectors else None
     if not all(rows.is_vector() for rows in entries) or width not in (None, columns):
         raise ValueError(f"its observations have {columns} numbers per frame, not {width}")
     require_memory(source, 2 * sum(one.nbytes for one in vectors) + 16 * columns * len(kept))  # read, and then joined
@@ -170,7 +169,7 @@ def _add_pictures(store: FrameStore, entries: list[Rows], kept: np.ndarray) -> N
     if not rows.is_picture():
         raise ValueError("no pictures in it")
     encoded, shape = rows.is_encoded(), rows.data.shape[1:]
-    if not encoded and not 0 < int(np.prod(shape[:2])) <= LARGEST_PICTURE:
+    if not encoded and not 0 < math.prod(shape[:2]) <= LARGEST_PICTURE:
         raise ValueError(f"pictures of shape {shape}")
     try:
         for row in chain.from_iterable(rows.take(kept)):

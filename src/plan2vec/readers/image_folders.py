@@ -26,8 +26,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", "
 
 
 def recognizes(path: Path) -> bool:
-    """Any folder: the last of all formats."""
-    return os.path.isdir(path)
+    return os.path.isdir(path)  # any folder: the last of all formats
 
 
 def read(path: Path, reading: Reading) -> Sequences:
@@ -65,4 +64,4 @@ def _open(file: Path, at_least: tuple[int, int] | None) -> tuple[Image.Image, tu
     try:
         return open_picture(file, at_least)
     except UnidentifiedImageError:
-        raise ValueError("empty file" if file.stat().st_size == 0 else "not an image") from None
+        raise ValueError("not an image" if file.stat().st_size else "empty file") from None

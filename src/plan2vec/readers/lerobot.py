@@ -123,17 +123,16 @@ def _listed_in_v2(info: Info) -> Iterator[Listed]:
     """One line and one video per episode."""
     file = info.folder / "meta" / "episodes.jsonl"
     require_file(file, shown(file.name), info.folder)
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if line.strip():
-            index = int(json.loads(line)["episode_index"])
-            chunk = f"chunk-{index // info.episodes_per_chunk:03d}"
-            yield Listed(info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0, index)
+    for line in filter(str.strip, file.read_text(encoding="utf-8").splitlines()):
+        index = int(json.loads(line)["episode_index"])
+        chunk = f"chunk-{index // info.episodes_per_chunk:03d}"
+        yield Listed(info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0, index)
 
 
 def _listed_in_v3(info: Info) -> Iterator[Listed]:
     """One row per episode, which says in which video it lies and where it begins there."""
-    columns = [f"videos/{info.key}/{name}" for name in ("chunk_index", "file_index", "from_timestamp")]
-    columns = columns if info.kind == "video" else []
+    columns = [f"videos/{info.key}/{name}" for name in ("chunk_index", "file_index", "from_timestamp")
+               if info.kind == "video"]
     for file in sorted((info.folder / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
         table = read_columns(file, ["episode_index", *columns], info.folder)
         for row, index in enumerate(table["episode_index"]):

@@ -7,7 +7,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -61,7 +61,6 @@ def shown(path: str | Path) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one short line."""
     return shown(" ".join((str(error).strip() or type(error).__name__).split())[:400])
 
 
@@ -95,8 +94,7 @@ def require_memory(source: str, num_bytes: int) -> None:
 
 def available_memory() -> int:
     """Bytes that can be had without swapping; all that the machine has where that is not known."""
-    try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30
+    with suppress(OSError, IndexError, ValueError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1]
+        return int(told.split()[0]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30

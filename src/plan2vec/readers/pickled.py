@@ -82,7 +82,6 @@ class ArraysOnly(pickle.Unpickler):
 
 
 def as_arrays(content: Any) -> Any:
-    """The content with arrays instead of what stood for them."""
     if isinstance(content, Stored):
         return content.array()
     if isinstance(content, dict):
