@@ -93,11 +93,9 @@ def sample_positions(room: Room, num: int, rng: np.random.Generator) -> np.ndarr
 
 def is_free(room: Room, position: np.ndarray) -> np.ndarray:
     """(...,) bool: the block's centre may be at `position` (..., 2); touching a wall is allowed."""
-    free = np.isfinite(position).all(axis=-1)
-    for box in room.blocked + BORDER:
-        lower, upper = _faces(box)
-        free &= ~((lower + ROUNDING < position) & (position < upper - ROUNDING)).all(axis=-1)
-    return free
+    boxes = [_faces(box) for box in room.blocked + BORDER]
+    inside = [((lower + ROUNDING < position) & (position < upper - ROUNDING)).all(axis=-1) for lower, upper in boxes]
+    return np.isfinite(position).all(axis=-1) & ~np.any(inside, axis=0)
 
 
 def require_free(room: Room, position: np.ndarray) -> np.ndarray:

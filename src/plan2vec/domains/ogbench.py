@@ -49,7 +49,6 @@ def find_recipe(name: str) -> Recipe:
 
 
 def make_environment(name: str, **options: Any) -> Any:
-    """OGBench's own environment that a data set belongs to."""
     try:
         import gymnasium
         import ogbench.locomaze  # noqa: F401 - registers the environments

@@ -85,15 +85,14 @@ def step(size: Size, position: np.ndarray, displacement: np.ndarray) -> np.ndarr
     """(n, 2) where blocks come to: first along x, then along y; a wall without a door stops that half of the move."""
     moved = position.copy()
     for axis in (0, 1):
-        room, across = room_of(moved), moved[:, 1 - axis] - room_of(moved)[:, 1 - axis] * ROOM
-        wanted = moved[:, axis] + displacement[:, axis]
-        ahead = np.floor(wanted / ROOM).astype(int)
-        low, high = room[:, axis] * ROOM + FACE, (room[:, axis] + 1) * ROOM - FACE
+        room, wanted = room_of(moved), moved[:, axis] + displacement[:, axis]
+        across, ahead = moved[:, 1 - axis] - room[:, 1 - axis] * ROOM, np.floor(wanted / ROOM).astype(int)
         opened = np.zeros(len(moved), bool)
         for way in (-1, 1):
             middle = _door_middle(size, room, axis, way)  # NaN where there is none
             opened |= (ahead - room[:, axis] == way) & (np.abs(across - middle) < DOOR / 2)
-        moved[:, axis] = np.where(opened, wanted, np.clip(wanted, low, high))
+        stopped = np.clip(wanted, room[:, axis] * ROOM + FACE, (room[:, axis] + 1) * ROOM - FACE)
+        moved[:, axis] = np.where(opened, wanted, stopped)
     return moved
 
 
@@ -107,8 +106,7 @@ def _doors() -> np.ndarray:
     room has a door to the room on its left or below it, so that any lower left part of the world is connected."""
     rng, shape = np.random.default_rng(WORLD_SEED), (2, MOST_ROOMS, MOST_ROOMS)
     middle = rng.uniform(DOOR - 1, ROOM - DOOR + 1, shape)
-    has_door = rng.random(shape) < EXTRA_DOORS
-    to_left = rng.random(shape[1:]) < 0.5
+    has_door, to_left = rng.random(shape) < EXTRA_DOORS, rng.random(shape[1:]) < 0.5
     to_left[0, :], to_left[:, 0] = False, True
     has_door[0, :-1] |= to_left[1:]
     has_door[1, :, :-1] |= ~to_left[:, 1:]
@@ -128,9 +126,8 @@ def render(size: Size, position: np.ndarray, frames: np.ndarray) -> None:
     _view(room, position, frames)
     beyond, share = _fading(size, room, position)
     faded = np.flatnonzero(share)
-    other = np.empty((len(faded), PIXELS, PIXELS, 1), np.uint8)
+    other, weight = np.empty((len(faded), PIXELS, PIXELS, 1), np.uint8), share[faded, None, None, None]
     _view(beyond[faded], position[faded], other)
-    weight = share[faded, None, None, None]
     frames[faded] = np.rint((1 - weight) * frames[faded] + weight * other).astype(np.uint8)
 
 
@@ -212,14 +209,13 @@ def _door_points(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(p, 2) points in doors, (columns, rows, 12) the points of each room (-1: none), and (p, p) steps between them."""
     points: list[tuple[float, float]] = []
     of_room: dict[tuple[int, int], list[int]] = {(i, j): [] for i in range(size[0]) for j in range(size[1])}
-    for axis, doors in enumerate(_doors()):
-        for i, j in np.argwhere(~np.isnan(doors[: size[0], : size[1]])).tolist():
-            beyond = (i + 1, j) if axis == 0 else (i, j + 1)
-            for side in (-1, 0, 1) if beyond in of_room else ():
-                along = doors[i, j] + side * DOOR / 4
-                of_room[i, j].append(len(points))
-                of_room[beyond].append(len(points))
-                points.append(((i + 1) * ROOM, j * ROOM + along) if axis == 0 else (i * ROOM + along, (j + 1) * ROOM))
+    for axis, i, j in np.argwhere(~np.isnan(_doors()[:, : size[0], : size[1]])).tolist():
+        beyond = (i + 1, j) if axis == 0 else (i, j + 1)
+        for side in (-1, 0, 1) if beyond in of_room else ():
+            along = _doors()[axis, i, j] + side * DOOR / 4
+            of_room[i, j].append(len(points))
+            of_room[beyond].append(len(points))
+            points.append(((i + 1) * ROOM, j * ROOM + along) if axis == 0 else (i * ROOM + along, (j + 1) * ROOM))
     place, table, pairs = np.array(points).reshape(-1, 2), np.full((*size, 12), -1), []
     for (i, j), members in of_room.items():
         table[i, j, : len(members)] = members

@@ -44,8 +44,7 @@ GRIP = 4000.0  # largest force of the hand: too weak to pull the rope into a peg
 TIME_STEP = 0.02  # seconds
 DRAG_STEPS, REST_STEPS = 40, 60  # time steps in which the hand moves, and in which the rope comes to rest
 
-PIXELS = int(SIDE)
-TABLE_GRAY, PEG_GRAY = 255, 0
+PIXELS, TABLE_GRAY, PEG_GRAY = int(SIDE), 255, 0
 PIECE_GRAYS = np.where(np.arange(NUM_LINKS - 1) < NUM_LINKS // 2, 97, 160)  # one half of the rope dark, one light
 FRAMES_AT_ONCE = 64  # rendering's largest intermediate arrays are 1 MiB
 PAIRS_AT_ONCE = 100_000  # of states, compared with each other
@@ -125,11 +124,9 @@ class Rope:
 
     def drag(self, link: int, displacement: np.ndarray) -> None:
         """The hand takes a link by its middle, moves by `displacement` (2,), lets go; then the rope comes to rest."""
-        pymunk = import_pymunk()
-        body = self.links[link]
-        self.hand.position = body.position
+        self.hand.position = self.links[link].position
         self.hand.velocity = tuple((displacement / (DRAG_STEPS * TIME_STEP)).tolist())
-        hold = pymunk.PivotJoint(self.hand, body, (0, 0), (0, 0))
+        hold = import_pymunk().PivotJoint(self.hand, self.links[link], (0, 0), (0, 0))
         hold.max_force = GRIP
         self.space.add(hold)
         for time_step in range(DRAG_STEPS + REST_STEPS):
@@ -201,8 +198,7 @@ def keeps_sides(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 
 def _turn(angle: np.ndarray) -> np.ndarray:
-    """The same angle from -pi to pi."""
-    return (angle + np.pi) % (2 * np.pi) - np.pi
+    return (angle + np.pi) % (2 * np.pi) - np.pi  # the same angle from -pi to pi
 
 
 def import_pymunk() -> Any:
@@ -214,7 +210,6 @@ def import_pymunk() -> Any:
 
 
 def as_states(position: np.ndarray) -> np.ndarray:
-    """(n, links, 2) from positions (n, 2 * links)."""
     position = np.asarray(position, np.float64)
     if position.ndim != 2 or position.shape[1] != 2 * NUM_LINKS:
         raise ValueError(f"the rope's positions must have the shape (n, {2 * NUM_LINKS}), but came as {position.shape}")

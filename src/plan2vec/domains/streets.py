@@ -51,8 +51,6 @@ SIZES = {"street-tiny": Box(40.72891, -73.99694, 0.00143, 0.00191, 53),
 
 @dataclass(frozen=True, eq=False)
 class Streets:
-    """A street network of n views."""
-
     name: str  # the domain's name, e.g. "street-small"
     source: str  # "Manhattan panorama graph" | "generated city", for titles
     xy: np.ndarray  # (n, 2) float64 metres

@@ -56,7 +56,7 @@ class Listed(NamedTuple):
 
     video: Path  # the file its frames lie in, if they are a video
     begins: float  # seconds into that file
-    index: int
+    episode: int
 
 
 def recognizes(path: Path) -> bool:
@@ -71,7 +71,7 @@ def read(path: Path, reading: Reading) -> Sequences:
         listed = sorted(_listed_in_v3(info) if info.version.startswith("v3") else _listed_in_v2(info))
     if not listed:
         raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
-    episodes, problems = _read_data(info, {one.index for one in listed}, reading)
+    episodes, problems = _read_data(info, {one.episode for one in listed}, reading)
     if info.kind == "video":
         return _read_videos(info, listed, {episode.label: episode.beside for episode in episodes}, problems, reading)
     reading.leave_out(info.source, problems, len(listed), "episodes", REMEDY)
@@ -120,7 +120,6 @@ def _read_info(folder: Path, camera: str | None) -> Info:
 
 
 def _listed_in_v2(info: Info) -> Iterator[Listed]:
-    """One line and one video per episode."""
     file = info.folder / "meta" / "episodes.jsonl"
     require_file(file, shown(file.name), info.folder)
     for line in filter(str.strip, file.read_text(encoding="utf-8").splitlines()):
@@ -179,12 +178,12 @@ def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.
     import_extra("av")
     kept = {index: kept_frames(reading.options, len(beside["time"]), beside["time"]) for index, beside in rows.items()}
     taken: list[tuple[int, int]] = []  # (episode, row) of every frame
-    listed = [one for one in listed if one.index in rows]
+    listed = [one for one in listed if one.episode in rows]
     with reading.journal.bar("video", sum(map(len, kept.values()))) as advance:
         film = Film(reading, advance)
         for file, group in groupby(listed, key=lambda one: one.video):
-            wanted = [(one.begins + float(rows[one.index]["time"][row]), one.index, int(row))
-                      for one in group for row in kept[one.index]]
+            wanted = [(one.begins + float(rows[one.episode]["time"][row]), one.episode, int(row))
+                      for one in group for row in kept[one.episode]]
             near = 0.5 / max(info.rate, 1e-3) + 1e-3
             why = why_not_a_file(file, info.folder) or _take_frames(film, file, wanted, near, rows, taken)
             lost = {index for _, index, _ in wanted} - {index for index, _ in taken}
