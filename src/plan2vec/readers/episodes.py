@@ -13,7 +13,6 @@ import numpy as np
 from plan2vec.data import Sequences
 from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
 from plan2vec.readers.messages import Reading, first_line, require_memory, shown
-from plan2vec.readers.parquet_columns import EncodedColumn
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, LARGEST_PICTURE, open_picture
 
 BATCH_BYTES = 32_000_000  # of an array, read at once
@@ -26,7 +25,7 @@ JPEG_START = b"\xff\xd8\xff"
 class Rows:
     """Rows first..last - 1 of an array in memory or in a file."""
 
-    data: Any  # numpy array or h5py dataset
+    data: Any  # numpy array, h5py dataset, or column of encoded pictures
     first: int
     last: int
 
@@ -49,7 +48,7 @@ class Rows:
 
     def is_encoded(self) -> bool:
         """The bytes of one image file per row."""
-        if isinstance(self.data, EncodedColumn):
+        if not self.data.shape:  # a column of a parquet file
             return True
         num_axes, dtype = len(self.data.shape) if len(self) else 0, self.data.dtype
         if num_axes == 1 and dtype.kind == "O":

@@ -103,10 +103,10 @@ def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
     chunks = []
     for file in sorted((folder / VIEWS).glob("chunk_*.npy")):
         with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
-            chunk = np.load(file, mmap_mode="r", allow_pickle=False)
-        if not isinstance(chunk, np.ndarray) or chunk.dtype.kind != "S" or chunk.ndim != 1:
-            words = f"{chunk.dtype} {chunk.shape}" if isinstance(chunk, np.ndarray) else "an archive"
-            raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {words}")
+            chunk = np.lib.format.open_memmap(file, mode="r")
+        if chunk.dtype.kind != "S" or chunk.ndim != 1:
+            raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {chunk.dtype} "
+                             f"{chunk.shape}")
         chunks.append(chunk)
     if (num_images := sum(map(len, chunks))) != num_views:
         raise ValueError(f"{shown(folder / VIEWS)}: {num_images} images for {num_views} views of coords.npy; "
