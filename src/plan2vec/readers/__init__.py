@@ -73,6 +73,5 @@ def recorded_rate(sequences: Sequences) -> float | None:
     """Frames per second, where the time of frames is known."""
     if sequences.time is None:
         return None
-    start = transitions(sequences.sequence)
-    seconds = float(np.median(sequences.time[start + 1] - sequences.time[start]))
+    seconds = float(np.median(np.diff(sequences.time)[transitions(sequences.sequence)]))
     return round(1 / seconds, 3) if seconds > 0 else None

@@ -40,14 +40,14 @@ def open_picture(file: Path | BinaryIO, at_least: tuple[int, int] | None = None,
                  largest: int = LARGEST_PICTURE) -> tuple[Image.Image, tuple[int, int]]:
     """A picture in mode L or RGB, upright, and its size in the file; a JPEG may come smaller, down to `at_least`."""
     with Image.open(file, formats=FORMATS) as image:
-        width, height = image.size
+        width, height = size = image.size
         if width * height > largest:
             raise ValueError(f"{width} x {height} pixels, more than {largest // 1_000_000} million")
         if at_least is not None:
             image.draft(None, at_least)
         image.load()
         turned = image.getexif().get(EXIF_ORIENTATION) in TURNED
-        return _eight_bits(ImageOps.exif_transpose(image)), (height, width) if turned else (width, height)
+        return _eight_bits(ImageOps.exif_transpose(image)), size[::-1] if turned else size
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

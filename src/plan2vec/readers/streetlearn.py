@@ -100,7 +100,7 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
 
 
 def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
-    chunks = []
+    chunks = list[np.ndarray]()
     for file in sorted((folder / VIEWS).glob("chunk_*.npy")):
         with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
             chunk = np.lib.format.open_memmap(file, mode="r")
