@@ -7,6 +7,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import samples
 from PIL import Image
@@ -327,6 +328,14 @@ def test_lerobot_gives_the_frames_of_each_episode_with_action_and_time(tmp_path,
     assert lefts(found.frames) == [2 * (5 * k + i) for k, length in enumerate((12, 9, 10)) for i in range(length)]
     assert (found.action[:, 0] == found.sequence).all()
     assert found.time[10:14] == pytest.approx([1.0, 1.1, 0, 0.1])
+
+
+def test_pictures_of_a_parquet_file_are_read_across_its_row_groups(tmp_path):
+    folder = samples.write_lerobot(tmp_path / "robot", "v3.0", "image")
+    whole = read(folder).frames
+    for file in (folder / "data" / "chunk-000").iterdir():
+        pq.write_table(pq.read_table(file), file, row_group_size=5)
+    assert pq.ParquetFile(file).num_row_groups >= 2 and np.array_equal(read(folder).frames, whole)
 
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])

@@ -7,19 +7,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
 
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.data import SuccessRule
-from plan2vec.domains import find_domain, rope, rope_physics
+from plan2vec.domains import find_domain, rope
 from plan2vec.domains.maze import is_crossed
-from plan2vec.domains.rope_physics import NUM_LINKS, PEGS, Rope, keeps_sides, rest_shape, sides_of
+from plan2vec.domains.rope import NUM_LINKS, PEGS, Rope, keeps_sides, rest_shape, sides_of
 from plan2vec.evaluation import evaluate, truth_of
 from plan2vec.pictures.report import page
 from plan2vec.pictures.scene import room_scene
 from plan2vec.pipeline import fit
-
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +76,14 @@ def test_a_drag_moves_the_taken_link_most_and_the_rope_is_at_rest_after_it():
 
 def test_the_rope_keeps_its_length(sequences):
     pieces = np.linalg.norm(np.diff(rope.as_states(sequences.position), axis=1), axis=2)
-    assert abs(pieces.sum(axis=1).mean() - (NUM_LINKS - 1) * rope_physics.LINK) < 1
-    assert pieces.max() < 1.1 * rope_physics.LINK
+    assert abs(pieces.sum(axis=1).mean() - (NUM_LINKS - 1) * rope.LINK) < 1
+    assert pieces.max() < 1.1 * rope.LINK
 
 
 def test_the_same_seed_gives_the_same_recording_in_any_number_of_processes(sequences):
-    states, drags = rope.record_all(3, 150, seed=1, num_workers=3)
+    states, drags = rope.record_all(3, 150, seed=1, num_workers=3).values()
     assert (states.reshape(len(states), -1) == sequences.position).all() and (drags == sequences.action).all()
-    assert not np.allclose(rope.record_all(1, 20, seed=2)[0], states[:21])
+    assert not np.allclose(rope.record_all(1, 20, seed=2)["states"], states[:21])
 
 
 def test_every_sequence_starts_at_rest_wanders_off_and_comes_home(sequences):
@@ -94,7 +91,7 @@ def test_every_sequence_starts_at_rest_wanders_off_and_comes_home(sequences):
         sequences.position, np.repeat(rest_shape().reshape(1, -1), sequences.num_frames, axis=0)
     ).reshape(3, 151)
     assert (away[:, 0] < 0.01).all() and (away[:, 10:36].max(axis=1) > 8).all()
-    assert (away[:, 36:].min(axis=1) < 2 * rope_physics.HOME).all()
+    assert (away[:, 36:].min(axis=1) < 2 * rope.HOME).all()
 
 
 def test_recorded_drags_lead_to_the_next_frame(sequences):
@@ -132,7 +129,7 @@ def test_frames_have_the_described_look(sequences):
 def test_the_rope_is_between_three_and_four_pixels_thick():
     image = rope.render(line((5, 10), (45, 10))[None])[0, :, :, 0].astype(float)
     dark = (255 - image[:, 22]) / (255 - 97)
-    assert dark.sum() == pytest.approx(rope_physics.THICKNESS, abs=0.3)
+    assert dark.sum() == pytest.approx(rope.THICKNESS, abs=0.3)
 
 
 def test_a_shift_of_half_a_pixel_is_seen():
@@ -175,14 +172,14 @@ def test_the_reach_is_what_two_recorded_steps_reach(sequences):
     moved = rope.displacement(sequences.position[start], sequences.position[start + 2])
     moves = rope.true_moves(sequences)
     assert np.mean(moved <= moves.reach) == pytest.approx(0.99, abs=0.005)
-    assert 1.5 * rope_physics.LONGEST_DRAG < moves.reach < 4 * rope_physics.LONGEST_DRAG
+    assert 1.5 * rope.LONGEST_DRAG < moves.reach < 4 * rope.LONGEST_DRAG
 
 
 def test_the_graph_of_local_moves_is_all_pairs_that_are_local(sequences):
     moves = rope.true_moves(sequences)
     first, second = (numbers.ravel() for numbers in np.meshgrid(*[np.arange(sequences.num_frames)] * 2, indexing="ij"))
     wanted = moves.are_local(first, second) & (first != second)
-    assert (moves.graph(CPU).toarray().ravel() > 0).tolist() == wanted.tolist()
+    assert (moves.graph().toarray().ravel() > 0).tolist() == wanted.tolist()
 
 
 def test_evaluation_measures_the_rope_by_its_farthest_link(sequences):

@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_array
 
 from plan2vec.domains import rope
-from plan2vec.domains.rope_physics import NUM_LINKS
+from plan2vec.domains.rope import NUM_LINKS
 from plan2vec.experiments import rope_figures, rope_scene
 from plan2vec.experiments.reproduce import reproduce
 from plan2vec.graph.build import graph_of_edges

@@ -8,8 +8,7 @@ import pytest
 
 from plan2vec.data import transitions
 from plan2vec.domains import find_domain, streets
-from plan2vec.domains.street_networks import SIZES
-from plan2vec.domains.streets import NOISY, STEP, Streets, ViewConfig
+from plan2vec.domains.streets import NOISY, SIZES, STEP, Streets, ViewConfig
 from plan2vec.evaluation import Episodes, allowed_hops, truth_of
 from plan2vec.graph.build import build_graph
 from plan2vec.graph.neighbors import NearPairs

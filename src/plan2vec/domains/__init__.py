@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from plan2vec.data import SuccessRule
-from plan2vec.domains import maze, rooms, rope, rope_physics, streets
+from plan2vec.domains import maze, rooms, rope, streets
 
 Lengths = Callable[[np.ndarray, np.ndarray], np.ndarray]  # between positions (n, k) and (n, k): (n,)
 
@@ -32,14 +32,13 @@ class Domain:
 def find_domain(name: str | None) -> Domain | None:
     """The domain that `Sequences.domain` names, or None where nothing is known about it."""
     if name in maze.ROOMS:
-        border = (-maze.INNER_FACE, maze.INNER_FACE, -maze.INNER_FACE, maze.INNER_FACE)
         geodesic = partial(maze.geodesic, name)
-        return Domain(name, maze.SUCCESS, maze.LONGEST_STEP, geodesic, maze.ROOMS[name].walls, border)
+        return Domain(name, maze.SUCCESS, maze.LONGEST_STEP, geodesic, maze.ROOMS[name].walls, maze.FLOOR)
     if name is not None and name.startswith(streets.PREFIX):  # who made the network alone knows ways along its streets
         return Domain(name, streets.SUCCESS, streets.LONGEST_STEP)
     if name == rope.NAME:  # no way around the pegs is known
-        table = (0, rope_physics.SIDE, 0, rope_physics.SIDE)
-        return Domain(name, SuccessRule(), rope_physics.LONGEST_DRAG, walls=rope_physics.PEGS, extent=table,
+        table = (0, rope.SIDE, 0, rope.SIDE)
+        return Domain(name, SuccessRule(), rope.LONGEST_DRAG, walls=rope.PEGS, extent=table,
                       unit="pixels", straight=rope.displacement)
     if name is not None and name.startswith(rooms.PREFIX):
         return Domain(name, rooms.SUCCESS, rooms.LONGEST_STEP, partial(rooms.geodesic, name), unit="steps")

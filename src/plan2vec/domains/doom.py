@@ -36,29 +36,24 @@ SUCCESS_RADIUS = 63.0  # map units from the goal
 
 
 def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequences:
-    """The authors' walkthrough of a maze as one sequence in colour, one frame per 4 tics.
-
-    `position` (n, 2) is x and y in map units, `heading` (n,) degrees against the clock, `action` (n, 7) which of
-    `BUTTONS` were down. The authors turned with the mouse: a turn counts as a button.
-    """
+    """The authors' walkthrough of a maze as one sequence in colour, one frame per 4 tics. `position` (n, 2) is x and y
+    in map units, `heading` (n,) degrees against the clock, `action` (n, 7) which of `BUTTONS` were down. The authors
+    turned with the mouse: a turn counts as a button."""
     setup = find_setup(folder, maze)
     screens, places, pressed = zip(*list(replayed_tics(folder, setup, setup["walkthrough"]))[::TICS], strict=True)
     place, action = np.array(places), np.array(pressed, np.float32)
     turned = (np.diff(place[:, 2], append=place[-1, 2]) + 180) % 360 - 180
     action[:, BUTTONS.index("TURN_LEFT")] = turned > 0
     action[:, BUTTONS.index("TURN_RIGHT")] = turned < 0
-    return make_sequences(
-        np.stack([shrink(screen, height, width) for screen in screens]), position=place[:, :2], heading=place[:, 2],
-        action=action, time=np.arange(len(place)) * TICS * SECONDS_PER_TIC, source=f"{maze} (ViZDoom)"
-    )
+    frames = np.stack([shrink(screen, height, width) for screen in screens])
+    return make_sequences(frames, position=place[:, :2], heading=place[:, 2], action=action,
+                          time=np.arange(len(place)) * TICS * SECONDS_PER_TIC, source=f"{maze} (ViZDoom)")
 
 
 def explore(folder: Path, maze: str, num_actions: int, seed: int, height: int, width: int) -> Sequences:
     """Random driving from every start map in turn, one sequence each; every button is held for some decisions.
-
     `action` (n, 1) is the number of the button in ACTIONS that was held from a frame to the next, `position` (n, 2) and
-    `heading` (n,) are for evaluation. `num_actions`: of all sequences together.
-    """
+    `heading` (n,) are for evaluation. `num_actions`: of all sequences together."""
     setup, rng = find_setup(folder, maze), rng_at(seed, Stream.EXPLORATION)
     sequence = np.sort(np.arange(num_actions) % len(setup["start_maps"]))
     frames, places, action = list[np.ndarray](), list[list[float]](), list[int]()
@@ -86,8 +81,8 @@ class HeldButtons:
 
     def __call__(self, view: np.ndarray) -> int:
         view = view.astype(np.float32)
-        is_blocked = self.pressed not in TURNS and np.shape(self.before) == view.shape and (
-            np.abs(view - self.before).mean() < BLOCKED)
+        is_blocked = (self.pressed not in TURNS and self.before.shape == view.shape
+                      and np.abs(view - self.before).mean() < BLOCKED)
         if self.left == 0 or is_blocked:
             self.pressed = int(self.rng.choice(TURNS) if is_blocked else self.rng.choice(len(ACTIONS), p=PREFERENCE))
             self.left = int(self.rng.integers(1, HELD + 1)) + 2 * is_blocked
@@ -101,13 +96,12 @@ class DoomMaze:
 
     def __init__(self, folder: Path, maze: str, start_map: int, goal: int) -> None:
         setup = find_setup(folder, maze)
-        for name, number, there in (("start maps", start_map, setup["start_maps"]), ("goals", goal, setup["goals"])):
-            if not 0 <= number < len(there):
-                raise ValueError(f"{maze} has {name} 0 to {len(there) - 1}, but {number} came")
+        for name, number in (("start maps", start_map), ("goals", goal)):
+            if not 0 <= number < (num := len(setup[name.replace(" ", "_")])):
+                raise ValueError(f"{maze} has {name} 0 to {num - 1}, but {number} came")
         recording = setup["goals"][goal]["recording"]
-        if not (folder / setup["folder"] / recording).is_file():
-            raise ValueError(f"{folder / setup['folder'] / recording} is missing: the goal is given as the last view "
-                             "of this recording")
+        if not (file := folder / setup["folder"] / recording).is_file():
+            raise ValueError(f"{file} is missing: the goal is given as the last view of this recording")
         *_, (goal_view, _, _) = replayed_tics(folder, setup, recording)
         self.place, self.goal_view = np.array(setup["goals"][goal]["position"]), goal_view.copy()
         self._opened = ExitStack()
@@ -129,14 +123,12 @@ class DoomMaze:
         return self._seen()
 
     def _seen(self) -> tuple[np.ndarray, dict[str, Any]]:
-        view, (x, y, heading) = screen_and_place(self._game)
-        position = np.array([x, y])
+        view, (*position, heading) = screen_and_place(self._game)
         arrived = bool(np.linalg.norm(position - self.place) < SUCCESS_RADIUS)
-        return view.copy(), {"is_success": arrived, "position": position, "heading": heading}
+        return view.copy(), {"is_success": arrived, "position": np.array(position), "heading": heading}
 
 
 def read_setups(folder: Path) -> dict[str, Any]:
-    """What `setups.json` says of every maze."""
     path = Path(folder) / "setups.json"
     if not path.is_file():
         raise ValueError(f"{folder} has no setups.json; give the folder of SPTM's mazes (setups.json, default.cfg, and "
@@ -184,8 +176,7 @@ def screen_and_place(game: Any) -> tuple[np.ndarray, list[float]]:
     return state.screen_buffer, [state.game_variables[which] for which in (0, 1, 3)]
 
 
-def replayed_tics(folder: Path, setup: dict[str, Any],
-                  recording: str) -> Iterator[tuple[np.ndarray, list[float], list[float]]]:
+def replayed_tics(folder: Path, setup: dict[str, Any], recording: str) -> Iterator[tuple]:
     """Screen, (x, y, heading) and buttons of every tic of a recorded episode."""
     with started_game(folder, setup) as game:
         game.replay_episode(str(Path(folder).resolve() / setup["folder"] / recording))

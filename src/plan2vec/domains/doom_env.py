@@ -39,8 +39,8 @@ class DoomEnv(gymnasium.Env[np.ndarray, np.int64]):
         if not self.action_space.contains(action):
             raise ValueError(f"an action is an integer from 0 to {len(doom.ACTIONS) - 1}, but came as {action!r}")
         view, info = self.maze.step(int(action))
-        reached = info["is_success"]
-        return view, 0.0 if reached else -1.0, reached, False, info | {"goal_view": self.maze.goal_view.copy()}
+        goal_view = self.maze.goal_view.copy()
+        return view, float(info["is_success"]) - 1, info["is_success"], False, info | {"goal_view": goal_view}
 
     def close(self) -> None:
         self.maze.close()

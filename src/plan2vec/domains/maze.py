@@ -10,18 +10,17 @@ from math import inf, sqrt
 
 import numpy as np
 
-from plan2vec.data import Sequences, SuccessRule
+from plan2vec.data import Sequences, SuccessRule, slices
 
 Box = tuple[float, float, float, float]  # x_min, x_max, y_min, y_max in metres
 
 BLOCK = 0.04  # half-size of the block
 INNER_FACE = 0.28  # the border's inner faces are at +- this
+FLOOR: Box = (-INNER_FACE, INNER_FACE, -INNER_FACE, INNER_FACE)
 REACH = 0.24  # the centre stays in |x|, |y| <= this
 BORDER: tuple[Box, ...] = ((REACH, inf, -inf, inf), (-inf, -REACH, -inf, inf), (-inf, inf, REACH, inf),
                            (-inf, inf, -inf, -REACH))
-# a coordinate this near to a face lies on it: more than float32 rounds these lengths, far less than a pixel
-ROUNDING = 1e-8
-
+ROUNDING = 1e-8  # so near to a face a coordinate lies on it: more than float32 rounds these lengths, far below a pixel
 HALF_EXTENT = 0.3065  # the image shows |x|, |y| <= this
 PIXELS = 64
 PIXEL_EDGES = np.linspace(-HALF_EXTENT, HALF_EXTENT, PIXELS + 1)
@@ -30,8 +29,7 @@ FRAMES_AT_ONCE = 256  # rendering's largest intermediate array is 4 MiB
 
 LONGEST_STEP = 0.0352  # a diagonal one
 AXIS_STEP = 0.0249
-DIRECTIONS = np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y])
-# (8, 2) displacements
+DIRECTIONS = np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y])  # (8, 2), and how far in each:
 ACTIONS = DIRECTIONS * np.where(DIRECTIONS.all(axis=1, keepdims=True), LONGEST_STEP / sqrt(2), AXIS_STEP)
 
 SUCCESS = SuccessRule(radius=0.02, max_hops=50, epsilon=0.05, episodes=2000)
@@ -46,13 +44,12 @@ class Room:
     walls: tuple[Box, ...] = ()  # the inner walls as they are drawn
 
 
-ROOMS = {"open": Room("open"),
-         "table": Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
-         "c-maze": Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),))}
+ROOMS = {room.name: room for room in (
+    Room("open"), Room("table", blocked=((-0.09, 0.09, -0.09, 0.09),), walls=((-0.05, 0.05, -0.05, 0.05),)),
+    Room("c-maze", blocked=((-inf, 0.12, -0.09, 0.09),), walls=((-INNER_FACE, 0.08, -0.05, 0.05),)))}
 
 
 def find_room(name: str) -> Room:
-    """The room of that name, or a ValueError that lists them."""
     if name not in ROOMS:
         raise ValueError(f"no room is called {name!r}; choose one of {', '.join(ROOMS)}")
     return ROOMS[name]
@@ -96,11 +93,9 @@ def sample_positions(room: Room, num: int, rng: np.random.Generator) -> np.ndarr
 
 def is_free(room: Room, position: np.ndarray) -> np.ndarray:
     """(...,) bool: the block's centre may be at `position` (..., 2); touching a wall is allowed."""
-    free = np.isfinite(position).all(axis=-1)
-    for box in room.blocked + BORDER:
-        lower, upper = _faces(box)
-        free &= ~((lower + ROUNDING < position) & (position < upper - ROUNDING)).all(axis=-1)
-    return free
+    boxes = [_faces(box) for box in room.blocked + BORDER]
+    inside = [((lower + ROUNDING < position) & (position < upper - ROUNDING)).all(axis=-1) for lower, upper in boxes]
+    return np.isfinite(position).all(axis=-1) & ~np.any(inside, axis=0)
 
 
 def require_free(room: Room, position: np.ndarray) -> np.ndarray:
@@ -111,9 +106,9 @@ def require_free(room: Room, position: np.ndarray) -> np.ndarray:
     inside = np.flatnonzero(~is_free(room, position))
     if len(inside):
         x, y = position[inside[0]]
-        count = f"{len(inside)} of {len(position)} positions are not in the free space of room {room.name!r}"
-        first = f"the first is number {inside[0]}, ({x:.4f}, {y:.4f})"
-        raise ValueError(f"{count}, {first}; the centre stays in |x|, |y| <= {REACH} m and outside {room.blocked}")
+        raise ValueError(f"{len(inside)} of {len(position)} positions are not in the free space of room {room.name!r}, "
+                         f"the first is number {inside[0]}, ({x:.4f}, {y:.4f}); the centre stays in |x|, |y| <= "
+                         f"{REACH} m and outside {room.blocked}")
     return _on_faces(room, position)
 
 
@@ -134,8 +129,7 @@ def render(room: Room, position: np.ndarray) -> np.ndarray:
     position = require_free(room, position)
     background = _background(room)
     frames = np.empty((len(position), PIXELS, PIXELS, 1), np.uint8)
-    for start in range(0, len(position), FRAMES_AT_ONCE):
-        part = slice(start, start + FRAMES_AT_ONCE)
+    for part in slices(len(position), FRAMES_AT_ONCE):
         columns, rows = _coverage(position[part] - BLOCK, position[part] + BLOCK)
         image = rows[:, :, None] * columns[:, None, :]
         image *= BLOCK_GRAY - FLOOR_GRAY  # exact also beside a wall: a free block covers nothing but floor
@@ -203,8 +197,8 @@ def _corner_lengths(room: Room) -> tuple[np.ndarray, np.ndarray]:
 
 def _middle(covered: np.ndarray) -> np.ndarray:
     """(...,) coordinate with half of `covered` (..., 64) on either side; exact between pixels, unlike the mean."""
-    edges, cumulative = PIXEL_EDGES, covered.cumsum(axis=-1)
-    beyond = cumulative - cumulative[..., -1:] / 2
+    edges, beyond = PIXEL_EDGES, covered.cumsum(axis=-1)
+    beyond = beyond - beyond[..., -1:] / 2
     pixel = np.argmax(beyond >= 0, axis=-1)[..., None]
     share = np.take_along_axis(beyond, pixel, axis=-1) / np.take_along_axis(covered, pixel, axis=-1)
     return (edges[pixel + 1] - share * (edges[1] - edges[0]))[..., 0]
@@ -221,9 +215,8 @@ def _coverage(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndar
 def _background(room: Room) -> np.ndarray:
     """(64, 64) float32 gray levels of the room without the block."""
     image = np.full((PIXELS, PIXELS), BORDER_GRAY, np.float32)
-    floor: Box = (-INNER_FACE, INNER_FACE, -INNER_FACE, INNER_FACE)
-    painted = [(floor, FLOOR_GRAY - BORDER_GRAY), *((wall, WALL_GRAY - FLOOR_GRAY) for wall in room.walls)]
-    for box, difference in painted:
+    walls = [(wall, WALL_GRAY - FLOOR_GRAY) for wall in room.walls]
+    for box, difference in [(FLOOR, FLOOR_GRAY - BORDER_GRAY), *walls]:
         columns, rows = _coverage(*_faces(box)[:, None])
         image += difference * rows[0, :, None] * columns[0]
     return image

@@ -74,7 +74,6 @@ class MazeEnv(gymnasium.Env[Any, np.int64]):
         return np.where(np.linalg.norm(achieved - desired, axis=-1) < maze.SUCCESS.radius, 0.0, -1.0)
 
     def _given(self, name: str, options: Info, default: np.ndarray) -> np.ndarray:
-        """(2,) the position in `options`, refused where it is not in the free space."""
         if name not in options:
             return default
         position = np.asarray(options[name], np.float64)

@@ -31,6 +31,8 @@ Cell = tuple[int, int]  # row and column of a maze
 
 
 class Recipe(NamedTuple):
+    """The published sizes; each set has a million transitions."""
+
     name: str
     maze: str
     kind: str
@@ -39,17 +41,14 @@ class Recipe(NamedTuple):
 
 
 def find_recipe(name: str) -> Recipe:
-    """The published sizes; each set has a million transitions."""
     if name not in NAMES:
         raise ValueError(f"--env must be one of {', '.join(NAMES)}, but is {name!r}")
     _, maze, kind, _ = name.split("-")
-    if kind == "stitch":
-        return Recipe(name, maze, kind, 5000, 201)
-    return Recipe(name, maze, kind, *((500, 2001) if maze == "giant" else (1000, 1001)))
+    sizes = (5000, 201) if kind == "stitch" else (500, 2001) if maze == "giant" else (1000, 1001)
+    return Recipe(name, maze, kind, *sizes)
 
 
 def make_environment(name: str, **options: Any) -> Any:
-    """OGBench's own environment that a data set belongs to."""
     try:
         import gymnasium
         import ogbench.locomaze  # noqa: F401 - registers the environments
@@ -69,10 +68,8 @@ def generate(name: str, folder: Path, seed: int = 0, num_episodes: int | None = 
     make_environment(name)  # says at once what is missing
     num_workers = min(num_workers or os.cpu_count() or 1, num_episodes)
     folder.mkdir(parents=True, exist_ok=True)
-    if num_workers == 1:
-        recorded = record_episodes(name, seed, range(num_episodes))
-    else:
-        recorded = record_in_children(["-m", __name__, name, str(seed)], num_episodes, num_workers)
+    recorded = (record_episodes(name, seed, range(num_episodes)) if num_workers == 1 else
+                record_in_children(["-m", __name__, name, str(seed)], num_episodes, num_workers))
     with replacing(path) as temporary:
         np.savez_compressed(temporary, **recorded)  # type: ignore[arg-type]
     return path
@@ -109,12 +106,10 @@ class Guide:
     """Who knows the maze: the way from cell to cell, and which cells are goals."""
 
     def __init__(self, env: Any):
-        self.cells: list[Cell] = [(int(i), int(j)) for i, j in np.argwhere(env.maze_map == 0)]
-        self.crossings = []  # cells that do not only lead straight on
-        for i, j in self.cells:
-            rows, columns = env.maze_map[[i - 1, i + 1], j], env.maze_map[i, [j - 1, j + 1]]
-            if not ((not rows.any() and columns.all()) or (rows.all() and not columns.any())):
-                self.crossings.append((i, j))
+        self.cells: list[Cell] = [(i, j) for i, j in np.argwhere(env.maze_map == 0).tolist()]
+        around = {(i, j): env.maze_map[[i - 1, i + 1, i, i], [j, j, j - 1, j + 1]] != 0 for i, j in self.cells}
+        self.crossings = [cell for cell in self.cells  # those that do not only lead straight on
+                          if around[cell].tolist() not in ([False, False, True, True], [True, True, False, False])]
         self._locate = env.xy_to_ij
         centre = {cell: np.array(env.ij_to_xy(cell), float) for cell in self.cells}
         self._next_centre = lru_cache(None)(lambda here, goal: env.get_oracle_subgoal(centre[here], centre[goal])[0])

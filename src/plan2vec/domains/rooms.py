@@ -16,7 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from plan2vec.data import Sequences, SuccessRule
+from plan2vec.data import Sequences, SuccessRule, slices
+from plan2vec.domains import maze
 
 ROOM = 20.0  # width of a room
 DOOR = 6.0  # width of a door
@@ -28,7 +29,7 @@ WORLD_SEED = 0  # the world is the same for every recording
 
 NUM_STEPS = 20  # frames of a walk
 PERSISTENCE = 0.7  # probability to go on in the same direction
-DIRECTIONS = np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y], float)
+DIRECTIONS = maze.DIRECTIONS.astype(float)
 LONGEST_STEP = math.sqrt(2)
 FADE = 1.0  # steps from a door within which the next room's camera has a share of the picture
 FACE = 1e-6  # the block stops this short of a wall
@@ -55,12 +56,11 @@ def simulate(num_frames: int, seed: int = 0, file: Path | None = None, size: Siz
     """Walks of 20 frames, each from a uniform start in a part of the world; with `file` frames are memory-mapped."""
     size = size or world_size(num_frames)
     walked = simulate_positions(num_frames, seed, size)
-    position = walked.position
-    assert position is not None
+    assert walked.position is not None
     make = np.empty if file is None else partial(np.lib.format.open_memmap, file, "w+")
-    frames: np.ndarray = make(dtype=np.uint8, shape=(len(position), PIXELS, PIXELS, 1))
-    for first in range(0, len(position), FRAMES_AT_ONCE):
-        render(size, position[first : first + FRAMES_AT_ONCE], frames[first : first + FRAMES_AT_ONCE])
+    frames: np.ndarray = make(dtype=np.uint8, shape=(len(walked), PIXELS, PIXELS, 1))
+    for part in slices(len(walked), FRAMES_AT_ONCE):
+        render(size, walked.position[part], frames[part])
     return replace(walked, frames=frames if file is None else np.load(file, mmap_mode="r"))
 
 
@@ -85,20 +85,18 @@ def step(size: Size, position: np.ndarray, displacement: np.ndarray) -> np.ndarr
     """(n, 2) where blocks come to: first along x, then along y; a wall without a door stops that half of the move."""
     moved = position.copy()
     for axis in (0, 1):
-        room, across = room_of(moved), moved[:, 1 - axis] - room_of(moved)[:, 1 - axis] * ROOM
-        wanted = moved[:, axis] + displacement[:, axis]
-        ahead = np.floor(wanted / ROOM).astype(int)
-        low, high = room[:, axis] * ROOM + FACE, (room[:, axis] + 1) * ROOM - FACE
+        room, wanted = room_of(moved), moved[:, axis] + displacement[:, axis]
+        across, ahead = moved[:, 1 - axis] - room[:, 1 - axis] * ROOM, np.floor(wanted / ROOM).astype(int)
         opened = np.zeros(len(moved), bool)
         for way in (-1, 1):
             middle = _door_middle(size, room, axis, way)  # NaN where there is none
             opened |= (ahead - room[:, axis] == way) & (np.abs(across - middle) < DOOR / 2)
-        moved[:, axis] = np.where(opened, wanted, np.clip(wanted, low, high))
+        stopped = np.clip(wanted, room[:, axis] * ROOM + FACE, (room[:, axis] + 1) * ROOM - FACE)
+        moved[:, axis] = np.where(opened, wanted, stopped)
     return moved
 
 
 def room_of(position: np.ndarray) -> np.ndarray:
-    """(n, 2) int: column and row."""
     return np.floor(position / ROOM).astype(int)
 
 
@@ -108,8 +106,7 @@ def _doors() -> np.ndarray:
     room has a door to the room on its left or below it, so that any lower left part of the world is connected."""
     rng, shape = np.random.default_rng(WORLD_SEED), (2, MOST_ROOMS, MOST_ROOMS)
     middle = rng.uniform(DOOR - 1, ROOM - DOOR + 1, shape)
-    has_door = rng.random(shape) < EXTRA_DOORS
-    to_left = rng.random(shape[1:]) < 0.5
+    has_door, to_left = rng.random(shape) < EXTRA_DOORS, rng.random(shape[1:]) < 0.5
     to_left[0, :], to_left[:, 0] = False, True
     has_door[0, :-1] |= to_left[1:]
     has_door[1, :, :-1] |= ~to_left[:, 1:]
@@ -129,9 +126,8 @@ def render(size: Size, position: np.ndarray, frames: np.ndarray) -> None:
     _view(room, position, frames)
     beyond, share = _fading(size, room, position)
     faded = np.flatnonzero(share)
-    other = np.empty((len(faded), PIXELS, PIXELS, 1), np.uint8)
+    other, weight = np.empty((len(faded), PIXELS, PIXELS, 1), np.uint8), share[faded, None, None, None]
     _view(beyond[faded], position[faded], other)
-    weight = share[faded, None, None, None]
     frames[faded] = np.rint((1 - weight) * frames[faded] + weight * other).astype(np.uint8)
 
 
@@ -173,34 +169,24 @@ def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def _backgrounds() -> np.ndarray:
     """(32, 32, 64, 64) uint8: every room without the block."""
-    numbers = np.stack(np.meshgrid(np.arange(MOST_ROOMS), np.arange(MOST_ROOMS), indexing="ij"), axis=-1).reshape(-1, 2)
+    numbers = np.argwhere(np.ones((MOST_ROOMS, MOST_ROOMS)))
     rng = np.random.default_rng(WORLD_SEED + 1)
     pattern = rng.integers(*FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8)
     cell = (PIXELS - 2 * RING) // CELLS
     images = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8)
     images[:, RING:-RING, RING:-RING] = pattern.repeat(cell, axis=1).repeat(cell, axis=2)
-    whole_world = (MOST_ROOMS, MOST_ROOMS)
+    edge = {-1: slice(0, RING), 1: slice(PIXELS - RING, PIXELS)}  # a wall's pixels along its axis
     for axis, way in WALLS:
-        for image, middle in zip(images, _door_middle(whole_world, numbers, axis, way).tolist(), strict=True):
-            _draw_door(image, axis, way, middle)
+        middle = _door_middle((MOST_ROOMS, MOST_ROOMS), numbers, axis, way)
+        for number in np.flatnonzero(~np.isnan(middle)):
+            low, high = (round(RING + SCALE * (float(middle[number]) + side * DOOR / 2)) for side in (-1, 1))
+            gap = (slice(PIXELS - high, PIXELS - low), edge[way]) if axis == 0 else (edge[-way], slice(low, high))
+            images[number][gap] = DOOR_GRAY
     wide = PIXELS // MOST_ROOMS
     images[:, :STRIP, :] = images[:, :, :STRIP] = DARK
-    for image, (column, row) in zip(images, numbers.tolist(), strict=True):  # light marks tell column and row
-        image[:STRIP, wide * column : wide * (column + 1)] = LIGHT
-        image[wide * row : wide * (row + 1), :STRIP] = LIGHT
+    for image, (column, row) in zip(images, (wide * numbers).tolist(), strict=True):  # light marks tell both
+        image[:STRIP, column : column + wide] = image[row : row + wide, :STRIP] = LIGHT
     return images.reshape(MOST_ROOMS, MOST_ROOMS, PIXELS, PIXELS)
-
-
-def _draw_door(image: np.ndarray, axis: int, way: int, middle: float) -> None:
-    """A gap in the wall that lies `way` (-1, 1) along `axis`; none where `middle` is NaN."""
-    if math.isnan(middle):
-        return
-    low, high = (round(RING + SCALE * (middle + side * DOOR / 2)) for side in (-1, 1))
-    first, last = slice(0, RING), slice(PIXELS - RING, PIXELS)
-    if axis == 0:
-        image[PIXELS - high : PIXELS - low, last if way > 0 else first] = DOOR_GRAY
-    else:
-        image[first if way > 0 else last, low:high] = DOOR_GRAY
 
 
 def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -210,31 +196,26 @@ def geodesic(name: str, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     apart = np.flatnonzero((room_of(first) != room_of(second)).any(axis=-1))
     points, of_room, between = _door_points((columns, rows))
     for part in np.array_split(apart, 1 + len(apart) // 20_000):
-        ends = []
-        for position in (first[part], second[part]):
-            room = room_of(position)
-            near = of_room[room[:, 0], room[:, 1]]  # (m, 12) points in the walls of the room; -1: none
-            away = np.linalg.norm(points[near] - position[:, None], axis=-1)
-            ends.append((near, np.where(near >= 0, away, np.inf)))
-        (near_first, there), (near_second, back) = ends
-        through = between[near_first[:, :, None], near_second[:, None, :]]
+        near = [of_room[tuple(room_of(ends[part]).T)] for ends in (first, second)]  # (m, 12) points in a room's walls
+        there, back = (np.where(some >= 0, np.linalg.norm(points[some] - ends[part, None], axis=-1), np.inf)
+                       for some, ends in zip(near, (first, second), strict=True))
+        through = between[near[0][:, :, None], near[1][:, None, :]]
         length[part] = (there[:, :, None] + through + back[:, None, :]).min(axis=(1, 2))
     return length
 
 
 @cache
 def _door_points(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(p, 2) points in doors, (columns, rows, 12) the points of each room, and (p, p) steps between the points."""
+    """(p, 2) points in doors, (columns, rows, 12) the points of each room (-1: none), and (p, p) steps between them."""
     points: list[tuple[float, float]] = []
     of_room: dict[tuple[int, int], list[int]] = {(i, j): [] for i in range(size[0]) for j in range(size[1])}
-    for axis, doors in enumerate(_doors()):
-        for i, j in np.argwhere(~np.isnan(doors[: size[0], : size[1]])).tolist():
-            beyond = (i + 1, j) if axis == 0 else (i, j + 1)
-            for side in (-1, 0, 1) if beyond in of_room else ():
-                along = doors[i, j] + side * DOOR / 4
-                of_room[i, j].append(len(points))
-                of_room[beyond].append(len(points))
-                points.append(((i + 1) * ROOM, j * ROOM + along) if axis == 0 else (i * ROOM + along, (j + 1) * ROOM))
+    for axis, i, j in np.argwhere(~np.isnan(_doors()[:, : size[0], : size[1]])).tolist():
+        beyond = (i + 1, j) if axis == 0 else (i, j + 1)
+        for side in (-1, 0, 1) if beyond in of_room else ():
+            along = _doors()[axis, i, j] + side * DOOR / 4
+            of_room[i, j].append(len(points))
+            of_room[beyond].append(len(points))
+            points.append(((i + 1) * ROOM, j * ROOM + along) if axis == 0 else (i * ROOM + along, (j + 1) * ROOM))
     place, table, pairs = np.array(points).reshape(-1, 2), np.full((*size, 12), -1), []
     for (i, j), members in of_room.items():
         table[i, j, : len(members)] = members

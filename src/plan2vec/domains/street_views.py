@@ -3,7 +3,7 @@
 What lies within HALF_WIDTH of a link is street, everything else is built over. Fronts stay in place while one walks
 past. Nothing depends on the compass: no sun, no shadows. Facades are drawn once into an atlas, and again at half, a
 quarter, ... of the resolution, for views from afar. Lots are scattered over the whole plane; the random bits of a lot
-choose its facade, tone and offset. Everything is a function of the place and the seed.
+choose its facade, tone and offset. Everything is a function of the place.
 
     column of the panorama = direction, the middle one is the view's heading      row = elevation, TOP to BOTTOM degrees
 """
@@ -11,12 +11,16 @@ choose its facade, tone and offset. Everything is a function of the place and th
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 
-from plan2vec.domains.street_networks import Streets
+from plan2vec.data import slices
+
+if TYPE_CHECKING:
+    from plan2vec.domains.streets import Streets
 
 HALF_WIDTH = 12.0  # metres from the middle of a street to the fronts: between a street and an avenue of Manhattan
 PAVEMENT = 3.0  # metres of it before the fronts
@@ -42,7 +46,6 @@ class ViewConfig:
     """How views look; with the last three at 0 every visit of a view gives the same image."""
 
     pixels: int = 64  # of both sides
-    seed: int = 0  # of the city's buildings
     noise: float = 0.0  # standard deviation of a pixel, gray levels of 255
     exposure: float = 0.0  # standard deviation of the logarithm of a visit's brightness
     heading_jitter: float = 0.0  # degrees, standard deviation of a visit's heading
@@ -51,16 +54,16 @@ class ViewConfig:
 NOISY = ViewConfig(noise=10.0, exposure=0.25, heading_jitter=8.0)  # no two visits are alike
 
 
-def render_views(streets: Streets, nodes: np.ndarray, config: ViewConfig = ViewConfig(),
+def render_views(streets: "Streets", nodes: np.ndarray, config: ViewConfig = ViewConfig(),
                  rng: np.random.Generator | None = None) -> np.ndarray:
     """(m, pixels, pixels, 1) uint8: one visit to each of `nodes` (m,), drawn from `rng` (None: seed 0)."""
     rng = np.random.default_rng(0) if rng is None else rng
     nodes = np.asarray(nodes)
     frames = np.empty((len(nodes), config.pixels, config.pixels, 1), np.uint8)
-    raster, atlas = _raster(streets), _facade_atlas(config.seed)
+    raster, atlas = _raster(streets), _facade_atlas()
     heading = streets.heading[nodes] + config.heading_jitter * rng.standard_normal(len(nodes))
     gain = np.exp(config.exposure * rng.standard_normal(len(nodes))).astype(np.float32)
-    parts = [slice(first, first + VIEWS_AT_ONCE) for first in range(0, len(nodes), VIEWS_AT_ONCE)]
+    parts = slices(len(nodes), VIEWS_AT_ONCE)
 
     def render(part: slice, own: np.random.Generator) -> None:
         image = _panoramas(raster, atlas, streets.xy[nodes[part]], heading[part], config)
@@ -85,7 +88,7 @@ class _Raster:
 
 
 @lru_cache(maxsize=4)
-def _raster(streets: Streets) -> _Raster:
+def _raster(streets: "Streets") -> _Raster:
     start, end = streets.xy[streets.links[:, 0]], streets.xy[streets.links[:, 1]]
     num = np.maximum(2, np.ceil(streets.link_lengths * 3 / CELL).astype(int))  # points a third of a cell apart
     link = np.repeat(np.arange(len(num)), num)
@@ -150,7 +153,7 @@ def _panoramas(raster: _Raster, atlas: np.ndarray, xy: np.ndarray, heading: np.n
     at = start + (far + 1.0)[:, None] * direction  # a little inside the front
     cell = np.clip(np.rint((at - raster.origin) / CELL).astype(int), 0, np.array(raster.shape) - 1)
     tangent = raster.tangent[cell[:, 0] * raster.shape[1] + cell[:, 1]]
-    centre, bits = find_buildings(at, config.seed)
+    centre, bits = find_buildings(at)
     along = ((at - centre) * tangent).sum(axis=1)  # metres along the front from the middle of its building
     steepness = np.abs(direction[:, 0] * tangent[:, 1] - direction[:, 1] * tangent[:, 0])  # 1: straight at the front
     image = _columns(atlas, far, along, steepness, bits, config.pixels)
@@ -197,10 +200,10 @@ def _texels(far: np.ndarray, along: np.ndarray, bits: np.ndarray, slope: np.ndar
     return row
 
 
-@lru_cache(maxsize=4)
-def _facade_atlas(seed: int) -> np.ndarray:
+@cache
+def _facade_atlas() -> np.ndarray:
     """(2, texels) float32: gray times coverage, and coverage (0: sky); facades get coarser from level to level."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     levels = [np.array([_draw_facade(rng) for _ in range(NUM_FACADES)]).swapaxes(0, 1).astype(np.float32)]
     for _ in range(NUM_LEVELS - 1):  # (shade and cover, facade, along, up)
         _, k, width, height = levels[-1].shape
@@ -231,14 +234,14 @@ def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(shade, 10, 245) * cover, cover
 
 
-def find_buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def find_buildings(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(k, 2) centres of the lots that own the points `at` (k, 2), the nearest of four; (k,) uint32 random bits."""
     x, y = (at / LOT).astype(np.float32).T
     column, row = np.floor(x - 0.5).astype(np.int32), np.floor(y - 0.5).astype(np.int32)
     best = np.full(len(at), np.inf, np.float32)
     centre_x, centre_y, bits = x.copy(), y.copy(), np.zeros(len(at), np.uint32)
     for right, up in np.ndindex(2, 2):
-        drawn = _scramble(column + np.int32(right), row + np.int32(up), seed)
+        drawn = _scramble(column + np.int32(right), row + np.int32(up))
         lot_x = column + (right + 0.2 + (drawn & np.uint32(0xFFFF)) * np.float32(0.6 / 0xFFFF))
         lot_y = row + (up + 0.2 + (drawn >> np.uint32(16)) * np.float32(0.6 / 0xFFFF))
         apart = (x - lot_x) ** 2 + (y - lot_y) ** 2
@@ -248,10 +251,10 @@ def find_buildings(at: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return LOT * np.stack([centre_x, centre_y], axis=1), bits * np.uint32(2654435761)
 
 
-def _scramble(column: np.ndarray, row: np.ndarray, seed: int) -> np.ndarray:
+def _scramble(column: np.ndarray, row: np.ndarray) -> np.ndarray:
     """(k,) uint32 that look random, from the whole numbers of a lot."""
     bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663)
-    bits = bits ^ np.uint32((seed + 1) % 2**32)
+    bits = bits ^ np.uint32(1)
     for _ in range(2):
         bits = (bits ^ bits >> np.uint32(16)) * np.uint32(0x45D9F3B)
     return bits ^ bits >> np.uint32(16)

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from plan2vec.baselines import Scorer, VectorScorer
 from plan2vec.baselines.registry import baseline_trainers
@@ -196,7 +195,7 @@ def true_scores(fitted: Fitted, method: str) -> Found:
     goal = rng_at(fitted.seed, Stream.PROGRESS_GOAL).choice(np.flatnonzero(fitted.kept))
     if fitted.domain == rope.NAME:  # the fewest moves that a hand could make between recorded states
         moves = rope.true_moves(fitted.sequences)
-        truth = distances_from(moves.graph(torch.device("cpu")), np.array([goal]))[0, unseen]
+        truth = distances_from(moves.graph(), np.array([goal]))[0, unseen]
     else:  # metres around walls
         place = np.asarray(fitted.sequences.position)
         truth = maze.geodesic(fitted.domain, place[unseen], np.tile(place[goal], (len(unseen), 1)))

@@ -85,7 +85,7 @@ def draw_tasks(moves: rope.TrueMoves, num: int, device: torch.device, rng: np.ra
     apart = ~moves.are_local(starts, goals)
     starts, goals = starts[apart], goals[apart]
     ends, place = np.unique(goals, return_inverse=True)
-    return Tasks(starts, goals, distances_from_on(device, moves.graph(device), ends)[place, starts])
+    return Tasks(starts, goals, distances_from_on(device, moves.graph(), ends)[place, starts])
 
 
 def greedy_plans(graph: csr_array, distance: Distance, tasks: Tasks) -> np.ndarray:

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
-from plan2vec.domains.street_networks import STEP
+from plan2vec.domains.streets import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
 from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, some_frames

@@ -28,7 +28,6 @@ class ReadWarning(UserWarning):
 
 
 def find_format(path: str | Path) -> ModuleType:
-    """The format of a path, or a ValueError that says what was expected."""
     path = Path(path)
     if known := next((known for known in FORMATS if known.recognizes(path)), None):
         return known
@@ -55,8 +54,7 @@ def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: 
 def describe(sequences: Sequences, format_name: str, warnings: list[str]) -> dict[str, Any]:
     """What was read: sizes in pixels, lengths in frames, rate in frames per second. Programs read these names."""
     lengths = np.unique(sequences.sequence, return_counts=True)[1]
-    shape, size = sequences.frame_shape, sequences.source_size
-    is_image = len(shape) == 3
+    shape, size, is_image = sequences.frame_shape, sequences.source_size, len(sequences.frame_shape) == 3
     return {
         "source": sequences.source, "format": format_name,
         "num_sequences": len(lengths), "num_frames": sequences.num_frames,
@@ -75,6 +73,5 @@ def recorded_rate(sequences: Sequences) -> float | None:
     """Frames per second, where the time of frames is known."""
     if sequences.time is None:
         return None
-    start = transitions(sequences.sequence)
-    seconds = float(np.median(sequences.time[start + 1] - sequences.time[start]))
+    seconds = float(np.median(np.diff(sequences.time)[transitions(sequences.sequence)]))
     return round(1 / seconds, 3) if seconds > 0 else None

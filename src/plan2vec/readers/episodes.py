@@ -1,6 +1,7 @@
 """Recordings as episodes of named arrays (HDF5, Minari, LeRobot): which array is the frame, and what goes along."""
 
 import io
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,8 +12,7 @@ import numpy as np
 
 from plan2vec.data import Sequences
 from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
-from plan2vec.readers.messages import Reading, first_line, refuse_most, require_memory, shown
-from plan2vec.readers.parquet_columns import EncodedColumn
+from plan2vec.readers.messages import Reading, first_line, require_memory, shown
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, LARGEST_PICTURE, open_picture
 
 BATCH_BYTES = 32_000_000  # of an array, read at once
@@ -25,7 +25,7 @@ JPEG_START = b"\xff\xd8\xff"
 class Rows:
     """Rows first..last - 1 of an array in memory or in a file."""
 
-    data: Any  # numpy array or h5py dataset
+    data: Any  # numpy array, h5py dataset, or column of encoded pictures
     first: int
     last: int
 
@@ -34,7 +34,7 @@ class Rows:
 
     def take(self, kept: np.ndarray) -> Iterator[np.ndarray]:
         """The kept rows in batches, read in one stretch each."""
-        row_bytes = max(1, int(np.prod(self.data.shape[1:])) * max(1, self.data.dtype.itemsize))
+        row_bytes = max(1, math.prod(self.data.shape[1:]) * self.data.dtype.itemsize)
         span = max(1, BATCH_BYTES // row_bytes) if self.data.dtype.kind != "O" else BATCH_ROWS
         while len(kept):
             here = kept[kept < kept[0] + span]
@@ -48,13 +48,12 @@ class Rows:
 
     def is_encoded(self) -> bool:
         """The bytes of one image file per row."""
-        if isinstance(self.data, EncodedColumn) or not len(self):
-            return isinstance(self.data, EncodedColumn)
-        num_axes = len(self.data.shape)
-        if self.data.dtype.kind == "O":
-            return num_axes == 1 and isinstance(self.data[self.first], (bytes, np.ndarray))
-        flat = self.data.dtype == np.uint8 and num_axes == 2
-        return flat and np.asarray(self.data[self.first])[:3].tobytes() == JPEG_START
+        if not self.data.shape:  # a column of a parquet file
+            return True
+        num_axes, dtype = len(self.data.shape) if len(self) else 0, self.data.dtype
+        if num_axes == 1 and dtype.kind == "O":
+            return isinstance(self.data[self.first], (bytes, np.ndarray))
+        return num_axes == 2 and dtype == np.uint8 and np.asarray(self.data[self.first])[:3].tobytes() == JPEG_START
 
     def is_vector(self) -> bool:
         """One number, or a short vector of them, per row."""
@@ -75,11 +74,10 @@ class Episode:
 
 def choose_camera(source: str, cameras: list[str], others: list[str], asked: str | None) -> str | None:
     """The camera asked for, or one of the others; else the only camera; else None."""
+    choices = ", ".join(map(shown, cameras if asked is None else [*cameras, *others])) or "nothing"
     if asked is not None and asked not in (*cameras, *others):
-        choices = ", ".join(map(shown, [*cameras, *others])) or "nothing"
         raise ValueError(f"{source} has no camera {shown(asked)}; choose with --camera from {choices}")
     if asked is None and len(cameras) > 1:
-        choices = ", ".join(map(shown, cameras))
         raise ValueError(f"{source} has {len(cameras)} cameras; choose one with --camera from {choices}")
     return asked or (cameras[0] if cameras else None)
 
@@ -87,7 +85,7 @@ def choose_camera(source: str, cameras: list[str], others: list[str], asked: str
 def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, vectors_first: bool) -> list[str]:
     """The names of the arrays that make a frame: one picture, or vectors to be laid side by side in sorted order."""
     pictures = sorted(name for name, rows in entries.items() if rows.is_picture())
-    vectors = sorted(name for name, rows in entries.items() if rows.is_vector() and not rows.is_picture())
+    vectors = sorted(name for name, rows in entries.items() if rows.is_vector())
     if camera is None and vectors and (vectors_first or not pictures):
         return vectors
     chosen = choose_camera(source, pictures, vectors, camera)
@@ -106,39 +104,42 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
         reading.require_no_rate(source)
     keys = _choose_entries(first.entries, reading.options.camera, source, vectors_first)
     shows_pictures = first.entries[keys[0]].is_picture()
-    vectors, store = list[np.ndarray](), FrameStore(reading.options)
+    vectors, store, labels, beside, problems = list[np.ndarray](), FrameStore(reading.options), [], [], []
     add = partial(_add_pictures, store) if shows_pictures else partial(_add_vectors, vectors, source)
-    labels, beside, problems = [], [], []
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
             try:
-                kept, entries = _kept(reading, episode, keys), [episode.entries[key] for key in keys]
-                along = {name: _padded(values, len(entries[0]))[kept] for name, values in episode.beside.items()}
+                entries, kept, along = _kept(reading, episode, keys)
                 add(entries, kept)
                 labels.append(np.full(len(kept), episode.label))
                 beside.append(along)
             except BROKEN_PICTURE as error:
                 problems.append((episode.name, first_line(error)))
             advance(number + 1)
-    refuse_most(source, problems, len(episodes), "episodes", "repair or remove them")
-    reading.note_skipped(problems, len(episodes), "episodes")
-    sequence = np.concatenate(labels).astype(np.int64)
+    reading.leave_out(source, problems, len(episodes), "episodes", "repair or remove them")
+    recorded: dict[str, Any] = {name: np.concatenate([one[name] for one in beside])  # what all have, in equal width
+                                for name, values in beside[0].items()
+                                if all(name in one and one[name].shape[1] == values.shape[1] for one in beside)}
+    if "time" in recorded:
+        recorded["time"] = recorded["time"][:, 0]
     frames = store.finish() if shows_pictures else np.concatenate(vectors)
-    return build(reading, source, frames, sequence, store.size, **_joined(beside))
+    return build(reading, source, frames, np.concatenate(labels).astype(np.int64), store.size, **recorded)
 
 
-def _kept(reading: Reading, episode: Episode, keys: list[str]) -> np.ndarray:
-    """The rows of an episode that are kept; a ValueError says why it cannot be used."""
+def _kept(reading: Reading, episode: Episode,
+          keys: list[str]) -> tuple[list[Rows], np.ndarray, dict[str, np.ndarray]]:
+    """The arrays of an episode, the rows that are kept, what goes along; a ValueError says why it cannot be used."""
     if missing := [key for key in keys if key not in episode.entries]:
         raise ValueError(f"no {missing[0]}")
-    lengths = {len(episode.entries[key]) for key in keys}
-    if len(lengths) > 1:
-        raise ValueError(f"its observations have {' and '.join(map(str, sorted(lengths)))} rows")
-    time = episode.beside.get("time")
-    if time is None and reading.options.rate is not None:
+    entries = [episode.entries[key] for key in keys]
+    num_frames, *others = sorted({len(rows) for rows in entries})
+    if others:
+        raise ValueError(f"its observations have {' and '.join(map(str, [num_frames, *others]))} rows")
+    along = {name: _padded(values, num_frames) for name, values in episode.beside.items()}
+    if "time" not in along and reading.options.rate is not None:
         raise ValueError("no time in it")
-    num_frames = lengths.pop()
-    return kept_frames(reading.options, num_frames, None if time is None else _padded(time, num_frames)[:, 0])
+    kept = kept_frames(reading.options, num_frames, along["time"][:, 0] if "time" in along else None)
+    return entries, kept, {name: values[kept] for name, values in along.items()}
 
 
 def _padded(values: np.ndarray, num_frames: int) -> np.ndarray:
@@ -149,23 +150,12 @@ def _padded(values: np.ndarray, num_frames: int) -> np.ndarray:
     return np.concatenate((values, np.full((num_frames - len(values), values.shape[1]), np.nan)))
 
 
-def _joined(beside: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """What all episodes have, in equal width."""
-    joined: dict[str, Any] = {name: np.concatenate([one[name] for one in beside]) for name in beside[0]
-                              if all(name in one and one[name].shape[1] == beside[0][name].shape[1] for one in beside)}
-    if "time" in joined:
-        joined["time"] = joined["time"][:, 0]
-    return joined
-
-
 def _add_vectors(vectors: list[np.ndarray], source: str, entries: list[Rows], kept: np.ndarray) -> None:
     """The kept rows of an episode, its arrays side by side."""
-    columns = sum(int(np.prod(rows.data.shape[1:])) for rows in entries)
-    width = vectors[0].shape[1] if vectors else None
+    columns, width = sum(math.prod(rows.data.shape[1:]) for rows in entries), vectors[0].shape[1] if vectors else None
     if not all(rows.is_vector() for rows in entries) or width not in (None, columns):
         raise ValueError(f"its observations have {columns} numbers per frame, not {width}")
-    num_bytes = sum(one.nbytes for one in vectors)
-    require_memory(source, 2 * num_bytes + 16 * columns * len(kept))  # read, and once more joined
+    require_memory(source, 2 * sum(one.nbytes for one in vectors) + 16 * columns * len(kept))  # read, and then joined
     with np.errstate(over="ignore"):
         parts = [np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in rows.take(kept)])
                  for rows in entries]
@@ -178,7 +168,7 @@ def _add_pictures(store: FrameStore, entries: list[Rows], kept: np.ndarray) -> N
     if not rows.is_picture():
         raise ValueError("no pictures in it")
     encoded, shape = rows.is_encoded(), rows.data.shape[1:]
-    if not encoded and not 0 < int(np.prod(shape[:2])) <= LARGEST_PICTURE:
+    if not encoded and not 0 < math.prod(shape[:2]) <= LARGEST_PICTURE:
         raise ValueError(f"pictures of shape {shape}")
     try:
         for row in chain.from_iterable(rows.take(kept)):

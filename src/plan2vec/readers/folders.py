@@ -7,13 +7,12 @@ from pathlib import Path
 
 from plan2vec.readers.messages import shown
 
-DIGITS = "0123456789"
 OUTSIDE = "a link out of the folder"
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sorts frame2 before frame10."""
-    return [(0, int(part), part) if part[0] in DIGITS and len(part) < 1000 else (1, 0, part.casefold())
+    return [(0, int(part), part) if "0" <= part[0] <= "9" and len(part) < 1000 else (1, 0, part.casefold())
             for part in re.findall(r"[0-9]+|[^0-9]+", name)]
 
 
@@ -32,7 +31,6 @@ def list_files(folder: Path) -> tuple[list[list[Path]], list[tuple[str, str]]]:
 
 
 def _refuse(error: OSError) -> None:
-    """What `os.walk` does with a folder that it cannot list."""
     raise ValueError(f"{shown(error.filename)} cannot be listed ({error.strerror}); give yourself permission to do so")
 
 
@@ -61,5 +59,4 @@ def require_file(path: Path, source: str, folder: Path | None = None) -> None:
 
 
 def is_file_of(path: Path, suffixes: tuple[str, ...]) -> bool:
-    """Whether there is a file at the path, with one of the suffixes."""
     return path.suffix.lower() in suffixes and os.path.exists(path) and not os.path.isdir(path)

@@ -31,15 +31,14 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """robomimic's layout where there is a group `data`, else D4RL's."""
     source = shown(path)
     with open_hdf5(path, source) as file:
-        if (data := inner_group(file, "data", source)) is not None:
-            episodes = [Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
-                                recorded_actions(demonstration, source))
-                        for number, (name, demonstration) in enumerate(groups_of(data, source))]
-            return read_episodes(reading, source, episodes, vectors_first=True)
-        return read_episodes(reading, source, _d4rl_episodes(file, source))
+        if (data := inner_group(file, "data", source)) is None:
+            return read_episodes(reading, source, _d4rl_episodes(file, source))
+        episodes = [Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
+                            recorded_actions(demonstration, source))
+                    for number, (name, demonstration) in enumerate(groups_of(data, source))]
+        return read_episodes(reading, source, episodes, vectors_first=True)
 
 
 @contextmanager
@@ -58,8 +57,7 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     if observed is None:
         found = ", ".join(shown(name) for name in list(file)[:8]) or "nothing"
         raise ValueError(f"{source}: expected `observations` (D4RL) or `data/demo_0/obs` (robomimic), but has {found}")
-    num_frames = len(observed)
-    beside = recorded_actions(file, source)
+    num_frames, beside = len(observed), recorded_actions(file, source)
     qpos = None if member(file, "infos/goal", source) is None else require_array(file, "infos/qpos", source)
     if qpos is not None and qpos.ndim == 2:
         beside["position"] = qpos[:, :2]  # D4RL's mazes: the body's place comes first
@@ -69,10 +67,10 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
             raise ValueError(f"{source}: {name} has {len(values)} rows {beyond}")
     ends = np.zeros(num_frames, bool)
     for name in ("terminals", "timeouts"):
-        flags = require_array(file, name, source)
-        if flags is not None and flags.shape != (num_frames,):
-            raise ValueError(f"{source}: {name} has shape {flags.shape} {beyond}")
-        ends |= np.asarray(flags, bool) if flags is not None else False
+        if (flags := require_array(file, name, source)) is not None:
+            if flags.shape != (num_frames,):
+                raise ValueError(f"{source}: {name} has shape {flags.shape} {beyond}")
+            ends |= np.asarray(flags, bool)
     bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,))))
     return [Episode(number, f"episode {number}", {"observations": Rows(observed, first, last)},
                     {name: values[first:last] for name, values in beside.items()})
@@ -106,8 +104,7 @@ def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> d
         inner = member(group, name, source)
         if isinstance(inner, h5py.Group) and depth < DEEPEST:
             entries |= flat_entries(inner, source, f"{prefix}{name}/", depth + 1)
-        elif isinstance(inner, h5py.Dataset) and inner.ndim > 0:
-            array = require_array(group, name, source)
+        elif (array := require_array(group, name, source)) is not None:
             entries[f"{prefix}{name}"] = Rows(array, 0, len(array))
     return entries
 

@@ -17,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.kept_frames import build, decode_all, kept_frames, usual_layout
-from plan2vec.readers.messages import Reading, name_some, refuse_most, shown
+from plan2vec.readers.messages import Reading, name_some, shown
 from plan2vec.readers.picture_to_frame import frame_shape, open_picture
 
 NAME = "folder of images"
@@ -26,8 +26,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", "
 
 
 def recognizes(path: Path) -> bool:
-    """Any folder: the last of all formats."""
-    return os.path.isdir(path)
+    return os.path.isdir(path)  # any folder: the last of all formats
 
 
 def read(path: Path, reading: Reading) -> Sequences:
@@ -48,11 +47,10 @@ def read(path: Path, reading: Reading) -> Sequences:
     shape = frame_shape(size, channels, reading.options)
     open_small = partial(_open, at_least=None if reading.options.crop else (shape[1], shape[0]))
     frames, readable, sizes, problems = decode_all(reading, open_small, files, names, shape)
-    refuse_most(source, problems, len(files), "images", "repair or remove them")
+    reading.leave_out(source, problems, len(files), "images", "repair or remove them", skipped)
     if problems and len(readable) < 2:
         raise ValueError(f"{source}: a recording needs 2 images, but {len(problems)} of {len(files)} cannot be read: "
                          f"{name_some(problems)}; repair or replace them")
-    reading.note_skipped([*problems, *skipped], len(files) + len(skipped), "files")
     if num_resized := sum(own_size != size for own_size in sizes):
         reading.notes.append(f"{num_resized} of {len(files)} images have another size than {size[0]} x {size[1]} "
                              f"pixels and were squashed to {shape[1]} x {shape[0]}")
@@ -66,4 +64,4 @@ def _open(file: Path, at_least: tuple[int, int] | None) -> tuple[Image.Image, tu
     try:
         return open_picture(file, at_least)
     except UnidentifiedImageError:
-        raise ValueError("empty file" if file.stat().st_size == 0 else "not an image") from None
+        raise ValueError("not an image" if file.stat().st_size else "empty file") from None

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from plan2vec.config import ReadOptions, parse_crop
-from plan2vec.data import RECORDED, Sequences, make_sequences, transitions
+from plan2vec.data import RECORDED, Sequences, make_sequences, slices
 from plan2vec.readers.messages import Reading, first_line, name_some
 from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, frame_shape, to_frame
 
@@ -60,8 +60,7 @@ class FrameStore:
 
     def drop_after(self, num_frames: int) -> None:
         if self._file and self.shape:
-            self._file.seek(num_frames * int(np.prod(self.shape)))
-            self._file.truncate()
+            self._file.truncate(self._file.seek(num_frames * int(np.prod(self.shape))))
         self.num_frames = num_frames
 
     def finish(self) -> np.ndarray:
@@ -82,7 +81,7 @@ def build(reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarra
     except ValueError as error:
         raise ValueError(str(error) if str(error).startswith(source) else f"{source}: {error}") from None
     sizes = np.unique(made.sequence, return_counts=True)[1]
-    if single := int(np.count_nonzero(sizes == 1)):
+    if single := np.count_nonzero(sizes == 1):
         reading.notes.append(f"{single} of {len(sizes)} sequences hold a single frame, so no step")
     return made
 
@@ -100,9 +99,9 @@ def thinned(sequences: Sequences, reading: Reading) -> Sequences:
     recorded = {name: value[numbers] for name in RECORDED if (value := getattr(sequences, name)) is not None}
     sequence = sequences.sequence[numbers]
     if sequences.step_length is not None:
-        length, steps = np.zeros(sequences.num_frames), transitions(sequences.sequence)
-        length[steps] = np.asarray(sequences.step_length)[steps]
-        travelled = np.concatenate(((0.0,), np.cumsum(length)[:-1]))[numbers]
+        is_step = np.append(sequences.sequence[1:] == sequences.sequence[:-1], False)
+        length = np.where(is_step, sequences.step_length, 0.0)
+        travelled = np.append(0.0, np.cumsum(length)[:-1])[numbers]
         recorded["step_length"] = np.append(np.where(sequence[1:] == sequence[:-1], np.diff(travelled), np.nan), np.nan)
     return replace(sequences, frames=taken(sequences.frames, numbers), sequence=sequence, **recorded)
 
@@ -137,19 +136,18 @@ def prepared(sequences: Sequences, options: ReadOptions) -> Sequences:
 def usual_layout(open_one: Open, items: list, names: list[str], source: str,
                  things: str) -> tuple[tuple[int, int], int]:
     """The usual size (width, height) of pictures, by a few of them, and their channels: 3 if any is coloured."""
-    sizes: Counter[tuple[int, int]] = Counter()
-    channels, problems = 1, []
+    sizes, channels, problems = [], 1, []
     for place in np.unique(np.linspace(0, len(items) - 1, NUM_SAMPLED).round().astype(int)):
         try:
             picture, size = open_one(items[place])
-            sizes[size] += 1
+            sizes.append(size)
             channels = max(channels, len(picture.getbands()))
         except BROKEN_PICTURE as error:
             problems.append((names[place], first_line(error)))
     if not sizes:
         raise ValueError(f"{source}: none of {len(problems)} {things} that were tried can be read: "
                          f"{name_some(problems)}; repair or remove them")
-    return sizes.most_common(1)[0][0], channels
+    return Counter(sizes).most_common(1)[0][0], channels
 
 
 def decode_all(reading: Reading, open_one: Open, items: list, names: list[str], shape: tuple[int, ...]):
@@ -163,9 +161,8 @@ def decode_all(reading: Reading, open_one: Open, items: list, names: list[str], 
         return to_frame(picture, shape, box), size
 
     with reading.journal.bar("images", len(names)) as advance, ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for first in range(0, len(items), BATCH):
-            decoded = [pool.submit(decode, item) for item in items[first : first + BATCH]]
-            for place, one in enumerate(decoded, first):
+        for part in slices(len(items), BATCH):
+            for place, one in enumerate([pool.submit(decode, item) for item in items[part]], part.start):
                 if isinstance(error := one.exception(), BROKEN_PICTURE):
                     problems.append((names[place], first_line(error)))
                     continue
@@ -173,5 +170,5 @@ def decode_all(reading: Reading, open_one: Open, items: list, names: list[str], 
                 store.add(frame)
                 places.append(place)
                 sizes.append(size)
-            advance(min(first + BATCH, len(items)))
+            advance(part.stop)
     return store.finish(), places, sizes, problems

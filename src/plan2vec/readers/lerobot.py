@@ -13,9 +13,11 @@ the folder holds.
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,36 +25,38 @@ from plan2vec.data import Sequences
 from plan2vec.readers.episodes import Episode, Rows, choose_camera, read_episodes
 from plan2vec.readers.folders import leads_outside, require_file, why_not_a_file
 from plan2vec.readers.kept_frames import FrameStore, build, kept_frames
-from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refuse_most, refusing, shown
-from plan2vec.readers.parquet_columns import EncodedColumn, read_columns
+from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refusing, require_memory, shown
 from plan2vec.readers.video import Film, decode
 
 NAME = "LeRobot"
 EXPECTED = "a LeRobot folder"
 STATE = "observation.state"
 AGAIN = "download the folder again"
+REMEDY = f"{AGAIN} or record them again"
 ALL_CAMERAS = "all"
 
 
 @dataclass(frozen=True)
 class Info:
-    """What meta/info.json says of a folder, and what the user wants of it."""
+    """What meta/info.json says of a folder, and which feature the user wants."""
 
     folder: Path
     source: str  # the folder, for messages
     version: str
     rate: float  # frames per second
     episodes_per_chunk: int
-    key: str  # of the feature that is the frame
-    kind: str  # of that feature: "video", "image" or the type of its numbers
+    cameras: list[str]
     has_action: bool
+    key: str  # of the feature that is the frame, or ALL_CAMERAS
+    kind: str  # of that feature: "video", "image" or the type of its numbers
 
 
-@dataclass(frozen=True)
-class Listed:
-    index: int
+class Listed(NamedTuple):
+    """An episode that meta/ lists; sorted, they are in the order of their videos."""
+
     video: Path  # the file its frames lie in, if they are a video
     begins: float  # seconds into that file
+    episode: int
 
 
 def recognizes(path: Path) -> bool:
@@ -60,92 +64,80 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    if reading.options.camera == ALL_CAMERAS:
-        return _read_all_cameras(path, reading)
     info = _read_info(path, reading.options.camera)
+    if info.key == ALL_CAMERAS:
+        return _read_side_by_side(info, reading)
     with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
-        listed_in = _listed_in_v3 if info.version.startswith("v3") else _listed_in_v2
-        listed = sorted(listed_in(info), key=lambda one: one.index)
+        listed = sorted(_listed_in_v3(info) if info.version.startswith("v3") else _listed_in_v2(info))
     if not listed:
         raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
-    episodes, problems = _read_data(info, {one.index for one in listed}, reading)
-    if info.kind != "video":
-        refuse_most(info.source, problems, len(listed), "episodes", f"{AGAIN} or record them again")
-        reading.note_skipped(problems, len(listed), "episodes")
-        return read_episodes(reading, info.source, episodes)
-    return _read_videos(info, listed, {episode.label: episode.beside for episode in episodes}, problems, reading)
+    episodes, problems = _read_data(info, {one.episode for one in listed}, reading)
+    if info.kind == "video":
+        return _read_videos(info, listed, {episode.label: episode.beside for episode in episodes}, problems, reading)
+    reading.leave_out(info.source, problems, len(listed), "episodes", REMEDY)
+    return read_episodes(reading, info.source, episodes)
 
 
-def _read_all_cameras(path: Path, reading: Reading) -> Sequences:
-    """The pictures of all cameras side by side, in the order of their names; a frame that one lacks is left out."""
-    names = _cameras(_read_meta(path)[-1])
-    if len(names) < 2:
-        return read(path, replace(reading, options=replace(reading.options, camera=names[0] if names else None)))
-    parts = [read(path, replace(reading, options=replace(reading.options, camera=name))) for name in names]
+def _read_side_by_side(info: Info, reading: Reading) -> Sequences:
+    """The pictures of all cameras, in the order of their names; a frame that one lacks is left out."""
+    parts = [read(info.folder, replace(reading, options=replace(reading.options, camera=name)))
+             for name in info.cameras or (None,)]
+    if len(parts) == 1:
+        return parts[0]
     if len({part.frame_shape for part in parts}) > 1:
-        shapes = ", ".join(f"{shown(name)} {part.frame_shape}" for name, part in zip(names, parts, strict=True))
-        raise ValueError(f"{shown(path)}: the cameras give frames of several shapes ({shapes}); give one with --size")
+        shapes = ", ".join(f"{shown(name)} {part.frame_shape}" for name, part in zip(info.cameras, parts, strict=True))
+        raise ValueError(f"{info.source}: the cameras give frames of several shapes ({shapes}); give one with --size")
     rows = [{key: row for row, key in enumerate(zip(part.sequence.tolist(), np.asarray(part.time).tolist(),
                                                     strict=True))} for part in parts]
-    common = [key for key in rows[0] if all(key in some for some in rows)]
+    taken = [[some[key] for some in rows] for key in rows[0] if all(key in some for some in rows)]
     height, width, channels = parts[0].frame_shape
     store = FrameStore(reading.options, (height, width * len(parts), channels))
-    for key in common:
-        store.add(np.concatenate([part.frames[some[key]] for part, some in zip(parts, rows, strict=True)], axis=1))
-    taken = np.array([rows[0][key] for key in common], np.int64)
-    along = {name: value[taken] for name in ("action", "time") if (value := getattr(parts[0], name)) is not None}
-    return build(reading, shown(path), store.finish(), parts[0].sequence[taken], None, **along)
-
-
-def _read_meta(folder: Path) -> tuple[str, float, int, dict[str, str]]:
-    """From meta/info.json: version, frames per second, episodes per chunk, and the kind of every feature."""
-    file = folder / "meta" / "info.json"
-    require_file(file, shown(file), folder)
-    with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
-        info = json.loads(file.read_text(encoding="utf-8"))
-        kinds = {str(key): kind for key, feature in info["features"].items()
-                 if isinstance(kind := feature.get("dtype"), str)}
-        return str(info["codebase_version"]), float(info["fps"]), max(1, int(info.get("chunks_size", 1000))), kinds
-
-
-def _cameras(kinds: dict[str, str]) -> list[str]:
-    return sorted(key for key, kind in kinds.items() if kind in ("video", "image"))
+    for numbers in taken:
+        store.add(np.concatenate([part.frames[row] for part, row in zip(parts, numbers, strict=True)], axis=1))
+    first = np.array([numbers[0] for numbers in taken], np.int64)
+    along = {name: value[first] for name in ("action", "time") if (value := getattr(parts[0], name)) is not None}
+    return build(reading, info.source, store.finish(), parts[0].sequence[first], None, **along)
 
 
 def _read_info(folder: Path, camera: str | None) -> Info:
-    version, rate, per_chunk, kinds = _read_meta(folder)
-    source, cameras = shown(folder), _cameras(kinds)
+    file, source = folder / "meta" / "info.json", shown(folder)
+    require_file(file, shown(file), folder)
+    with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
+        said = json.loads(file.read_text(encoding="utf-8"))
+        kinds = {str(key): kind for key, feature in said["features"].items()
+                 if isinstance(kind := feature.get("dtype"), str)}
+        version, rate = str(said["codebase_version"]), float(said["fps"])
+        episodes_per_chunk = max(1, int(said.get("chunks_size", 1000)))
+    cameras = sorted(key for key, kind in kinds.items() if kind in ("video", "image"))
     others = [key for key in kinds if key.startswith("observation") and key not in cameras]
-    key = choose_camera(source, cameras, others, camera) or STATE
-    if key not in kinds:
+    key = camera if camera == ALL_CAMERAS else choose_camera(source, cameras, others, camera) or STATE
+    if key not in (*kinds, ALL_CAMERAS):
         features = ", ".join(map(shown, kinds)) or "missing"
         raise ValueError(f"{source} has no camera and no {STATE}; its features are {features}")
     if leads_outside(folder / key, folder):
         raise ValueError(f"{source}: the camera {shown(key)} leads out of the folder; {AGAIN}")
-    return Info(folder, source, version, rate, per_chunk, key, kinds[key], "action" in kinds)
+    return Info(folder, source, version, rate, episodes_per_chunk, cameras, "action" in kinds, key, kinds.get(key, ""))
 
 
 def _listed_in_v2(info: Info) -> Iterator[Listed]:
-    """One line and one video per episode."""
     file = info.folder / "meta" / "episodes.jsonl"
     require_file(file, shown(file.name), info.folder)
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if line.strip():
-            index = int(json.loads(line)["episode_index"])
-            chunk = f"chunk-{index // info.episodes_per_chunk:03d}"
-            yield Listed(index, info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0)
+    for line in filter(str.strip, file.read_text(encoding="utf-8").splitlines()):
+        index = int(json.loads(line)["episode_index"])
+        chunk = f"chunk-{index // info.episodes_per_chunk:03d}"
+        yield Listed(info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0, index)
 
 
 def _listed_in_v3(info: Info) -> Iterator[Listed]:
     """One row per episode, which says in which video it lies and where it begins there."""
-    columns = [f"videos/{info.key}/{name}" for name in ("chunk_index", "file_index", "from_timestamp")]
-    columns = columns if info.kind == "video" else []
+    columns = [f"videos/{info.key}/{name}" for name in ("chunk_index", "file_index", "from_timestamp")
+               if info.kind == "video"]
     for file in sorted((info.folder / "meta" / "episodes").glob("chunk-*/file-*.parquet")):
         table = read_columns(file, ["episode_index", *columns], info.folder)
         for row, index in enumerate(table["episode_index"]):
             chunk, number, begins = (table[name][row] for name in columns) if columns else (0, 0, 0.0)
             video = Path("videos", info.key, f"chunk-{int(chunk):03d}", f"file-{int(number):03d}.mp4")
-            yield Listed(int(index), info.folder / video, float(begins))
+            yield Listed(info.folder / video, float(begins), int(index))
 
 
 def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Episode], list[tuple[str, str]]]:
@@ -166,11 +158,11 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
 
 
 def _episodes_of(file: Path, info: Info) -> list[Episode]:
-    beside, encoded = ["action"] if info.has_action else [], info.kind == "image"
-    vectors = [] if encoded or info.kind == "video" else [info.key]
+    beside = ["action"] if info.has_action else []
+    vectors = [info.key] if info.kind not in ("image", "video") else []
     table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors], info.folder)
     index = table["episode_index"]
-    frames = EncodedColumn(file, info.key, len(index), info.folder) if encoded else table.get(info.key)
+    frames = EncodedColumn(file, info.key, info.folder) if info.kind == "image" else table.get(info.key)
     starts = np.flatnonzero(np.diff(index, prepend=index[:1] - 1)).tolist()
     episodes = []
     for first, last in zip(starts, [*starts[1:], len(index)], strict=True):
@@ -186,20 +178,19 @@ def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.
     import_extra("av")
     kept = {index: kept_frames(reading.options, len(beside["time"]), beside["time"]) for index, beside in rows.items()}
     taken: list[tuple[int, int]] = []  # (episode, row) of every frame
-    listed = sorted((one for one in listed if one.index in rows), key=lambda one: (one.video, one.begins, one.index))
+    listed = [one for one in listed if one.episode in rows]
     with reading.journal.bar("video", sum(map(len, kept.values()))) as advance:
         film = Film(reading, advance)
         for file, group in groupby(listed, key=lambda one: one.video):
-            wanted = [(one.begins + float(rows[one.index]["time"][row]), one.index, int(row))
-                      for one in group for row in kept[one.index]]
+            wanted = [(one.begins + float(rows[one.episode]["time"][row]), one.episode, int(row))
+                      for one in group for row in kept[one.episode]]
             near = 0.5 / max(info.rate, 1e-3) + 1e-3
             why = why_not_a_file(file, info.folder) or _take_frames(film, file, wanted, near, rows, taken)
             lost = {index for _, index, _ in wanted} - {index for index, _ in taken}
             problems = problems + [(f"episode {index}", f"{shown(file.name)}: {why}") for index in sorted(lost)]
             advance(len(taken))
     used = {index for index, _ in taken}
-    refuse_most(info.source, problems, len(problems) + len(used), "episodes", f"{AGAIN} or record them again")
-    reading.note_skipped(problems, len(problems) + len(used), "episodes")
+    reading.leave_out(info.source, problems, len(problems) + len(used), "episodes", REMEDY)
     if num_lost := sum(len(kept[index]) for index in used) - len(taken):
         reading.notes.append(f"{num_lost} frames are missing in the videos and were left out")
     action = np.array([rows[index]["action"][row] for index, row in taken]) if info.has_action else None
@@ -223,6 +214,63 @@ def _take_frames(film: Film, file: Path, wanted: list, near: float, rows: dict, 
     except ValueError as error:
         return first_line(error)
     return "it holds no frame of it"
+
+
+@contextmanager
+def open_parquet(file: Path, folder: Path) -> Iterator[Any]:
+    """An open parquet file of the folder; whatever pyarrow finds wrong becomes one ValueError."""
+    pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+    require_file(file, shown(file.name), folder)
+    clear = refusing(shown(file.name), (*DAMAGED, pyarrow.ArrowException), "cannot be read as parquet")
+    with clear, parquet.ParquetFile(file) as opened:
+        yield opened
+
+
+def read_columns(file: Path, names: list[str], folder: Path) -> dict[str, np.ndarray]:
+    """Columns by name: (n,) numbers, or (n, k) where every row is a list of k numbers."""
+    with open_parquet(file, folder) as opened:
+        if missing := [name for name in names if name not in opened.schema_arrow.names]:
+            raise ValueError(f"{shown(file.name)} has no column {missing[0]}")
+        require_memory(shown(file.name), opened.metadata.num_rows * 8 * len(names))
+        table = opened.read(columns=names)
+        return {name: _to_array(table[name], f"{shown(file.name)}: {name}") for name in names}
+
+
+def _to_array(column: Any, name: str) -> np.ndarray:
+    if column.null_count:
+        raise ValueError(f"{name} has {column.null_count} empty rows")
+    values = np.asarray(column.to_numpy())
+    if len(values) and isinstance(values[0], np.ndarray):  # of a column of lists
+        if len({row.shape for row in values}) > 1:
+            raise ValueError(f"{name} has rows of unequal length")
+        values = np.stack(list(values))
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold numbers, but holds {values.dtype}")
+    return values
+
+
+@dataclass(frozen=True)
+class EncodedColumn:
+    """A column of encoded pictures, {bytes, path} or bytes per row; only the row groups asked for are read."""
+
+    file: Path
+    name: str
+    folder: Path
+    dtype, shape = np.dtype(object), ()  # how `Rows` knows it
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        with open_parquet(self.file, self.folder) as opened:
+            groups = [opened.metadata.row_group(number) for number in range(opened.num_row_groups)]
+            ends = np.cumsum([group.num_rows for group in groups])
+            first, last = np.searchsorted(ends, (rows.start, rows.stop - 1), side="right").tolist()
+            require_memory(shown(self.file.name), sum(group.total_byte_size for group in groups[first : last + 1]))
+            column = opened.read_row_groups(range(first, last + 1), columns=[self.name])[self.name]
+            begin = int(ends[first]) - groups[first].num_rows
+        values = column.slice(rows.start - begin, rows.stop - rows.start).to_pylist()
+        pictures = [value.get("bytes") if isinstance(value, dict) else value for value in values]
+        if not all(isinstance(one, bytes) for one in pictures):
+            raise ValueError(f"{shown(self.file.name)}: {self.name} holds no pictures as bytes")
+        return np.fromiter(pictures, object)
 
 
 def frame_times(folder: Path) -> dict[int, np.ndarray]:

@@ -7,7 +7,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -33,21 +33,20 @@ class Reading:
     journal: Journal
     notes: list[str] = field(default_factory=list)
 
-    def note_skipped(self, skipped: list[tuple[str, str]], total: int, things: str) -> None:
-        """One line that counts what was left out: (name, reason) each."""
-        if skipped:
-            self.notes.append(f"{len(skipped)} of {total} {things} skipped: {name_some(skipped)}")
+    def leave_out(self, source: str, problems: list[tuple[str, str]], total: int, things: str, remedy: str,
+                  others: list[tuple[str, str]] | None = None) -> None:
+        """Refuses recordings of which more than half cannot be read, else notes in one line what was left out, with the
+        other files of the folder: (name, reason) each."""
+        if 2 * len(problems) > total:
+            raise ValueError(f"{source}: {len(problems)} of {total} {things} cannot be read: {name_some(problems)}; "
+                             f"{remedy}")
+        if skipped := [*problems, *(others or ())]:
+            among = f"{total} {things}" if others is None else f"{total + len(others)} files"
+            self.notes.append(f"{len(skipped)} of {among} skipped: {name_some(skipped)}")
 
     def require_no_rate(self, source: str) -> None:
         if self.options.rate is not None:
             raise ValueError(f"{source}: --rate needs recordings with time, such as video; use --every here")
-
-
-def refuse_most(source: str, problems: list[tuple[str, str]], total: int, things: str, remedy: str) -> None:
-    """Refuses recordings of which more than half cannot be read: (name, reason) each."""
-    if 2 * len(problems) > total:
-        raise ValueError(f"{source}: {len(problems)} of {total} {things} cannot be read: "
-                         f"{name_some(problems)}; {remedy}")
 
 
 def name_some(pairs: list[tuple[str, str]]) -> str:
@@ -62,7 +61,6 @@ def shown(path: str | Path) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one short line."""
     return shown(" ".join((str(error).strip() or type(error).__name__).split())[:400])
 
 
@@ -96,8 +94,7 @@ def require_memory(source: str, num_bytes: int) -> None:
 
 def available_memory() -> int:
     """Bytes that can be had without swapping; all that the machine has where that is not known."""
-    try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30
+    with suppress(OSError, IndexError, ValueError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1]
+        return int(told.split()[0]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30

@@ -19,12 +19,11 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any], held: It
         names = list(held or arrays)
         words = shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
         raise ValueError(f"{source}: expected exactly one of `frames`, `observations` and `features`, but has {words}")
-    frames = np.asanyarray(arrays[given[0]])
-    wanted = (3, 4) if given[0] == "frames" else (2,)
-    if frames.ndim not in wanted:
-        axes = " or ".join(map(str, wanted))
+    frames, is_image = np.asanyarray(arrays[given[0]]), given == ["frames"]
+    if frames.ndim not in ((3, 4) if is_image else (2,)):
+        axes = "3 or 4" if is_image else "2"
         raise ValueError(f"{source}: {given[0]} must have {axes} axes, but has shape {frames.shape}")
-    if given[0] != "frames":
+    if not is_image:
         _numbers(source, given[0], frames)
     recorded: dict[str, Any] = {"domain": str(arrays["domain"]) if "domain" in arrays else None}
     recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in RECORDED if name in arrays}
@@ -33,7 +32,6 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any], held: It
 
 
 def _numbers(source: str, name: str, values: np.ndarray) -> np.ndarray:
-    """The values themselves, refused where they are no numbers."""
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{source}: {name} must hold numbers, but its dtype is {values.dtype}")
     return values

@@ -34,7 +34,6 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    """Recordings of one file; nothing pickled is opened unless the user trusts it."""
     held: list[str] = []
     with open_plainly(path):
         if path.suffix.lower() != ".npy":
@@ -89,17 +88,15 @@ def _read_header(file: IO[bytes], name: str = "it") -> tuple[np.dtype, tuple[int
 def load_array(file: IO[bytes], name: str, reading: Reading) -> Any:
     """One array; an array of objects is a pickle inside."""
     start = file.tell()
-    dtype, _ = _read_header(file)
-    if dtype.hasobject and not reading.options.trust_pickle:
+    if not _read_header(file)[0].hasobject:
+        file.seek(start)
+        return np.lib.format.read_array(file, allow_pickle=False)
+    if not reading.options.trust_pickle:
         raise ValueError(f"{name} is a pickle, which can run any program; plain arrays only, or --trust-pickle")
-    if dtype.hasobject:
-        return admit_arrays(file)
-    file.seek(start)
-    return np.lib.format.read_array(file, allow_pickle=False)
+    return admit_arrays(file)
 
 
 def write_npz(path: Path, sequences: Sequences) -> None:
-    """Recordings as one .npz file that `read` reads back."""
     key = "frames" if sequences.frames.dtype == np.uint8 else "observations"
     arrays = {key: sequences.frames} | {name: getattr(sequences, name) for name in ("sequence", *RECORDED, "domain")}
     with replacing(path) as temporary:

@@ -39,11 +39,9 @@ def read(path: Path, reading: Reading) -> Sequences:
         arrays, _ = npz.load_members(path, FIELDS, reading)
     observations, actions, terminals = (np.asanyarray(arrays[name]) for name in FIELDS)
     kind = "frames" if observations.dtype == np.uint8 and observations.ndim > 2 else "observations"
-    shape = observations.shape[:1]
-    numbers = bool(shape) and terminals.shape == shape and terminals.dtype.kind in "biuf"
-    if not numbers or not np.isin(terminals, (0, 1)).all():
-        came = f"{terminals.dtype} {terminals.shape} with {shape[0] if shape else 'no'} observations"
+    num = len(observations) if observations.ndim else 0
+    if terminals.shape != (num,) or terminals.dtype.kind not in "biuf" or not np.isin(terminals, (0, 1)).all():
         raise ValueError(f"{source}: terminals must hold a zero or one for each observation, one at the last of an "
-                         f"episode, but came as {came}")
+                         f"episode, but came as {terminals.dtype} {terminals.shape} with {num or 'no'} observations")
     sequence = np.cumsum(np.append(0, terminals[:-1])).astype(np.int64)
     return to_sequences(reading, source, {kind: observations, "sequence": sequence, "action": actions})

@@ -49,7 +49,7 @@ class Stored:
         if not isinstance(kind, Kind) or not all(isinstance(size, int) and size >= 0 for size in shape):
             raise pickle.UnpicklingError("it has an array without a plain kind and shape")
         if kind.dtype != object:
-            flat = np.frombuffer(content if isinstance(content, bytes) else content.encode("latin1"), kind.dtype)
+            flat = values_of(kind, content)
         elif len(content) != math.prod(shape):
             raise pickle.UnpicklingError(f"it has {len(content)} entries for an array of shape {shape}")
         else:
@@ -59,19 +59,15 @@ class Stored:
         return flat.reshape(shape, order="F" if is_fortran else "C").copy()
 
 
-def scalar(kind: Kind, content: bytes | str = b"") -> Any:
-    return np.frombuffer(content if isinstance(content, bytes) else content.encode("latin1"), kind.dtype)[0]
-
-
-def from_buffer(buffer: bytes, kind: Kind, shape: tuple[int, ...], order: str) -> np.ndarray:
-    """An array of a newer pickle."""
-    return np.frombuffer(buffer, kind.dtype).reshape(shape, order="F" if order == "F" else "C")
+def values_of(kind: Kind, content: bytes | str = b"") -> np.ndarray:
+    return np.frombuffer(content.encode("latin1") if isinstance(content, str) else content, kind.dtype)
 
 
 STAND_INS: dict[tuple[str, str], Any] = {
-    (f"numpy{core}.{module}", name): ours for core in ("", ".core", "._core")
-    for module, name, ours in (("multiarray", "_reconstruct", Stored), ("multiarray", "scalar", scalar),
-                               ("numeric", "_frombuffer", from_buffer))
+    (f"numpy{core}.{module}", name): ours for core in ("", ".core", "._core") for module, name, ours in (
+        ("multiarray", "_reconstruct", Stored), ("multiarray", "scalar", lambda *stored: values_of(*stored)[0]),
+        ("numeric", "_frombuffer",  # of newer pickles
+         lambda buffer, kind, shape, order: values_of(kind, buffer).reshape(shape, order="F" if order == "F" else "C")))
 } | {("numpy", "ndarray"): Stored, ("numpy", "dtype"): Kind,
      ("_codecs", "encode"): lambda text, _: text.encode("latin1")}  # how old pickles keep bytes
 
@@ -86,7 +82,6 @@ class ArraysOnly(pickle.Unpickler):
 
 
 def as_arrays(content: Any) -> Any:
-    """The content with arrays instead of what stood for them."""
     if isinstance(content, Stored):
         return content.array()
     if isinstance(content, dict):

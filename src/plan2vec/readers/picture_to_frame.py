@@ -27,10 +27,8 @@ EXIF_ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # of these orientations width a
 def frame_shape(size: tuple[int, int], channels: int, options: ReadOptions,
                 largest: int | None = LARGEST_SIDE) -> tuple[int, int, int]:
     """(height, width, channels) of frames from pictures of `size` (width, height); `largest` None leaves the size."""
-    width, height = size
-    box = parse_crop(options.crop)
-    if box is not None:
-        width, height = box[2] - box[0], box[3] - box[1]
+    left, top, right, bottom = parse_crop(options.crop) or (0, 0, *size)
+    width, height = right - left, bottom - top
     if options.size is not None:
         width = height = options.size
     elif largest is not None and max(width, height) > largest:
@@ -42,14 +40,14 @@ def open_picture(file: Path | BinaryIO, at_least: tuple[int, int] | None = None,
                  largest: int = LARGEST_PICTURE) -> tuple[Image.Image, tuple[int, int]]:
     """A picture in mode L or RGB, upright, and its size in the file; a JPEG may come smaller, down to `at_least`."""
     with Image.open(file, formats=FORMATS) as image:
-        width, height = image.size
+        width, height = size = image.size
         if width * height > largest:
             raise ValueError(f"{width} x {height} pixels, more than {largest // 1_000_000} million")
         if at_least is not None:
             image.draft(None, at_least)
         image.load()
         turned = image.getexif().get(EXIF_ORIENTATION) in TURNED
-        return _eight_bits(ImageOps.exif_transpose(image)), (height, width) if turned else (width, height)
+        return _eight_bits(ImageOps.exif_transpose(image)), size[::-1] if turned else size
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
@@ -66,15 +64,11 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 def to_frame(picture: Image.Image, shape: tuple[int, ...], box: Box | None = None) -> np.ndarray:
     """A frame of the given shape (height, width, 1 or 3)."""
-    if box is not None:
-        if box[2] > picture.width or box[3] > picture.height:
-            crop = ",".join(map(str, box))
-            raise ValueError(f"{picture.width} x {picture.height} pixels, smaller than --crop {crop}")
-        picture = picture.crop(box)
-    picture = picture.convert("L" if shape[2] == 1 else "RGB")
+    if box is not None and (box[2] > picture.width or box[3] > picture.height):
+        raise ValueError(f"{picture.width} x {picture.height} pixels, smaller than --crop {','.join(map(str, box))}")
+    picture = (picture.crop(box) if box else picture).convert("L" if shape[2] == 1 else "RGB")
     if picture.size != (shape[1], shape[0]):
-        # means over areas; gives back a frame that was enlarged
-        picture = picture.resize((shape[1], shape[0]), Image.Resampling.BOX)
+        picture = picture.resize((shape[1], shape[0]), Image.Resampling.BOX)  # gives back a frame that was enlarged
     return np.asarray(picture, np.uint8).reshape(shape)
 
 
@@ -115,12 +109,10 @@ def prepare_image(image: object, shape: tuple[int, ...], options: ReadOptions,
             return image_frame(Path(image), shape, options, source_size)
     if len(shape) != 3:
         raise ValueError(f"an image can be looked up only on a map of images, but its frames have shape {shape}")
-    if isinstance(image, Image.Image):
-        image = np.asarray(_eight_bits(ImageOps.exif_transpose(image)))
-    array = np.asarray(image)
+    array = np.asarray(_eight_bits(ImageOps.exif_transpose(image)) if isinstance(image, Image.Image) else image)
     array = array[..., None] if array.ndim == 2 else array
     if array.dtype != np.uint8 or array.ndim != 3:
-        came = f"{array.dtype} {array.shape}"
-        raise ValueError(f"an image must be a path, a PIL image or a uint8 array (h, w, c), but came {came}")
+        raise ValueError("an image must be a path, a PIL image or a uint8 array (h, w, c), but came "
+                         f"{array.dtype} {array.shape}")
     box = parse_crop(options.crop) if (array.shape[1], array.shape[0]) == source_size else None
     return array_to_frame(array, shape, box)

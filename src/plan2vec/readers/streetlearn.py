@@ -20,7 +20,7 @@ from PIL import Image
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
 from plan2vec.readers.kept_frames import build, decode_all, kept_frames, taken, usual_layout
-from plan2vec.readers.messages import Reading, refuse_most, shown
+from plan2vec.readers.messages import Reading, shown
 from plan2vec.readers.npz import load_array, open_plainly
 from plan2vec.readers.picture_to_frame import frame_shape, open_picture
 
@@ -47,10 +47,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     names = [f"view {view}" for view in visited]
     size, _ = usual_layout(open_view, visited, names, source, "views")
     frames, places, _, problems = decode_all(reading, open_view, visited, names, frame_shape(size, 1, reading.options))
-    refuse_most(source, problems, len(visited), "views", "repair or remove them")
+    reading.leave_out(source, problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
-    reading.note_skipped(problems, len(visited), "views")
     # a walk breaks where a view cannot be read, so that no step leaps over it
     parts = [part for walk in walks for part in np.split(walk, np.flatnonzero(number[walk] < 0))]
     parts = [readable for part in parts if len(readable := part[number[part] >= 0])]
@@ -65,21 +64,19 @@ def read(path: Path, reading: Reading) -> Sequences:
 
 
 def _load(folder: Path, name: str, reading: Reading) -> Any:
-    """An array of the folder; one of objects only where the user trusts it."""
     with open_plainly(folder / name, "is the file complete?", folder), open(folder / name, "rb") as opened:
         return load_array(opened, shown(folder / name), reading)
 
 
 def _coordinates(content: Any, source: str) -> np.ndarray:
     """(n, 2) latitudes and longitudes in degrees."""
-    if isinstance(content, np.ndarray) and content.dtype.hasobject:
-        content = content.ravel().tolist()
-        for view, one in enumerate(content):
-            numbers = [one.get(key) for key in ("lat", "lng")] if isinstance(one, dict) else [None]
-            if not all(isinstance(number, (float, int, np.number)) for number in numbers):
-                raise ValueError(f"{source}: expected a dict of numbers `lat` and `lng` per view, not so view {view}")
-        content = np.array([(one["lat"], one["lng"]) for one in content], np.float64)
     content = np.asarray(content)
+    if content.dtype.hasobject:
+        pairs = [[one.get(key) if isinstance(one, dict) else None for key in ("lat", "lng")] for one in content.ravel()]
+        for view, pair in enumerate(pairs):
+            if not all(isinstance(number, (float, int, np.number)) for number in pair):
+                raise ValueError(f"{source}: expected a dict of numbers `lat` and `lng` per view, not so view {view}")
+        content = np.array(pairs, np.float64)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
         raise ValueError(f"{source}: needs {{lat, lng}} dicts or numbers (n, 2), not {content.dtype} {content.shape}")
     wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
@@ -103,17 +100,17 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
 
 
 def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
-    source = shown(folder / VIEWS)
-    chunks = []
+    chunks = list[np.ndarray]()
     for file in sorted((folder / VIEWS).glob("chunk_*.npy")):
         with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
-            chunk = np.load(file, mmap_mode="r", allow_pickle=False)
-        if not isinstance(chunk, np.ndarray) or chunk.dtype.kind != "S" or chunk.ndim != 1:
-            words = f"{chunk.dtype} {chunk.shape}" if isinstance(chunk, np.ndarray) else "an archive"
-            raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {words}")
+            chunk = np.lib.format.open_memmap(file, mode="r")
+        if chunk.dtype.kind != "S" or chunk.ndim != 1:
+            raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {chunk.dtype} "
+                             f"{chunk.shape}")
         chunks.append(chunk)
     if (num_images := sum(map(len, chunks))) != num_views:
-        raise ValueError(f"{source}: {num_images} images for {num_views} views of coords.npy; is a chunk missing?")
+        raise ValueError(f"{shown(folder / VIEWS)}: {num_images} images for {num_views} views of coords.npy; "
+                         "is a chunk missing?")
     return chunks
 
 

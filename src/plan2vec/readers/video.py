@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from plan2vec.data import Sequences
 from plan2vec.readers.folders import list_files, why_not_a_file
 from plan2vec.readers.image_folders import SUFFIXES as IMAGE_SUFFIXES
 from plan2vec.readers.kept_frames import FrameStore, build, tick_of
-from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, refuse_most, shown
+from plan2vec.readers.messages import DAMAGED, Reading, first_line, import_extra, shown
 from plan2vec.readers.picture_to_frame import LARGEST_PICTURE
 
 NAME = "video"
@@ -55,8 +55,8 @@ def read(path: Path, reading: Reading) -> Sequences:
             except ValueError as error:
                 problems.append((shown(file.name), str(error)))
         advance(film.num_decoded)
-    refuse_most(source, problems, len(videos), "videos", "repair or remove what is damaged, or convert it to .mp4")
-    reading.note_skipped([*problems, *others, *links], len(files) + len(links), "files")
+    reading.leave_out(source, problems, len(videos), "videos",
+                      "repair or remove what is damaged, or convert it to .mp4", [*others, *links])
     return film.finish(source)
 
 
@@ -64,12 +64,9 @@ class Film:
     """Frames of several videos, prepared alike: the first video decides on size and channels."""
 
     def __init__(self, reading: Reading, advance: Callable[[int], None]):
-        self.reading, self.advance = reading, advance
-        self.num_decoded = 0
-        self.store = FrameStore(reading.options)
-        self.shows_gray = False
-        self.labels: list[int] = []
-        self.times: list[float] = []
+        self.reading, self.advance, self.store = reading, advance, FrameStore(reading.options)
+        self.num_decoded, self.shows_gray = 0, False
+        self.labels, self.times = list[int](), list[float]()
 
     def add_video(self, file: Path, label: int) -> None:
         """The kept frames of a file; one that breaks off gives those before the break."""
@@ -85,21 +82,36 @@ class Film:
                     self.add(frame, label, time)
                     last_tick = tick
         except ValueError as error:
-            num_read = len(self.labels) - num_before
-            if not num_read:
+            if not (num_read := len(self.labels) - num_before):
                 raise
             self.reading.notes.append(f"{shown(file.name)} breaks off after {num_read} frames ({error}); they are kept")
         if len(self.labels) == num_before:
             raise ValueError("it holds no frame that can be decoded")
 
     def add(self, frame: Any, label: int, time: float) -> None:
-        self.store.add_picture(np.atleast_3d(np.asarray(picture_of(frame))), 1 if self.shows_gray else None)
+        """PyAV's frame, upright; in gray where the video is."""
+        if frame.width * frame.height > LARGEST_PICTURE:
+            raise ValueError(f"{frame.width} x {frame.height} pixels, more than {LARGEST_PICTURE // 1_000_000} million")
+        with _decoding():
+            is_gray = frame.format.name.startswith("gray")
+            picture = Image.fromarray(frame.to_ndarray(format="gray")) if is_gray else frame.to_image()
+            picture = picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
+        self.store.add_picture(np.atleast_3d(np.asarray(picture)), 1 if self.shows_gray else None)
         self.labels.append(label)
         self.times.append(time)
 
     def finish(self, source: str, **recorded: np.ndarray | None) -> Sequences:
         sequence, time = np.array(self.labels, np.int64), np.array(self.times)
         return build(self.reading, source, self.store.finish(), sequence, self.store.size, time=time, **recorded)
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Turns whatever PyAV finds wrong into a ValueError."""
+    try:
+        yield
+    except (*DAMAGED, import_extra("av").FFmpegError) as error:
+        raise ValueError(f"cannot be decoded: {first_line(error)}") from None
 
 
 @contextmanager
@@ -112,16 +124,13 @@ def _open(file: Path) -> Iterator[tuple[Any, Any]]:
         if opened.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(PLAYLISTS):
             raise ValueError("cannot be decoded: a playlist, and the files it names are not opened")
     only = {"format_whitelist": CONTAINERS, "protocol_whitelist": "file"}
-    try:
-        # an absolute path: "concat:a.mp4|b.mp4" can be the name of a file
-        with av.open(os.path.abspath(file), metadata_errors="replace", options=only) as container:
-            if not container.streams.video:
-                raise ValueError("no video stream in it")
-            stream = container.streams.video[0]
-            stream.codec_context.options = {"max_pixels": str(LARGEST_PICTURE)}
-            yield container, stream
-    except (*DAMAGED, av.FFmpegError) as error:
-        raise ValueError(f"cannot be decoded: {first_line(error)}") from None
+    # an absolute path: "concat:a.mp4|b.mp4" can be the name of a file
+    with _decoding(), av.open(os.path.abspath(file), metadata_errors="replace", options=only) as container:
+        if not container.streams.video:
+            raise ValueError("no video stream in it")
+        stream = container.streams.video[0]
+        stream.codec_context.options = {"max_pixels": str(LARGEST_PICTURE)}
+        yield container, stream
 
 
 def decode(file: Path) -> Iterator[tuple[float, Any]]:
@@ -153,30 +162,14 @@ def shows_gray(file: Path) -> bool:
 
 
 def promised_frames(file: Path) -> int:
-    """How many frames the header of a file says it holds; 0 if it does not say."""
-    try:
-        with _open(file) as (_, stream):
-            return _promised(stream)
-    except ValueError:
-        return 0
+    with suppress(ValueError), _open(file) as (_, stream):
+        return _promised(stream)
+    return 0
 
 
 def _promised(stream: Any) -> int:
-    """Of an open stream; counted by its length where it gives no number."""
+    """How many frames the header says a stream holds, by its length where it gives no number; 0 if it does not say."""
     duration = stream.container.duration
     return stream.frames or (int(duration / 1e6 * float(stream.average_rate or 0)) if duration else 0)
 
 
-def picture_of(frame: Any) -> Image.Image:
-    """PyAV's frame as a picture, upright; in gray where the video is."""
-    av = import_extra("av")
-    if frame.width * frame.height > LARGEST_PICTURE:
-        raise ValueError(f"{frame.width} x {frame.height} pixels, more than {LARGEST_PICTURE // 1_000_000} million")
-    try:
-        if frame.format.name.startswith("gray"):
-            picture = Image.fromarray(np.ascontiguousarray(frame.to_ndarray(format="gray")))
-        else:
-            picture = frame.to_image()
-        return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
-    except (*DAMAGED, av.FFmpegError) as error:
-        raise ValueError(f"cannot be decoded: {first_line(error)}") from None
