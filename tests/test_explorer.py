@@ -34,7 +34,7 @@ from dash import no_update
 from werkzeug.test import Client
 
 from plan2vec.explorer import charts, pieces, server, underway
-from plan2vec.explorer.callbacks import changed_plan, compare, judge_pair, upload
+from plan2vec.explorer.callbacks import changed_plan, compare, judge_pair, make_app, upload
 from plan2vec.explorer.exports import LARGEST_FILE, decode_upload
 from plan2vec.explorer.page import verdict_section
 from plan2vec.explorer.session import COLORS, VIEW, Session, exact_plan, from_query
@@ -78,7 +78,7 @@ def decoded(values: dict) -> np.ndarray:
 
 
 def test_a_frame_comes_as_a_picture_of_its_pixels(session):
-    answer = server.make_app(session).server.test_client().get("/frame/7.png")
+    answer = make_app(session).server.test_client().get("/frame/7.png")
     assert answer.status_code == 200 and answer.mimetype == "image/png"
     picture = np.asarray(Image.open(io.BytesIO(answer.data)))
     assert picture.shape == (64, 64)
@@ -90,36 +90,36 @@ def test_a_frame_comes_as_a_picture_of_its_pixels(session):
     ["200", "9" * 40, "-1", "1e3", "0x10", "7.5", "abc", "", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "7%00"],
 )
 def test_what_is_no_frame_number_is_not_found(session, path):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     assert client.get("/frame/199.png").status_code == 200
     assert client.get(f"/frame/{path}.png").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/assets/../server.py", "/assets/%2e%2e/server.py", "/assets//etc/passwd"])
 def test_no_path_of_the_page_reaches_other_files(session, path):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     with client.get("/assets/explorer.js") as script, client.get(path) as other:
         assert script.status_code == 200 and b"dash_clientside" in script.data
         assert b"def serve" not in other.data and b"root:" not in other.data
 
 
 def test_other_names_of_the_server_are_refused_unless_a_host_was_given(session):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     assert client.get("/", headers={"Host": "evil.example:80"}).status_code == 403
     assert client.get("/", headers={"Host": "127.0.0.1:8050"}).status_code == 200
-    assert server.make_app(session, any_host=True).server.test_client().get(
+    assert make_app(session, any_host=True).server.test_client().get(
         "/", headers={"Host": "box.local"}
     ).status_code == 200
 
 
 def test_the_page_may_load_nothing_from_outside(session):
-    answer = server.make_app(session).server.test_client().get("/")
+    answer = make_app(session).server.test_client().get("/")
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
     assert b"https://" not in answer.data
 
 
 def test_a_request_that_is_too_large_is_refused(session):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     answer = client.post(
         "/_dash-update-component", data=b"x" * (server.LARGEST_REQUEST + 1), content_type="application/json"
     )
@@ -160,7 +160,7 @@ def test_unknown_frames_get_a_message(session, text):
 
 
 def test_an_uploaded_frame_is_found_on_the_map(session):
-    answer = server.make_app(session).server.test_client().get("/frame/31.png")
+    answer = make_app(session).server.test_client().get("/frame/31.png")
     number, message, _ = upload(session, data_address(answer.data))
     assert (session.sequences.frames[int(number)] == session.sequences.frames[31]).all()
     assert f"frame {number}" in message.children
@@ -268,7 +268,7 @@ def test_a_plan_changed_by_a_strike_remembers_the_one_before_and_another_task_fo
 
 @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("gif", b"GIF8")])
 def test_a_plan_comes_as_figure_and_as_film(session, ending, begins):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     answer = client.get(f"/plan.{ending}?start=0&goal=150&method=dijkstra&axes=graph")
     assert answer.status_code == 200 and answer.data.startswith(begins)
     if ending == "svg":
@@ -277,19 +277,19 @@ def test_a_plan_comes_as_figure_and_as_film(session, ending, begins):
 
 @pytest.mark.parametrize("query", ["start=0&goal=900", "start=0", "start=0&goal=150&method=teleport"])
 def test_what_cannot_be_saved_is_one_line_and_no_failure(session, query):
-    answer = server.make_app(session).server.test_client().get(f"/plan.png?{query}")
+    answer = make_app(session).server.test_client().get(f"/plan.png?{query}")
     assert answer.status_code == 400 and answer.text.endswith(".") and "\n" not in answer.text
 
 
 def test_no_film_of_vectors_and_no_other_endings(islands):
-    client = server.make_app(Session(islands)).server.test_client()
+    client = make_app(Session(islands)).server.test_client()
     assert "images" in client.get("/plan.gif?start=0&goal=2&method=dijkstra").text
     assert client.get("/plan.png?start=0&goal=2&method=dijkstra").status_code == 200
     assert client.get("/plan.exe?start=0&goal=2").status_code == 404
 
 
 def test_the_distances_to_a_goal_travel_as_bytes(session):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     found = np.frombuffer(client.get("/distances/8").data, np.float32)
     assert found == pytest.approx(session.model.distance_between(np.arange(200), 8))
     assert client.get("/distances/200").status_code == 404
@@ -467,7 +467,7 @@ def test_only_loopback_needs_no_warning():
 
 
 def test_a_free_port_is_found_and_a_taken_one_refused(session):
-    application = server.make_app(session).server
+    application = make_app(session).server
     listening = server.open_server(application, "127.0.0.1", 0)
     try:
         assert listening.server_port > 0

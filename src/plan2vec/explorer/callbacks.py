@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from dash.exceptions import PreventUpdate
 
 from plan2vec.explorer import page, pieces
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
-from plan2vec.explorer.exports import decode_upload
+from plan2vec.explorer.exports import decode_upload, serve_exports, serve_frames
+from plan2vec.explorer.server import INDEX, guard
 from plan2vec.explorer.session import PANELS, VIEW, Session, from_query
 from plan2vec.pictures.hops import hops_of
 from plan2vec.planner import METHODS
@@ -22,7 +24,21 @@ DONE = {"strike": "struck. Plans avoid it; the map follows with: plan2vec closur
         "undo": "what was said about it is forgotten."}
 
 
-def add_callbacks(app: Dash, session: Session) -> None:
+def make_app(session: Session, any_host: bool = False, token: str | None = None) -> Dash:
+    """The Dash application of a session; `any_host` answers to whatever name the browser used."""
+    app = Dash("plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
+               suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"))
+    app.layout = page.page(session)
+    _add_callbacks(app, session)
+    guard(app.server, any_host, token)
+    app.server.before_request(session.follow_strikes)
+    app.server.add_url_rule("/revision", "revision", lambda: str(session.revision))  # did others strike closures?
+    serve_frames(app.server, lambda: session.sequences)
+    serve_exports(app.server, session)
+    return app
+
+
+def _add_callbacks(app: Dash, session: Session) -> None:
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
     view = [*(Output(name, "value") for name in VIEW), message]
@@ -56,22 +72,20 @@ def add_callbacks(app: Dash, session: Session) -> None:
 def _add_scripts(app: Dash) -> None:
     """What the browser does itself. A click makes one request: `valued` and `near` pass on only what is looked at."""
     looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
-    answers = {"asked": (Output("asked", "data"), [Input("page", "id")]),
-               "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
-               "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
-               "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
-               "near": (Output("near", "data"), [*looked_at, Input("judged", "data")])}
-    for name, (output, inputs) in answers.items():
-        script = ClientsideFunction("explorer", name)
-        app.clientside_callback(script, output, inputs, prevent_initial_call=name == "follow")
-    draws = {
+    scripts: dict[str, list] = {  # what they fill in, if anything, and what they follow
+        "asked": [Output("asked", "data"), Input("page", "id")],
+        "follow": [Output("next", "value"), Input("start", "value"), Input("goal", "value")],
+        "panel": [*(Output(f"panel-{name}", "style") for name in PANELS), Input("panel", "value")],
+        "valued": [Output("valued", "data"), Input("color", "value"), Input("goal", "value")],
+        "near": [Output("near", "data"), *looked_at, Input("judged", "data")],
         "plan": [Input("plan", "data")], "touched": [Input("touched", "data"), Input("show", "value")],
         "address": [Input(name, "value") for name in VIEW], "next": [Input("next", "value")],
         "listed": [Input(name, "children") for name in ("closures", "strip", "neighbours")],
         "lines": [Input("lines", "data"), Input("panel", "value")],
         "episodes": [Input("episodes", "data"), Input("color", "value")]}
-    for name, inputs in draws.items():
-        app.clientside_callback(ClientsideFunction("explorer", name), *inputs, prevent_initial_call=name == "address")
+    for name, ends in scripts.items():
+        script = ClientsideFunction("explorer", name)
+        app.clientside_callback(script, *ends, prevent_initial_call=name in ("follow", "address"))
 
 
 def read_address(session: Session, search: str | None, *now: str | None) -> list[Any]:
@@ -88,7 +102,7 @@ def read_address(session: Session, search: str | None, *now: str | None) -> list
 def draw(session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
     """The map anew where the axes change, else its colours only."""
     now = {"color": color, "axes": axes}
-    known = _known_frame(session, goal)
+    known, _ = _read_frame(session, goal)
     words = map_words(session, axes, color == "distance" and known is None)
     if axes != shown["axes"]:
         return map_figure(session, axes, marker_of(session, color, known)), words, now
@@ -100,7 +114,7 @@ def draw(session: Session, axes: str, color: str, valued: object, judged: object
 def draw_room(session: Session, painted: bool, color: str, goal: str) -> Graph:
     """After the map, which a person waits for."""
     assert session.room is not None
-    marker = marker_of(session, color, _known_frame(session, goal))
+    marker = marker_of(session, color, _read_frame(session, goal)[0])
     return page.plot_of("room", room_figure(session.room, marker))
 
 
@@ -116,19 +130,14 @@ def _depends(color: str) -> bool:
 
 
 def _recolored(session: Session, color: str, goal: str, other: dict[str, Any] | None = None) -> Patch:
-    marker, patch = marker_of(session, color, _known_frame(session, goal)) | (other or {}), Patch()
+    marker, patch = marker_of(session, color, _read_frame(session, goal)[0]) | (other or {}), Patch()
     for name, value in ({"colorbar": None, "colorscale": None, "showscale": False} | marker).items():
         patch["data"][0]["marker"][name] = value
     return patch
 
 
-def _known_frame(session: Session, text: str | None) -> int | None:
-    """A frame number; None for a field that is empty or wrong (the plan's message says what is wrong)."""
-    return _read_frame(session, text, "frame")[0]
-
-
-def _read_frame(session: Session, text: str | None, name: str) -> tuple[int | None, str]:
-    """The frame that a field names, and what is wrong with it."""
+def _read_frame(session: Session, text: str | None, name: str = "frame") -> tuple[int | None, str]:
+    """The frame that a field names, None if it is empty or wrong, and what is wrong (the plan's message says it)."""
     try:
         return (session.number(text, name) if text else None), ""
     except ValueError as error:
@@ -178,7 +187,7 @@ def compare(session: Session, plan: dict) -> tuple:
 
 
 def list_neighbors(session: Session, near: dict) -> Any:
-    number, goal = (_known_frame(session, near.get(name)) for name in ("frame", "goal"))
+    number, goal = (_read_frame(session, near.get(name))[0] for name in ("frame", "goal"))
     return page.HELP if number is None else pieces.neighbor_list(session, number, session.neighbors(number, goal))
 
 

@@ -11,16 +11,10 @@ import webbrowser
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from flask import Flask, Response, abort, redirect, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
-
-if TYPE_CHECKING:
-    from dash import Dash
-
-    from plan2vec.explorer.session import Session
 
 LARGEST_REQUEST = 32_000_000  # bytes
 IDLE_SECONDS = 30  # after which a connection on which nothing comes is closed
@@ -84,6 +78,7 @@ def waiting_page(text: Callable[[], str], any_host: bool, token: str | None) -> 
 def application_of(run: Path, device: str, any_host: bool = False, encoder: str | None = None,
                    token: str | None = None) -> Callable:
     """The page of a run folder; while the fit is under way, one that says so. It follows what others change there."""
+    from plan2vec.explorer.callbacks import make_app
     from plan2vec.explorer.exports import serve_frames
     from plan2vec.explorer.session import Session
     from plan2vec.explorer.underway import current, page_of, read_progress
@@ -137,26 +132,6 @@ class QuietHandler(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: object) -> None:
         last = (message % args).strip().splitlines()[-1] if args else message
         print(f"explorer: {last}", file=sys.stderr)
-
-
-def make_app(session: "Session", any_host: bool = False, token: str | None = None) -> "Dash":
-    """The Dash application of a session; `any_host` answers to whatever name the browser used."""
-    from dash import Dash
-
-    from plan2vec.explorer.callbacks import add_callbacks
-    from plan2vec.explorer.exports import serve_exports, serve_frames
-    from plan2vec.explorer.page import page
-
-    app = Dash("plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
-               suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"))
-    app.layout = page(session)
-    add_callbacks(app, session)
-    guard(app.server, any_host, token)
-    app.server.before_request(session.follow_strikes)
-    app.server.add_url_rule("/revision", "revision", lambda: str(session.revision))  # did others strike closures?
-    serve_frames(app.server, lambda: session.sequences)
-    serve_exports(app.server, session)
-    return app
 
 
 def guard(server: Flask, any_host: bool, token: str | None = None) -> None:
