@@ -33,7 +33,7 @@ pytest.importorskip("dash")
 from dash import no_update
 from werkzeug.test import Client
 
-from plan2vec.explorer import charts, pieces, server, underway
+from plan2vec.explorer import charts, page, server, underway
 from plan2vec.explorer.callbacks import changed_plan, compare, judge_pair, make_app, upload
 from plan2vec.explorer.exports import LARGEST_FILE, decode_upload
 from plan2vec.explorer.page import verdict_section
@@ -229,10 +229,10 @@ def test_all_methods_stand_side_by_side_and_touched_frames_are_counted_rightly(s
 
 def test_the_film_shows_every_frame_of_a_plan_and_a_choice_of_a_long_one(session):
     plan = session.plan(0, 150, "dijkstra")
-    assert len(pieces.film(session, plan)) == len(plan.nodes)
+    assert len(page.film(session, plan)) == len(plan.nodes)
     back_and_forth = [0, 1] * 100
-    strip = pieces.film(session, replace(plan, nodes=back_and_forth))
-    assert len(strip) == pieces.MAX_STRIP
+    strip = page.film(session, replace(plan, nodes=back_and_forth))
+    assert len(strip) == page.MAX_STRIP
     assert sum(float(cell.children[1].children[2].split()[0]) for cell in strip[:-1]) == pytest.approx(199, abs=5)
 
 
@@ -587,7 +587,7 @@ def seen_color(name: str, cone: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cone", SEEN_WITHOUT)
-@pytest.mark.parametrize("colors", [charts.COLORS, tuple(pieces.METHOD_COLORS.values()), (BLACK, RED, BLUE, PURPLE)])
+@pytest.mark.parametrize("colors", [charts.COLORS, tuple(page.METHOD_COLORS.values()), (BLACK, RED, BLUE, PURPLE)])
 def test_colours_that_stand_side_by_side_differ_for_the_colour_blind(cone, colors):
     apart = [np.linalg.norm(seen_color(a, cone) - seen_color(b, cone)) for a, b in combinations(colors, 2)]
     assert min(apart) > 10

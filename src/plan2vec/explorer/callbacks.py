@@ -11,7 +11,7 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, Patch, State, ctx
 from dash.dcc import Graph
 from dash.exceptions import PreventUpdate
 
-from plan2vec.explorer import page, pieces
+from plan2vec.explorer import page
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
 from plan2vec.explorer.exports import decode_upload, serve_exports, serve_frames
 from plan2vec.explorer.server import INDEX, guard
@@ -96,7 +96,7 @@ def read_address(session: Session, search: str | None, *now: str | None) -> list
         lost = view["method"] == "greedy" and session.plan(start, goal, "greedy").nodes is None
         view |= {"start": str(start), "goal": str(goal), "method": "astar" if lost else view["method"]}
     changed = [value if value != (old or "") else no_update for value, old in zip(view.values(), now, strict=True)]
-    return [*changed, pieces.said(complaint) or no_update]
+    return [*changed, page.said(complaint) or no_update]
 
 
 def draw(session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
@@ -148,7 +148,7 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     first, start_complaint = _read_frame(session, start, "start")
     last, goal_complaint = _read_frame(session, goal, "goal")
     images = [f"/frame/{number}.png" if number is not None else "" for number in (first, last)]
-    complaint = pieces.said(start_complaint or goal_complaint)
+    complaint = page.said(start_complaint or goal_complaint)
     said = complaint or no_update  # what was said before stays until a person acts
     drawn: dict[str, Any] = {"start": first, "goal": last, "method": method, "nodes": None}
     before = changed_plan(drawn, last_plan or {}, session.revision)
@@ -159,8 +159,8 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     hops = hops_of(session.model, made.nodes or [])
     drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops], "length": made.length}
     drawn["before"] = before if before and before["nodes"] != made.nodes else None
-    summary = pieces.summary(session, made, hops, drawn["before"])
-    return drawn, pieces.film(session, made), summary, said, *images
+    summary = page.summary(session, made, hops, drawn["before"])
+    return drawn, page.film(session, made), summary, said, *images
 
 
 def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
@@ -178,17 +178,17 @@ def compare(session: Session, plan: dict) -> tuple:
         return page.COMPARED, None
     start, goal = session.number(start, "start"), session.number(goal, "goal")
     plans = {name: session.plan(start, goal, name) for name in METHODS}
-    others = [{"nodes": plan.nodes, "method": name, "color": pieces.METHOD_COLORS[name]}
+    others = [{"nodes": plan.nodes, "method": name, "color": page.METHOD_COLORS[name]}
               for name, plan in plans.items() if name != method and plan.nodes]
     touched = np.array(sorted(plans[method].touched), np.int32)
     drawn = {"start": start, "goal": goal, "method": method, "others": others}
     drawn["touched"] = base64.b64encode(touched.data).decode("ascii")
-    return pieces.method_bars(list(plans.values()), method), drawn
+    return page.method_bars(list(plans.values()), method), drawn
 
 
 def list_neighbors(session: Session, near: dict) -> Any:
     number, goal = (_read_frame(session, near.get(name))[0] for name in ("frame", "goal"))
-    return page.HELP if number is None else pieces.neighbor_list(session, number, session.neighbors(number, goal))
+    return page.HELP if number is None else page.neighbor_list(session, number, session.neighbors(number, goal))
 
 
 def list_closures(session: Session, panel: str, judged: object) -> tuple:
@@ -197,7 +197,7 @@ def list_closures(session: Session, panel: str, judged: object) -> tuple:
         raise PreventUpdate
     found = session.suspicious()
     lines = [[one["first"], one["second"], one["confidence"]] for one in found]
-    return pieces.closure_list(session, found, session.judged()), lines
+    return page.closure_list(session, found, session.judged()), lines
 
 
 def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
@@ -206,10 +206,10 @@ def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
         raise PreventUpdate
     verdict, pair = str(pressed["verdict"]), str(pressed["pair"])
     judged = judge_pair(session, verdict, pair)
-    words: list[Any] = [pieces.said(judged["message"], judged["done"])]
+    words: list[Any] = [page.said(judged["message"], judged["done"])]
     if judged["done"] and verdict == "strike":
         first, second = map(int, pair.split("-"))
-        words += [" ", pieces.judge_button("undo", first, second, "message")]
+        words += [" ", page.judge_button("undo", first, second, "message")]
     return judged, words
 
 
@@ -233,9 +233,9 @@ def upload(session: Session, contents: str | None) -> tuple:
     try:
         found = session.locate(decode_upload(contents, session.sequences))
     except ValueError as error:
-        return no_update, pieces.said(f"{error}."), None
+        return no_update, page.said(f"{error}."), None
     if found.on_map:
         where = f"The image lies at frame {found.number}, {found.distance:.2f} steps away."
-        return str(found.number), pieces.said(where, True), None
+        return str(found.number), page.said(where, True), None
     where = f"the nearest frame, {found.number}, is {found.distance:.1f} steps away"
-    return no_update, pieces.said(f"This image is not on the map: {where}."), None
+    return no_update, page.said(f"This image is not on the map: {where}."), None
