@@ -487,7 +487,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
 
 def test_without_the_extra_one_line_names_it(folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "dash", None)
-    monkeypatch.setattr("plan2vec.explorer.find_spec", lambda name: None)
+    monkeypatch.setattr("plan2vec.commands.main.find_spec", lambda name: None)
     assert main(["explore", str(folder), "--no-browser"]) == 2
     assert "plan2vec[explore]" in capsys.readouterr().err
 

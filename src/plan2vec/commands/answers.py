@@ -11,11 +11,11 @@ from rich.table import Table
 from plan2vec.verdict import Verdict
 
 
-def clean(values: dict) -> dict:
+def clean(value: Any) -> Any:
     """Numbers that JSON can hold: NaN and infinity become null."""
-    finite = {name: None if isinstance(value, float) and not math.isfinite(value) else value
-              for name, value in values.items()}
-    return {name: clean(value) if isinstance(value, dict) else value for name, value in finite.items()}
+    if isinstance(value, dict):
+        return {name: clean(one) for name, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_answer(answer: dict, as_json: bool) -> None:
