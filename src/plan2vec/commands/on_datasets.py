@@ -91,13 +91,13 @@ def print_audit(answer: Audit, command: AuditCommand) -> None:
 
 def run_progress(command: Progress) -> None:
     """Progress of all frames into the file, then what it would do to training."""
-    write = progress_files.writer_of(command.out)
+    progress_files.require_writable(command.out)
     model = load(command.run, command.device, command.encoder)
     episode = _frames_of(model, command.video) if command.video is not None else None
     goals = progress_files.choose_goals(model, command.goals)
     progress = progress_files.progress_of_frames(model, goals)
     table = progress_files.progress_table(model, progress)
-    write(table, command.out)
+    progress_files.write_table(table, command.out)
     say_what_is_unknown(model, goals, progress)
     answer = {"out": str(command.out), "frames": len(table["index"]),
               "episodes": len(np.unique(table["episode_index"])), "goals": len(goals.numbers),
