@@ -238,9 +238,10 @@ def test_the_film_shows_every_frame_of_a_plan_and_a_choice_of_a_long_one(session
 
 def test_neighbours_are_the_recorded_steps_then_the_nearest_closures_with_their_scores(session):
     near = session.neighbors(5, 100)
-    assert {one.number for one in near[:2]} == {4, 6} and near[0].recorded and not near[2].recorded
-    assert [one.distance for one in near[2:]] == sorted(one.distance for one in near[2:])
-    assert near[0].to_goal == pytest.approx(float(session.model.distance_between(near[0].number, 100)[0]))
+    frames, distances, recorded, to_goal = zip(*near, strict=True)
+    assert {*frames[:2]} == {4, 6} and recorded[0] and not recorded[2]
+    assert [*distances[2:]] == sorted(distances[2:])
+    assert to_goal[0] == pytest.approx(float(session.model.distance_between(frames[0], 100)[0]))
 
 
 def test_a_hop_that_claims_no_more_than_the_recording_is_no_closure(session):

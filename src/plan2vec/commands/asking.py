@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from plan2vec.commands.answers import clean, plain_console, print_answer, print_scorecard, say
+from plan2vec.commands.answers import CONSOLE, clean, print_answer, print_scorecard, say
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand
 from plan2vec.commands.fitting import with_verdict
 from plan2vec.evaluation import default_rule, evaluate
@@ -79,7 +79,7 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         sure = "unknown" if one["confidence"] is None else f"{one['confidence']:.1%}"
         ends = f"{one['first']}-{one['second']}", " - ".join(one["names"])
         table.add_row(*ends, f"{one['distance']:.2f}", sure, f"{one['paths']:.2%}")
-    plain_console().print(table)
+    CONSOLE.print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)

@@ -188,7 +188,7 @@ def compare(session: Session, plan: dict) -> tuple:
 
 def list_neighbors(session: Session, near: dict) -> Any:
     number, goal = (_read_frame(session, near.get(name))[0] for name in ("frame", "goal"))
-    return page.HELP if number is None else page.neighbor_list(session, number, session.neighbors(number, goal))
+    return page.HELP if number is None else page.neighbor_list(session, number, goal)
 
 
 def list_closures(session: Session, panel: str, judged: object) -> tuple:

@@ -5,7 +5,7 @@ from typing import Any
 from dash import dcc, html
 
 from plan2vec.explorer.charts import DARK_GRAY, map_figure, map_words, marker_of
-from plan2vec.explorer.session import NUM_AXES, NUM_SUSPICIOUS, PANELS, Neighbor, Session
+from plan2vec.explorer.session import NUM_AXES, NUM_SUSPICIOUS, PANELS, Session
 from plan2vec.model import Model
 from plan2vec.pictures.figures import frame_name, is_image
 from plan2vec.pictures.frame_grids import strip_frames
@@ -214,11 +214,13 @@ def method_bars(plans: list[Plan], chosen: str) -> list:
     return [*groups, *failed]
 
 
-def neighbor_list(session: Session, number: int, near: list[Neighbor]) -> list:
+def neighbor_list(session: Session, number: int, goal: int | None) -> list:
     words = f"Neighbours of frame {number} on the graph: recorded steps, then the nearest closures; steps of the hop"
-    words += " and learned steps to the goal." if near and near[0].to_goal is not None else "."
-    cells = [_picture(one.number, f"{one.distance:.2f} {'step' if one.recorded else 'closure'}"
-                      + ("" if one.to_goal is None else f", {one.to_goal:.1f} to go")) for one in near]
+    near = session.neighbors(number, goal)
+    words += " and learned steps to the goal." if near and goal is not None else "."
+    cells = [_picture(frame, f"{steps:.2f} {'step' if recorded else 'closure'}"
+                      + ("" if to_goal is None else f", {to_goal:.1f} to go"))
+             for frame, steps, recorded, to_goal in near]
     return [html.P(words, className="quiet"), html.Div(cells, className="cells")]
 
 
