@@ -133,9 +133,9 @@ def find_shifts(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
     So the usual view of an episode is laid over those of the episodes recorded before it and of those after it, and the
     better match counts: what begins with an episode and stays is no finding."""
     views = np.empty((episodes.num, *sequences.frame_shape[:2]), np.float32)  # the median gray of every pixel
-    for k in range(episodes.num):
-        frames = sequences.frames[episodes.part(k)]
-        views[k] = np.median(frames[:: -(-len(frames) // MOST_FRAMES)].mean(axis=-1, dtype=np.float32), axis=0)
+    for number, view in enumerate(views):
+        frames = sequences.frames[episodes.part(number)]
+        view[:] = np.median(frames[:: -(-len(frames) // MOST_FRAMES)].mean(axis=-1, dtype=np.float32), axis=0)
     level = views.mean(axis=(1, 2), keepdims=True)
     views *= np.median(level) / np.maximum(level, 1)
     shifts = np.stack([_shift_of(views, k) for k in range(episodes.num)])

@@ -19,7 +19,7 @@ from plan2vec.explorer.session import PANELS, VIEW, Session, from_query
 from plan2vec.pictures.hops import hops_of
 from plan2vec.planner import METHODS
 
-DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
+DEPENDS = {"distance": "valued.data", "component": "judged.data"}  # what these colours change with
 DONE = {"strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
         "undo": "what was said about it is forgotten."}
 
@@ -106,7 +106,7 @@ def draw(session: Session, axes: str, color: str, valued: object, judged: object
     words = map_words(session, axes, color == "distance" and known is None)
     if axes != shown["axes"]:
         return map_figure(session, axes, marker_of(session, color, known)), words, now
-    if color == shown["color"] and not _depends(color):
+    if color == shown["color"] and DEPENDS.get(color) not in ctx.triggered_prop_ids:
         raise PreventUpdate
     return _recolored(session, color, goal), words, now
 
@@ -119,14 +119,9 @@ def draw_room(session: Session, painted: bool, color: str, goal: str) -> Graph:
 
 
 def recolor_room(session: Session, color: str, valued: object, judged: object, goal: str) -> Patch:
-    if "color.value" not in ctx.triggered_prop_ids and not _depends(color):
+    if not {"color.value", DEPENDS.get(color)} & {*ctx.triggered_prop_ids}:
         raise PreventUpdate
     return _recolored(session, color, goal, {"showscale": False})
-
-
-def _depends(color: str) -> bool:
-    """Whether what has changed, beside the choice of colour, changes the colours."""
-    return any(color == DEPENDS.get(name) for name in ctx.triggered_prop_ids)
 
 
 def _recolored(session: Session, color: str, goal: str, other: dict[str, Any] | None = None) -> Patch:

@@ -165,8 +165,8 @@ def film(session: Session, plan: Plan) -> list[html.Figure]:
     if plan.nodes is None:
         return [_picture(plan.start, "start"), _picture(plan.goal, "goal")]
     pictures = []
-    for number, words, hop, ends in strip_frames(session.model, plan.nodes, MAX_STRIP):
-        button = () if hop.kind == "recorded" else (html.Br(), judge_button("strike", *ends, "strip"))
+    for number, words, hop, (begin, end) in strip_frames(session.model, plan.nodes, MAX_STRIP):
+        button = () if hop.kind == "recorded" else (html.Br(), judge_button("strike", begin, end, "strip"))
         pictures.append(_picture(number, f"{words}{hop.arrow}", hop.kind, button))
     return [*pictures, _picture(plan.nodes[-1], "goal")]
 

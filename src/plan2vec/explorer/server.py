@@ -19,6 +19,8 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 LARGEST_REQUEST = 32_000_000  # bytes
 IDLE_SECONDS = 30  # after which a connection on which nothing comes is closed
 COOKIE = "plan2vec-token"
+WARNING = ("warning: {} can be reached from other machines. Whoever opens it sees the recordings and can strike "
+           "closures; the token in the address is the only password. Without --host only this machine can.")
 POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
           "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'")
 WAITING = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
@@ -51,7 +53,7 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool, enco
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{server.server_port}/?token={token}"
     if any_host:
-        print(warning(address), file=sys.stderr)
+        print(WARNING.format(address), file=sys.stderr)
     print(address, flush=True)
     answering = threading.Thread(target=server.serve_forever, daemon=True)
     answering.start()
@@ -115,11 +117,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def warning(address: str) -> str:
-    return (f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can "
-            "strike closures; the token in the address is the only password. Without --host only this machine can.")
 
 
 class QuietHandler(WSGIRequestHandler):

@@ -38,8 +38,6 @@ LEAST_SHARE = 0.6  # of the variance; below, principal components of the map mis
 LARGE_PART = 0.99  # of the frames; a map whose largest part has fewer is several maps
 NUM_NEIGHBORS = 24  # neighbours listed
 MANY_EDGES = 5_000_000  # graphs with more get fewer searches, and no comparison with the truth before the page opens
-
-
 # the view that the address keeps, so that a link reproduces it: start and goal as typed, and how they are shown
 VIEW = {"start": "", "goal": "", "method": "greedy", "color": "sequence", "axes": "2-d", "panel": PANELS[0]}
 
