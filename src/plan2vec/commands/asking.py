@@ -174,7 +174,6 @@ def placed(model: Model, asked: str) -> str | None:
 
 
 def plan_sentence(model: Model, made: Plan) -> str:
-    """What a person wants to know first."""
     if made.length is None:
         return f"no plan: {made.reason}"
     ends = f"from {made.start} to {made.goal} by {made.method}"

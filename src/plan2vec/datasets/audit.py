@@ -31,8 +31,6 @@ BROKEN = ("duplicate", "leak", "frozen", "black", "overexposed", "off-map", "jum
 
 @dataclass(frozen=True)
 class Audited:
-    """One episode."""
-
     episode: int  # number, as the recording has it
     num_frames: int
     findings: list[Finding]  # worst first

@@ -115,7 +115,7 @@ def draw_room(session: Session, painted: bool, color: str, goal: str) -> Graph:
     """After the map, which a person waits for."""
     assert session.room is not None
     marker = marker_of(session, color, _read_frame(session, goal)[0])
-    return page.plot_of("room", room_figure(session.room, marker))
+    return Graph(id="room", figure=room_figure(session.room, marker), config=page.GRAPH, responsive=True)
 
 
 def recolor_room(session: Session, color: str, valued: object, judged: object, goal: str) -> Patch:

@@ -68,7 +68,6 @@ def room_figure(scene: Scene, marker: dict) -> dict:
 
 
 def _points(points: np.ndarray, marker: dict) -> dict:
-    """One trace of all frames."""
     axes = {name: typed(column) for name, column in zip("xyz", points.T, strict=False)}
     kind = "scattergl" if points.shape[1] == 2 else "scatter3d"
     size = 2 if points.shape[1] == 3 or len(points) > 60_000 else 3 if len(points) > 20_000 else 4

@@ -34,7 +34,8 @@ def page(session: Session) -> html.Div:
     """The whole page with the usual view of the map; callbacks fill in the rest."""
     usual = session.default
     rooms = [_plot("room", "True positions", "", None)] if session.room else []
-    points = plot_of("map", map_figure(session, usual["axes"], marker_of(session, usual["color"], None)))
+    figure = map_figure(session, usual["axes"], marker_of(session, usual["color"], None))
+    graph = dcc.Graph(id="map", figure=figure, config=GRAPH, responsive=True)
     words = map_words(session, usual["axes"])
     sizes = f"{session.num_frames:,} frames, {session.model.vectors.shape[1]}-d map"
     facts = f"{session.sequences.source}: {sizes}, {session.model.graph.nnz:,} directed edges"
@@ -47,7 +48,7 @@ def page(session: Session) -> html.Div:
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
         verdict_section(session.model, session.card, session.evaluated),
         html.Section([_end_control("start"), _end_control("goal"), *_choices(session)], className="controls"), message,
-        html.Main([_plot("map", "Metric map", words, points), *rooms, _panels()],
+        html.Main([_plot("map", "Metric map", words, graph), *rooms, _panels()],
                   className="with-room" if rooms else "without-room"),
         _timeline(), html.Section([html.Div(HELP, id="summary"), strip], className="film"),
         html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
@@ -82,7 +83,6 @@ def _numbers(card: dict) -> html.Details:
 
 
 def _end_control(name: str) -> html.Div:
-    """Start or goal: its picture, a field to type a frame, a button to upload an image."""
     button = html.Button("image...", title=f"upload an image as {name}, up to 8 MB")
     upload = dcc.Upload(button, id=f"upload-{name}", accept="image/*")
     example: Any = {"placeholder": "25 or 3:7", "maxLength": 40, "autoComplete": "off"}
@@ -116,10 +116,6 @@ def _plot(name: str, title: str, words: str, graph: dcc.Graph | None) -> html.Se
     layers = [html.Div(graph, id=f"{name}-place"), html.Canvas(id=f"{name}-overlay"), html.Canvas(id=f"{name}-cursor")]
     legend = html.Div(id="legend") if name == "map" else html.Div(className="legend")
     return html.Section([heading, legend, html.Div(layers, className="plot")])
-
-
-def plot_of(name: str, figure: dict) -> dcc.Graph:
-    return dcc.Graph(id=name, figure=figure, config=GRAPH, responsive=True)
 
 
 def _timeline() -> html.Section:

@@ -124,12 +124,10 @@ class QuietHandler(WSGIRequestHandler):
 
     timeout = IDLE_SECONDS
 
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        pass
-
     def log(self, type: str, message: str, *args: object) -> None:
         last = (message % args).strip().splitlines()[-1] if args else message
-        print(f"explorer: {last}", file=sys.stderr)
+        if type != "info":  # which every request is
+            print(f"explorer: {last}", file=sys.stderr)
 
 
 def guard(server: Flask, any_host: bool, token: str | None = None) -> None:

@@ -26,7 +26,7 @@ from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.pictures.hops import BELIEVED, count_words, hops_of
-from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, RED, place_colors
+from plan2vec.pictures.palette import BLACK, BLUE, GRAY, ORANGE, PALETTE, RED, place_colors
 from plan2vec.pictures.scene import draw_axes, draw_points, even_choice, graph_scene, map_scene, room_scene, scene_of
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import distances_from
@@ -199,12 +199,11 @@ def far_task(model: Model) -> tuple[int, int]:
 
 
 def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
-    """Plans of one task as lines, start and goal marked; a plan that failed says why in the legend."""
+    """One or two plans of a task as lines, start and goal marked; a plan that failed says why in the legend."""
     scene = scene_of(model)
     figure, (ax,) = _canvas(5.8)
     draw_points(ax, scene, "0.85", zorder=1)
-    looks = ((ORANGE, "-", 2.2), (BLUE, "--", 1.8), (BLACK, ":", 1.8), (GREEN, "-.", 1.8))
-    for plan, (color, dashes, width) in zip(plans, looks, strict=False):
+    for plan, (color, dashes, width) in zip(plans, ((ORANGE, "-", 2.2), (BLUE, "--", 1.8)), strict=False):
         x, y = scene.points[plan.nodes or []].T
         ax.plot(x, y, dashes, color=color, linewidth=width, marker="o", markersize=4, label=plan_words(model, plan))
         for pair, hop in zip(pairwise(plan.nodes or []), hops_of(model, plan.nodes or []), strict=True):

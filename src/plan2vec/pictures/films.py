@@ -79,7 +79,6 @@ def enlarged(image: Image.Image, smallest: int = SMALLEST) -> Image.Image:
 
 
 def captioned(sequences: Sequences, nodes: list[int], index: int) -> Image.Image:
-    """A frame of the plan; below it stand its name and its number in the plan."""
     image = enlarged(frame_picture(sequences, nodes[index]))
     canvas = _with_room_below(image, CAPTION)
     ends = {0: "start, ", len(nodes) - 1: "goal, "}
