@@ -144,12 +144,10 @@ def run_plan(command: PlanCommand) -> None:
     if command.video is not None:
         require_images(model.sequences)
     made = model.plan(command.start, command.goal, command.method, command.lookahead, command.memory)
-    answer = dataclasses.asdict(made) | {"hops": made.hops}
+    parts = [int(model.parts[1][number]) if number >= 0 else None for number in (made.start, made.goal)]
+    images = {"start_image": placed(model, command.start), "goal_image": placed(model, command.goal)}
+    answer = clean(dataclasses.asdict(made) | {"hops": made.hops, "parts": parts} | images)
     del answer["touched"]
-    parts = model.parts[1]  # of the graph, in which start and goal lie
-    answer["parts"] = [int(parts[number]) if number >= 0 else None for number in (made.start, made.goal)]
-    answer |= {"start_image": placed(model, command.start), "goal_image": placed(model, command.goal)}
-    answer = clean(answer)
     if made.nodes is not None:
         strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
         with unless_read_only(strip.name) if command.strip is None else nullcontext():

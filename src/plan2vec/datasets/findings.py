@@ -213,10 +213,8 @@ def _unexpected(prints: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     if len(change) <= JUMP_WINDOW:  # too short to know what is expected
         return np.zeros(len(change))
     around = maximum_filter(change, (1, *(min(JUMP_BLOCKS, size) for size in grid))) if grid[0] > 1 else change
-    expected = np.zeros_like(change)
-    for gap in range(1, JUMP_WINDOW + 1):
-        expected[gap:] = np.maximum(expected[gap:], around[:-gap])
-        expected[:-gap] = np.maximum(expected[:-gap], around[gap:])
+    others = (np.arange(2 * JUMP_WINDOW + 1) != JUMP_WINDOW)[:, None, None]  # steps, without the one in the middle
+    expected = maximum_filter(around, footprint=others, mode="constant")
     return np.maximum(change - expected, 0).mean(axis=(1, 2))
 
 
