@@ -33,8 +33,8 @@ pytest.importorskip("dash")
 from dash import no_update
 from werkzeug.test import Client
 
-from plan2vec.explorer import charts, pieces, server, underway
-from plan2vec.explorer.callbacks import changed_plan, compare, judge_pair, upload
+from plan2vec.explorer import charts, page, server, underway
+from plan2vec.explorer.callbacks import changed_plan, compare, judge_pair, make_app, upload
 from plan2vec.explorer.exports import LARGEST_FILE, decode_upload
 from plan2vec.explorer.page import verdict_section
 from plan2vec.explorer.session import COLORS, VIEW, Session, exact_plan, from_query
@@ -78,7 +78,7 @@ def decoded(values: dict) -> np.ndarray:
 
 
 def test_a_frame_comes_as_a_picture_of_its_pixels(session):
-    answer = server.make_app(session).server.test_client().get("/frame/7.png")
+    answer = make_app(session).server.test_client().get("/frame/7.png")
     assert answer.status_code == 200 and answer.mimetype == "image/png"
     picture = np.asarray(Image.open(io.BytesIO(answer.data)))
     assert picture.shape == (64, 64)
@@ -90,36 +90,36 @@ def test_a_frame_comes_as_a_picture_of_its_pixels(session):
     ["200", "9" * 40, "-1", "1e3", "0x10", "7.5", "abc", "", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "7%00"],
 )
 def test_what_is_no_frame_number_is_not_found(session, path):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     assert client.get("/frame/199.png").status_code == 200
     assert client.get(f"/frame/{path}.png").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/assets/../server.py", "/assets/%2e%2e/server.py", "/assets//etc/passwd"])
 def test_no_path_of_the_page_reaches_other_files(session, path):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     with client.get("/assets/explorer.js") as script, client.get(path) as other:
         assert script.status_code == 200 and b"dash_clientside" in script.data
         assert b"def serve" not in other.data and b"root:" not in other.data
 
 
 def test_other_names_of_the_server_are_refused_unless_a_host_was_given(session):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     assert client.get("/", headers={"Host": "evil.example:80"}).status_code == 403
     assert client.get("/", headers={"Host": "127.0.0.1:8050"}).status_code == 200
-    assert server.make_app(session, any_host=True).server.test_client().get(
+    assert make_app(session, any_host=True).server.test_client().get(
         "/", headers={"Host": "box.local"}
     ).status_code == 200
 
 
 def test_the_page_may_load_nothing_from_outside(session):
-    answer = server.make_app(session).server.test_client().get("/")
+    answer = make_app(session).server.test_client().get("/")
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
     assert b"https://" not in answer.data
 
 
 def test_a_request_that_is_too_large_is_refused(session):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     answer = client.post(
         "/_dash-update-component", data=b"x" * (server.LARGEST_REQUEST + 1), content_type="application/json"
     )
@@ -160,7 +160,7 @@ def test_unknown_frames_get_a_message(session, text):
 
 
 def test_an_uploaded_frame_is_found_on_the_map(session):
-    answer = server.make_app(session).server.test_client().get("/frame/31.png")
+    answer = make_app(session).server.test_client().get("/frame/31.png")
     number, message, _ = upload(session, data_address(answer.data))
     assert (session.sequences.frames[int(number)] == session.sequences.frames[31]).all()
     assert f"frame {number}" in message.children
@@ -229,18 +229,19 @@ def test_all_methods_stand_side_by_side_and_touched_frames_are_counted_rightly(s
 
 def test_the_film_shows_every_frame_of_a_plan_and_a_choice_of_a_long_one(session):
     plan = session.plan(0, 150, "dijkstra")
-    assert len(pieces.film(session, plan)) == len(plan.nodes)
+    assert len(page.film(session, plan)) == len(plan.nodes)
     back_and_forth = [0, 1] * 100
-    strip = pieces.film(session, replace(plan, nodes=back_and_forth))
-    assert len(strip) == pieces.MAX_STRIP
+    strip = page.film(session, replace(plan, nodes=back_and_forth))
+    assert len(strip) == page.MAX_STRIP
     assert sum(float(cell.children[1].children[2].split()[0]) for cell in strip[:-1]) == pytest.approx(199, abs=5)
 
 
 def test_neighbours_are_the_recorded_steps_then_the_nearest_closures_with_their_scores(session):
     near = session.neighbors(5, 100)
-    assert {one.number for one in near[:2]} == {4, 6} and near[0].recorded and not near[2].recorded
-    assert [one.distance for one in near[2:]] == sorted(one.distance for one in near[2:])
-    assert near[0].to_goal == pytest.approx(float(session.model.distance_between(near[0].number, 100)[0]))
+    frames, distances, recorded, to_goal = zip(*near, strict=True)
+    assert {*frames[:2]} == {4, 6} and recorded[0] and not recorded[2]
+    assert [*distances[2:]] == sorted(distances[2:])
+    assert to_goal[0] == pytest.approx(float(session.model.distance_between(frames[0], 100)[0]))
 
 
 def test_a_hop_that_claims_no_more_than_the_recording_is_no_closure(session):
@@ -268,7 +269,7 @@ def test_a_plan_changed_by_a_strike_remembers_the_one_before_and_another_task_fo
 
 @pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("gif", b"GIF8")])
 def test_a_plan_comes_as_figure_and_as_film(session, ending, begins):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     answer = client.get(f"/plan.{ending}?start=0&goal=150&method=dijkstra&axes=graph")
     assert answer.status_code == 200 and answer.data.startswith(begins)
     if ending == "svg":
@@ -277,19 +278,19 @@ def test_a_plan_comes_as_figure_and_as_film(session, ending, begins):
 
 @pytest.mark.parametrize("query", ["start=0&goal=900", "start=0", "start=0&goal=150&method=teleport"])
 def test_what_cannot_be_saved_is_one_line_and_no_failure(session, query):
-    answer = server.make_app(session).server.test_client().get(f"/plan.png?{query}")
+    answer = make_app(session).server.test_client().get(f"/plan.png?{query}")
     assert answer.status_code == 400 and answer.text.endswith(".") and "\n" not in answer.text
 
 
 def test_no_film_of_vectors_and_no_other_endings(islands):
-    client = server.make_app(Session(islands)).server.test_client()
+    client = make_app(Session(islands)).server.test_client()
     assert "images" in client.get("/plan.gif?start=0&goal=2&method=dijkstra").text
     assert client.get("/plan.png?start=0&goal=2&method=dijkstra").status_code == 200
     assert client.get("/plan.exe?start=0&goal=2").status_code == 404
 
 
 def test_the_distances_to_a_goal_travel_as_bytes(session):
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     found = np.frombuffer(client.get("/distances/8").data, np.float32)
     assert found == pytest.approx(session.model.distance_between(np.arange(200), 8))
     assert client.get("/distances/200").status_code == 404
@@ -463,11 +464,11 @@ def test_nonsense_verdicts_get_a_message_and_change_nothing(session, verdict, pa
 def test_only_loopback_needs_no_warning():
     assert all(server.is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "127.9.9.9"))
     assert not any(server.is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"))
-    assert "other machines" in server.warning("http://0.0.0.0:1/")
+    assert "other machines" in server.WARNING
 
 
 def test_a_free_port_is_found_and_a_taken_one_refused(session):
-    application = server.make_app(session).server
+    application = make_app(session).server
     listening = server.open_server(application, "127.0.0.1", 0)
     try:
         assert listening.server_port > 0
@@ -487,7 +488,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
 
 def test_without_the_extra_one_line_names_it(folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "dash", None)
-    monkeypatch.setattr("plan2vec.explorer.find_spec", lambda name: None)
+    monkeypatch.setattr("plan2vec.commands.main.find_spec", lambda name: None)
     assert main(["explore", str(folder), "--no-browser"]) == 2
     assert "plan2vec[explore]" in capsys.readouterr().err
 
@@ -587,7 +588,7 @@ def seen_color(name: str, cone: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cone", SEEN_WITHOUT)
-@pytest.mark.parametrize("colors", [charts.COLORS, tuple(pieces.METHOD_COLORS.values()), (BLACK, RED, BLUE, PURPLE)])
+@pytest.mark.parametrize("colors", [charts.COLORS, tuple(page.METHOD_COLORS.values()), (BLACK, RED, BLUE, PURPLE)])
 def test_colours_that_stand_side_by_side_differ_for_the_colour_blind(cone, colors):
     apart = [np.linalg.norm(seen_color(a, cone) - seen_color(b, cone)) for a, b in combinations(colors, 2)]
     assert min(apart) > 10

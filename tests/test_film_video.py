@@ -15,12 +15,12 @@ from plan2vec.model import Model
 from plan2vec.pictures.films import (
     CAPTION,
     SMALLEST,
-    beside,
     captioned,
     enlarged,
     frame_picture,
     plan_ground,
     save_video,
+    with_map,
     writer_of,
 )
 from plan2vec.pictures.scene import room_scene
@@ -69,14 +69,14 @@ def test_an_mp4_shows_every_frame_of_the_plan_and_stays_at_the_goal(model, tmp_p
 
 def test_beside_the_frames_a_dot_moves_along_the_plan_on_the_map(model):
     points = model.sequences.position
-    ground, places = plan_ground(room_scene(model.sequences), PLAN.nodes, 292)
+    scene = room_scene(model.sequences)
+    ground, places = plan_ground(scene, PLAN.nodes, 292)
     assert ground.height == 292 and len(places) == 4
     order = np.argsort(points[PLAN.nodes, 0], kind="stable")
     assert (np.diff(places[order, 0]) >= -1e-6).all()  # farther right in the room, farther right in the picture
     frame = Image.new("RGB", (256, 292))
-    for place in places:
-        both = np.asarray(beside(frame, ground, place)).astype(int)
-        orange = np.argwhere((abs(both - (0xD5, 0x5E, 0)) < 20).all(axis=2))
+    for place, picture in zip(places, with_map([frame] * 4, scene, PLAN.nodes), strict=True):
+        orange = np.argwhere((abs(np.asarray(picture).astype(int) - (0xD5, 0x5E, 0)) < 20).all(axis=2))
         assert orange.mean(axis=0) == pytest.approx((place[1], place[0] + 256), abs=1.5)
 
 

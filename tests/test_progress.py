@@ -21,9 +21,7 @@ from plan2vec.datasets.progress_files import (
     progress_of_frames,
     progress_table,
     sample_weights,
-    write_csv,
-    write_json,
-    write_parquet,
+    write_table,
 )
 from plan2vec.domains.maze import simulate
 from plan2vec.experiments.episode_progress import failed_in_truth, make_trials, scores
@@ -180,7 +178,7 @@ def table() -> Table:
 
 def test_the_parquet_file_has_the_names_and_types_that_lerobot_reads_and_keeps_nan(table, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    write_parquet(table, tmp_path / "sarm_progress.parquet")
+    write_table(table, tmp_path / "sarm_progress.parquet")
     found = parquet.read_table(tmp_path / "sarm_progress.parquet")
     assert {field.name: str(field.type) for field in found.schema} == {
         "index": "int64", "episode_index": "int64", "frame_index": "int64", "progress_sparse": "float"
@@ -191,10 +189,10 @@ def test_the_parquet_file_has_the_names_and_types_that_lerobot_reads_and_keeps_n
 
 
 def test_csv_and_json_leave_unknown_progress_empty(table, tmp_path):
-    write_csv(table, tmp_path / "p.csv")
+    write_table(table, tmp_path / "p.csv")
     lines = (tmp_path / "p.csv").read_text().splitlines()
     assert lines[0] == "index,episode_index,frame_index,progress_sparse" and lines[3] == "2,3,2," and len(lines) == 6
-    write_json(table, tmp_path / "p.json")
+    write_table(table, tmp_path / "p.json")
     assert json.loads((tmp_path / "p.json").read_text())["progress_sparse"] == [0, 0.5, None, 1, 0.25]
 
 

@@ -14,6 +14,7 @@ pytest.importorskip("dash")
 
 import plan2vec
 from plan2vec.explorer import server
+from plan2vec.explorer.callbacks import make_app
 from plan2vec.explorer.page import page
 from plan2vec.explorer.session import Session
 from plan2vec.graph.build import closure_entries, edge_rows
@@ -30,7 +31,7 @@ def folder(room, tmp_path) -> Path:
 
 @pytest.fixture
 def client(folder):
-    return server.make_app(Session(plan2vec.load(folder, "cpu")), token=TOKEN).server.test_client()
+    return make_app(Session(plan2vec.load(folder, "cpu")), token=TOKEN).server.test_client()
 
 
 def closure_of(model) -> tuple[int, int]:
@@ -93,7 +94,7 @@ def test_judgements_that_cannot_be_read_are_left_out_with_one_line(name, text, f
 
 
 def test_a_failure_is_one_line_in_the_terminal_and_no_traceback(folder, capsys):
-    app = server.make_app(Session(plan2vec.load(folder, "cpu"))).server
+    app = make_app(Session(plan2vec.load(folder, "cpu"))).server
     app.route("/fails")(lambda: 1 / 0)
     answer = app.test_client().get("/fails")
     printed = capsys.readouterr().err
@@ -103,7 +104,7 @@ def test_a_failure_is_one_line_in_the_terminal_and_no_traceback(folder, capsys):
 
 def test_an_idle_connection_is_closed(folder, monkeypatch):
     monkeypatch.setattr(server.QuietHandler, "timeout", 0.2)
-    listening = server.open_server(server.make_app(Session(plan2vec.load(folder, "cpu"))).server, "127.0.0.1", 0)
+    listening = server.open_server(make_app(Session(plan2vec.load(folder, "cpu"))).server, "127.0.0.1", 0)
     threading.Thread(target=listening.serve_forever, daemon=True).start()
     try:
         with socket.create_connection(("127.0.0.1", listening.server_port), timeout=10) as idle:
@@ -115,7 +116,7 @@ def test_an_idle_connection_is_closed(folder, monkeypatch):
 
 def test_strikes_by_others_change_the_plans_of_an_open_page(folder):
     session = Session(plan2vec.load(folder, "cpu"))
-    client = server.make_app(session).server.test_client()
+    client = make_app(session).server.test_client()
     first, second = closure_of(session.model)
     assert session.model.graph[first, second] >= 0 and second in session.model.graph.indices[
         session.model.graph.indptr[first] : session.model.graph.indptr[first + 1]

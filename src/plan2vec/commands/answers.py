@@ -10,12 +10,14 @@ from rich.table import Table
 
 from plan2vec.verdict import Verdict
 
+CONSOLE = Console(highlight=False, markup=False)  # brackets in names of files are no markup
 
-def clean(values: dict) -> dict:
+
+def clean(value: Any) -> Any:
     """Numbers that JSON can hold: NaN and infinity become null."""
-    finite = {name: None if isinstance(value, float) and not math.isfinite(value) else value
-              for name, value in values.items()}
-    return {name: clean(value) if isinstance(value, dict) else value for name, value in finite.items()}
+    if isinstance(value, dict):
+        return {name: clean(one) for name, one in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_answer(answer: dict, as_json: bool) -> None:
@@ -26,7 +28,7 @@ def print_answer(answer: dict, as_json: bool) -> None:
     for name, value in answer.items():
         if value is not None and value not in ("", [], {}):  # nothing to say
             table.add_row(name, _words(value))
-    plain_console().print(table)
+    CONSOLE.print(table)
 
 
 def print_scorecard(card: dict, as_json: bool, verbose: bool) -> None:
@@ -35,11 +37,6 @@ def print_scorecard(card: dict, as_json: bool, verbose: bool) -> None:
     if as_json or verbose:
         print_answer(card if as_json else {name: value for name, value in card.items() if name != "verdict"}, as_json)
     print(verdict, file=sys.stderr if as_json else sys.stdout)
-
-
-def plain_console() -> Console:
-    """For names of files: brackets in them are no markup."""
-    return Console(highlight=False, markup=False, soft_wrap=False)
 
 
 def _words(value: object) -> str:

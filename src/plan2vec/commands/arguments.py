@@ -22,8 +22,15 @@ RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 Recordings = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RECORDINGS")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What every command takes whose answer programs may read."""
+
+    json: bool = False  # print the answer as one JSON object
+
+
 @dataclass(frozen=True)
-class Demo:
+class Demo(Answer):
     """Simulate a maze, fit, evaluate, draw, and say where the report is."""
 
     room: Literal["c-maze", "table", "open"] = "c-maze"  # the paper's three rooms
@@ -31,13 +38,12 @@ class Demo:
     num_rollouts: int = 1000  # random walks of 10 frames
     device: Device = "auto"  # auto: a GPU where there is one
     verbose: bool = False  # print every number of the scorecard, not only the verdict
-    json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "default"  # start from these settings
     config: Settings = field(default_factory=Config)
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Answer):
     """Fit graph and metric map to recordings; the same command continues an interrupted fit."""
 
     recordings: Recordings  # a folder of images, video, .npz, .npy, .hdf5, minari:ID or a LeRobot folder
@@ -46,23 +52,21 @@ class Fit:
     device: Device = "auto"  # auto: a GPU where there is one
     checkpoint_seconds: float = 10.0  # seconds of training that a kill can cost
     verbose: bool = False  # print every number of the scorecard, not only the verdict
-    json: bool = False  # print the scorecard as one JSON object
     preset: Preset = "default"  # start from these settings
     config: Settings = field(default_factory=Config)
 
 
 @dataclass(frozen=True)
-class Inspect:
+class Inspect(Answer):
     """Say what would be read from recordings, and draw a contact sheet."""
 
     recordings: Recordings  # as for fit
     sheet: Path | None = None  # where a contact sheet goes: a .png file
     reading: ReadSettings = field(default_factory=ReadOptions)
-    json: bool = False  # print the answer as one JSON object
 
 
 @dataclass(frozen=True)
-class AuditCommand:
+class AuditCommand(Answer):
     """Say which episodes of a dataset to look at, worst first, and why. Nothing is deleted."""
 
     recordings: Recordings  # a run folder, or recordings as for fit
@@ -74,7 +78,6 @@ class AuditCommand:
     page: Path | None = None  # the page with a strip of frames per finding; default audit.html of the run
     reading: ReadSettings = field(default_factory=ReadOptions)
     device: Device = "auto"  # auto: a GPU where there is one
-    json: bool = False  # print everything as one JSON object
     config: Settings = field(default_factory=Config)
 
 
@@ -88,7 +91,7 @@ class OnRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanCommand(OnRun):
+class PlanCommand(OnRun, Answer):
     """Plan between two recorded frames, or images, on a fitted run."""
 
     start: str  # frame number, sequence:index, or an image file
@@ -99,11 +102,10 @@ class PlanCommand(OnRun):
     memory: bool = False  # greedy and lookahead never choose a frame twice
     strip: Path | None = None  # where the film strip goes; default figures/ of the run
     video: Path | None = None  # also as a moving picture: a .gif or .mp4 file
-    json: bool = False  # print the plan as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(OnRun):
+class Evaluate(OnRun, Answer):
     """Say whether a fitted map can be trusted; all its numbers with --verbose or --json."""
 
     success_radius: float | None = None  # true distance to the goal that counts as arrived (units of position)
@@ -116,15 +118,13 @@ class Evaluate(OnRun):
     # leave out closures between frames of one sequence less than this apart; default 20, in a simulated domain 0
     min_gap: int | None = None
     verbose: bool = False  # print every number of the scorecard, not only the verdict
-    json: bool = False  # print the scorecard as one JSON object
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Answer):
     """Read every file of a run and compare it with what was written."""
 
     run: RunFolder  # run folder
-    json: bool = False  # print the answer as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,17 +133,16 @@ class Report(OnRun):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Add(OnRun):
+class Add(OnRun, Answer):
     """Add recordings to a fitted run: new frames join the graph and the map follows. Old frame numbers stay valid."""
 
     recordings: Recordings  # frames like those on the map
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
     trust_pickle: bool = False  # as for fit: consent is never taken from the run
-    json: bool = False  # print what was added as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClosuresCommand(OnRun):
+class ClosuresCommand(OnRun, Answer):
     """Look at the most doubtful closures; strike the false ones and bring the map up to date."""
 
     num: int = 20  # closures listed
@@ -154,11 +153,10 @@ class ClosuresCommand(OnRun):
     update: bool = False  # fine-tune the map to what was struck before, in the explorer or with --no-update
     no_update: bool = False  # strike and keep only; the map itself follows with --update
     num_updates: int | None = None  # gradient updates of the fine-tuning; default a third of the fit's
-    json: bool = False  # print the list as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relabel(OnRun):
+class Relabel(OnRun, Answer):
     """Write the learned distance to a goal as reward into a copy of an offline dataset."""
 
     dataset: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]  # .npz, minari:ID or its folder
@@ -171,11 +169,10 @@ class Relabel(OnRun):
     discount: float = 0.99  # of the agent that will learn from it, per step
     scale: float = 1.0  # reward that one step of distance is worth
     seed: int = 0  # of the goals that are drawn
-    json: bool = False  # print the answer as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress(OnRun):
+class Progress(OnRun, Answer):
     """Write the progress of every frame: the share of its episode's way to a goal that is done, as LeRobot reads it."""
 
     out: Path  # .parquet (LeRobot looks for sarm_progress.parquet), .csv or .json
@@ -183,23 +180,20 @@ class Progress(OnRun):
     goals: str = "LAST"
     chunk: int = 50  # frames of a training sample, for the suggested kappa and the share of samples dropped
     video: int | None = None  # also write this episode with its curve, beside the file (.mp4, without [video] .gif)
-    json: bool = False  # print the answer as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(OnRun):
-    """Write the graph for other programs, or the images along a plan (a topomap, for robots of the GNM / ViNT family).
-    """
+class Export(OnRun, Answer):
+    """Write the graph for other programs, or a plan's images (a topomap, for robots of the GNM / ViNT family)."""
 
     format: Literal["graphml", "topomap", "csv"]  # a file | a folder of images | a folder of tables
     out: Path  # must not exist
     start: str | None = None  # of a topomap: frame number, sequence:index, or an image file
     goal: str | None = None  # the same
-    json: bool = False  # print the answer as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriveCommand(OnRun):
+class DriveCommand(OnRun, Answer):
     """Drive to a picture in a maze of SPTM, by a fitted run of its walkthrough: one episode."""
 
     doom_data: Path  # folder of SPTM's mazes (setups.json, default.cfg, and a folder per maze)
@@ -210,7 +204,6 @@ class DriveCommand(OnRun):
     doom_explore: Path | None = None
     seed: int = 0  # of the driver and the maze
     film: Path | None = None  # view, waypoint, goal and map as a moving picture: a .gif or .mp4 file
-    json: bool = False  # print the answer as one JSON object
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from plan2vec.commands.answers import clean, plain_console, print_answer, print_scorecard, say
+from plan2vec.commands.answers import CONSOLE, clean, print_answer, print_scorecard, say
 from plan2vec.commands.arguments import Check, ClosuresCommand, Evaluate, PlanCommand
 from plan2vec.commands.fitting import with_verdict
 from plan2vec.evaluation import default_rule, evaluate
@@ -79,7 +79,7 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         sure = "unknown" if one["confidence"] is None else f"{one['confidence']:.1%}"
         ends = f"{one['first']}-{one['second']}", " - ".join(one["names"])
         table.add_row(*ends, f"{one['distance']:.2f}", sure, f"{one['paths']:.2%}")
-    plain_console().print(table)
+    CONSOLE.print(table)
     verdicts = (("struck", judged.struck), ("kept", judged.kept))
     words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
     print_answer(words | answer, False)
@@ -144,12 +144,10 @@ def run_plan(command: PlanCommand) -> None:
     if command.video is not None:
         require_images(model.sequences)
     made = model.plan(command.start, command.goal, command.method, command.lookahead, command.memory)
-    answer = dataclasses.asdict(made) | {"hops": made.hops}
+    parts = [int(model.parts[1][number]) if number >= 0 else None for number in (made.start, made.goal)]
+    images = {"start_image": placed(model, command.start), "goal_image": placed(model, command.goal)}
+    answer = clean(dataclasses.asdict(made) | {"hops": made.hops, "parts": parts} | images)
     del answer["touched"]
-    parts = model.parts[1]  # of the graph, in which start and goal lie
-    answer["parts"] = [int(parts[number]) if number >= 0 else None for number in (made.start, made.goal)]
-    answer |= {"start_image": placed(model, command.start), "goal_image": placed(model, command.goal)}
-    answer = clean(answer)
     if made.nodes is not None:
         strip = command.strip or own_folder(command.run, "figures") / f"plan-{made.start}-{made.goal}-{made.method}.png"
         with unless_read_only(strip.name) if command.strip is None else nullcontext():
@@ -174,7 +172,6 @@ def placed(model: Model, asked: str) -> str | None:
 
 
 def plan_sentence(model: Model, made: Plan) -> str:
-    """What a person wants to know first."""
     if made.length is None:
         return f"no plan: {made.reason}"
     ends = f"from {made.start} to {made.goal} by {made.method}"

@@ -7,6 +7,7 @@ import textwrap
 import types
 from collections.abc import Iterator
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -31,15 +32,9 @@ def comments_of(settings: type) -> dict[str, str]:
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class Option:
-    flag: str  # --dim INT
-    text: str
-    stage: str  # of a setting of one stage: its name; else empty
-
-
-def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[Option]:
-    """The options that the fields of a dataclass become, those of nested ones too."""
+def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[tuple[str, str, str]]:
+    """(flag, such as --dim INT, explanation, name of the stage that it is a setting of, else empty) of every field of a
+    dataclass, those of nested ones too."""
     hints, comments = get_type_hints(settings, include_extras=True), comments_of(settings)
     is_own = lambda field: field.name in settings.__annotations__ or plain_type(hints[field.name])[1]  # noqa: E731
     for field in sorted(dataclasses.fields(settings), key=is_own, reverse=True):  # shared with other commands: last
@@ -50,7 +45,7 @@ def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[Op
             yield from options_of(kind, prefix + name, stage if nameless else field.name)  # type: ignore[arg-type]
         else:
             flag = field.name.upper() if is_positional else f"--{prefix}{field.name.replace('_', '-')}{value_of(kind)}"
-            yield Option(flag, comments[field.name] + default_of(field, is_positional), stage)
+            yield flag, comments[field.name] + default_of(field, is_positional), stage
 
 
 def plain_type(hint: Any) -> tuple[Any, bool]:
@@ -79,31 +74,30 @@ def default_of(field: dataclasses.Field, is_positional: bool) -> str:
 
 def command_help(name: str, command: type, full: bool = False) -> str:
     options = list(options_of(command))
-    positional = " ".join(option.flag for option in options if not option.flag.startswith("--"))
+    positional = " ".join(flag for flag, _, _ in options if not flag.startswith("--"))
     lines = [f"usage: plan2vec {name} {positional}".rstrip() + " [OPTIONS]", "",
              inspect.cleandoc(command.__doc__ or ""), ""]
-    shown = [option for option in options if full or not option.stage]
-    for _, stage in groupby(shown, key=lambda option: option.stage):
-        lines += [*(line for option in stage for line in option_lines(option)), ""]
+    shown = [option for option in options if full or not option[2]]
+    for _, of_stage in groupby(shown, key=itemgetter(2)):
+        lines += [*(line for flag, text, _ in of_stage for line in option_lines(flag, text)), ""]
     if hidden := len(options) - len(shown):
         lines.append(f"{hidden} settings of single stages are not shown: plan2vec {name} --help-all")
     return "\n".join(lines).rstrip()
 
 
-def option_lines(option: Option) -> list[str]:
-    flag, indent = f"  {option.flag}", " " * INDENT
-    lines = textwrap.wrap(option.text, WIDTH, initial_indent=indent, subsequent_indent=indent) or [""]
+def option_lines(flag: str, text: str) -> list[str]:
+    flag, indent = f"  {flag}", " " * INDENT
+    lines = textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent) or [""]
     return [flag + lines[0][len(flag) :], *lines[1:]] if len(flag) < INDENT - 1 else [flag, *lines]
 
 
 def program_help(commands: dict[str, type]) -> str:
-    listed = [option_lines(Option(name, inspect.cleandoc(command.__doc__ or ""), ""))
-              for name, command in commands.items()]
+    listed = [option_lines(name, inspect.cleandoc(command.__doc__ or "")) for name, command in commands.items()]
     return "\n".join([
         "usage: plan2vec COMMAND [OPTIONS]", "", "Recordings in, metric map and planner out.", "",
         *(line for lines in listed for line in lines), "",
-        *option_lines(Option("--version", "print the version", "")),
-        *option_lines(Option("COMMAND --help", "the options of one command", "")), "",
+        *option_lines("--version", "print the version"),
+        *option_lines("COMMAND --help", "the options of one command"), "",
         "Answers go to standard output, everything else to standard error. Exit code 0: it worked, and no path is an",
         "answer too; 2: a mistake in what was typed or given, with one line that says which.",
     ])

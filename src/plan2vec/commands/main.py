@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from importlib import import_module
+from importlib.util import find_spec
 
 from plan2vec.commands.arguments import Command, Explore, asked_help, parse
 from plan2vec.results.requests import BenchRequest, ReproduceRequest
@@ -78,9 +79,11 @@ def run_command(name: str, command: Command) -> int:
 
 
 def run_explore(command: Explore) -> None:
-    from plan2vec.explorer import explore
+    if find_spec("dash") is None or find_spec("plotly") is None:
+        raise ValueError("the explorer needs the extra [explore]: pip install 'plan2vec[explore]'")
+    from plan2vec.explorer.server import serve
 
-    explore(command.run, command.host, command.port, not command.no_browser, command.device, command.encoder)
+    serve(command.run, command.device, command.host, command.port, not command.no_browser, command.encoder)
 
 
 def run_bench(request: BenchRequest) -> None:

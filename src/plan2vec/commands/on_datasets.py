@@ -10,7 +10,7 @@ from rich.table import Table
 
 from plan2vec.acting.relabel import HINDSIGHT, relabel, require_new
 from plan2vec.acting.shaping import Shaping
-from plan2vec.commands.answers import clean, plain_console, print_answer, say
+from plan2vec.commands.answers import CONSOLE, clean, print_answer, say
 from plan2vec.commands.arguments import AuditCommand, Export, Progress, Relabel
 from plan2vec.commands.asking import unless_read_only
 from plan2vec.commands.fitting import announced, read_recordings, settled
@@ -80,7 +80,7 @@ def print_audit(answer: Audit, command: AuditCommand) -> None:
         for k, one in enumerate(row.findings):
             table.add_row("" if k else str(row.episode), "" if k else str(row.num_frames), one.kind, one.words)
     if listed:
-        plain_console().print(table)
+        CONSOLE.print(table)
     more = f"; {len(listed) - command.num} more with --num" if len(listed) > command.num else ""
     print(f"{len(listed)} of {len(answer.rows)} episodes have findings{more}. Nothing was deleted.")
     for note in answer.notes:
@@ -91,13 +91,13 @@ def print_audit(answer: Audit, command: AuditCommand) -> None:
 
 def run_progress(command: Progress) -> None:
     """Progress of all frames into the file, then what it would do to training."""
-    write = progress_files.writer_of(command.out)
+    progress_files.require_writable(command.out)
     model = load(command.run, command.device, command.encoder)
     episode = _frames_of(model, command.video) if command.video is not None else None
     goals = progress_files.choose_goals(model, command.goals)
     progress = progress_files.progress_of_frames(model, goals)
     table = progress_files.progress_table(model, progress)
-    write(table, command.out)
+    progress_files.write_table(table, command.out)
     say_what_is_unknown(model, goals, progress)
     answer = {"out": str(command.out), "frames": len(table["index"]),
               "episodes": len(np.unique(table["episode_index"])), "goals": len(goals.numbers),

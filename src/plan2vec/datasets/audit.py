@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences
 from plan2vec.datasets import findings
-from plan2vec.datasets.copies import equal_below, find_copies, find_leaks
+from plan2vec.datasets.copies import find_copies, find_leaks
 from plan2vec.datasets.findings import Finding, fence
 from plan2vec.datasets.prints import Episodes, compare_all, episodes_of
 from plan2vec.graph.build import edge_rows
@@ -21,6 +21,8 @@ from plan2vec.model import Model
 from plan2vec.readers import lerobot
 from plan2vec.search.shortest_paths import distances_from
 
+# two frames are equal below this share of the median step, or of the usual difference to another episode
+EQUAL_STEPS, EQUAL_SHARE = 0.5, 1 / 3
 LEAST_EPISODES = 8  # below this there is no "others" to compare a number with
 NUM_PLACES = 5  # nearest frames at which an end is placed
 LEAST_RANGE = 0.15  # of the logarithm: less than this factor of 1.6 beyond the others is never a detour
@@ -29,8 +31,6 @@ BROKEN = ("duplicate", "leak", "frozen", "black", "overexposed", "off-map", "jum
 
 @dataclass(frozen=True)
 class Audited:
-    """One episode."""
-
     episode: int  # number, as the recording has it
     num_frames: int
     findings: list[Finding]  # worst first
@@ -67,19 +67,19 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
                          "sequence; give recordings of several episodes")
     place, near, unjoined = compare_all(episodes)
-    found = [*find_copies(episodes, place, near)]
-    notes = []
+    equal_below = max(EQUAL_STEPS * episodes.step, EQUAL_SHARE * float(np.median(near)))
+    found, notes = [*find_copies(episodes, place, near, equal_below)], []
     if against is not None:
-        found += find_leaks(episodes, episodes_of(against), against.source, equal_below(episodes, near))
+        found += find_leaks(episodes, episodes_of(against), against.source, equal_below)
     if episodes.num < LEAST_EPISODES:
         notes.append(f"{episodes.num} episodes are too few to say what is usual: only copies were looked for")
     else:
         found += _compared(episodes, sequences, near, unjoined)
-        detours, num_judged = find_detours(model, episodes) if model is not None else ([], 0)
+        detours, num_judged = find_detours(model, episodes) if model is not None else ([], episodes.num)
         found += detours
         if model is None:
             notes.append("detours were not judged: that needs a map (leave --no-fit out)")
-        elif num_judged < episodes.num:
+        if num_judged < episodes.num:
             notes.append(f"detours were judged in {num_judged} of {episodes.num} episodes: in the others no way on the "
                          "graph leads from start to end over other episodes")
     if sequences.options.every > 1 or sequences.options.rate is not None:

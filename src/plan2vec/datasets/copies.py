@@ -13,16 +13,14 @@ import numpy as np
 from plan2vec.datasets.findings import Finding, frames_words
 from plan2vec.datasets.prints import Episodes, difference, nearest_of
 
-# two frames are equal below this share of the median step, or of the usual difference to another episode
-EQUAL_STEPS, EQUAL_SHARE = 0.5, 1 / 3
 COPIED_SHARE = 0.75  # of the frames that count must be equal
 LEAST_OVERLAP = 0.5  # of the shorter episode
 LEAST_COUNTED = 5  # frames
 
 
-def find_copies(episodes: Episodes, place: np.ndarray, near: np.ndarray) -> Iterator[Finding]:
+def find_copies(episodes: Episodes, place: np.ndarray, near: np.ndarray, limit: float) -> Iterator[Finding]:
     """Episodes that repeat another; the shorter or later one is the copy. `place`, `near`: of `compare_all`."""
-    for first, second, shift in _alike(episodes, episodes, place, near, equal_below(episodes, near)):
+    for first, second, shift in _alike(episodes, episodes, place, near, limit):
         keep, copy = sorted((first, second), key=lambda k: (-episodes.length[k], k))
         shift = shift if (first, second) == (copy, keep) else -shift
         yield _copy(episodes, copy, episodes, keep, shift, "duplicate", "episode")
@@ -35,11 +33,6 @@ def find_leaks(episodes: Episodes, known: Episodes, source: str, limit: float) -
     place, near = nearest_of(episodes.prints, known.prints)
     found = _alike(episodes, known, place, near, limit)
     return [_copy(episodes, copy, known, keep, shift, "leak", f"{source}, episode") for copy, keep, shift in found]
-
-
-def equal_below(episodes: Episodes, near: np.ndarray) -> float:
-    """Prints that differ by less are equal."""
-    return max(EQUAL_STEPS * episodes.step, EQUAL_SHARE * float(np.median(near)))
 
 
 def _alike(episodes: Episodes, known: Episodes, place: np.ndarray, near: np.ndarray,

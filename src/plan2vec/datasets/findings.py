@@ -12,7 +12,7 @@ import numpy as np
 from scipy.ndimage import find_objects, label, maximum_filter, minimum_filter1d
 
 from plan2vec.data import Sequences, chunks
-from plan2vec.datasets.prints import Episodes, difference, nearest_per_episode
+from plan2vec.datasets.prints import Episodes, difference
 
 FENCE = 3.0  # interquartile ranges
 LEAST_STILL = 5  # frames: shorter pauses and doubled frames are no finding
@@ -66,9 +66,8 @@ def find_still(episodes: Episodes, pixel_change: np.ndarray) -> list[Finding]:
         limit = max(LEAST_STILL - 1, fence(length, 1.0)[1])
         for k in np.flatnonzero(length > limit):
             first, stop = runs[k]
-            if kind == "stall" and any(one.episode == episodes.label[k] and one.first < stop and first < one.last
-                                       for one in found):
-                continue
+            if any(one.episode == episodes.label[k] and one.first < stop and first < one.last for one in found):
+                continue  # it stalls because the camera froze
             text = words.format(frames_words(first, stop)) + f" ({stop - first + 1} frames; others up to {limit:.0f})"
             found.append(Finding(int(episodes.label[k]), kind, first, stop, text, length[k] / limit))
     return found
@@ -133,7 +132,10 @@ def find_shifts(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
     """Episodes in which the camera stood elsewhere; the light does not matter. Cameras are moved between sessions, too.
     So the usual view of an episode is laid over those of the episodes recorded before it and of those after it, and the
     better match counts: what begins with an episode and stays is no finding."""
-    views = np.stack([usual_view(sequences.frames[episodes.part(k)]) for k in range(episodes.num)])
+    views = np.empty((episodes.num, *sequences.frame_shape[:2]), np.float32)  # the median gray of every pixel
+    for number, view in enumerate(views):
+        frames = sequences.frames[episodes.part(number)]
+        view[:] = np.median(frames[:: -(-len(frames) // MOST_FRAMES)].mean(axis=-1, dtype=np.float32), axis=0)
     level = views.mean(axis=(1, 2), keepdims=True)
     views *= np.median(level) / np.maximum(level, 1)
     shifts = np.stack([_shift_of(views, k) for k in range(episodes.num)])
@@ -144,12 +146,6 @@ def find_shifts(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
         words = f"all frames are shifted, {abs(right):.1f} pixels to the {'right' if right > 0 else 'left'} and "
         words += f"{abs(down):.1f} {'down' if down > 0 else 'up'}: the camera moved (others less than {limit:.1f})"
         yield Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, words, length[k] / limit)
-
-
-def usual_view(frames: np.ndarray) -> np.ndarray:
-    """(height, width) the median gray of every pixel."""
-    chosen = frames[:: -(-len(frames) // MOST_FRAMES)]
-    return np.median(chosen.mean(axis=-1, dtype=np.float32), axis=0)
 
 
 def _shift_of(views: np.ndarray, number: int) -> np.ndarray:
@@ -217,16 +213,18 @@ def _unexpected(prints: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     if len(change) <= JUMP_WINDOW:  # too short to know what is expected
         return np.zeros(len(change))
     around = maximum_filter(change, (1, *(min(JUMP_BLOCKS, size) for size in grid))) if grid[0] > 1 else change
-    expected = np.zeros_like(change)
-    for gap in range(1, JUMP_WINDOW + 1):
-        expected[gap:] = np.maximum(expected[gap:], around[:-gap])
-        expected[:-gap] = np.maximum(expected[:-gap], around[gap:])
+    others = (np.arange(2 * JUMP_WINDOW + 1) != JUMP_WINDOW)[:, None, None]  # steps, without the one in the middle
+    expected = maximum_filter(around, footprint=others, mode="constant")
     return np.maximum(change - expected, 0).mean(axis=(1, 2))
 
 
 def find_wrong_ends(episodes: Episodes) -> Iterator[Finding]:
     """Episodes that end where others are still on their way. What is found is no longer compared with."""
-    looks = [nearest_per_episode(episodes.prints[stop - 1], episodes) for stop in episodes.stop]
+    looks = []  # for each end: (e,) the frame of every episode that is most like it, and by how much it differs
+    for stop in episodes.stop:
+        distance = difference(episodes.prints, episodes.prints[stop - 1])
+        nearest = np.lexsort((distance, episodes.number))[episodes.first]  # of each episode the first
+        looks.append((nearest, distance[nearest]))
     good = np.ones(episodes.num, bool)
     for _ in range(MOST_ROUNDS):  # wrong ends make right ones look wrong: at first the lower half says what is usual
         left, ahead = _ways_left(episodes, looks, good)

@@ -132,11 +132,3 @@ def nearest_of(asked: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.nda
         part = slice(first, first + QUERIES_AT_ONCE)
         place[part] = (square - 2 * (asked[part] @ known.T)).argmin(axis=1)
     return place, difference(asked, known[place])
-
-
-def nearest_per_episode(asked: np.ndarray, episodes: Episodes) -> tuple[np.ndarray, np.ndarray]:
-    """(e,) the frame of each episode that is nearest to one print, and their differences."""
-    distance = difference(episodes.prints, asked)
-    order = np.lexsort((distance, episodes.number))  # within each episode the nearest first
-    nearest = order[episodes.first]
-    return nearest, distance[nearest]

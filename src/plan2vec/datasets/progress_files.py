@@ -12,7 +12,6 @@ Where the run was read from a LeRobot folder, the file has a row for every frame
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +28,7 @@ from plan2vec.readers.messages import import_extra
 
 LAST = "LAST"
 COLUMNS = ("index", "episode_index", "frame_index", "progress_sparse")  # as LeRobot names them
-EXPECTED = f"{LAST}, episodes (3,7,10-19), frames (3:57,7:60) or an image file"
-
-
+ENDINGS = ".parquet", ".csv", ".json"
 Table = dict[str, np.ndarray]  # the columns: three (n,) int64, progress (n,) float32; one row per frame, in order
 
 
@@ -53,7 +50,8 @@ def choose_goals(model: Model, text: str) -> Goals:
     if words and all(":" in word for word in words):
         return Goals(goal_numbers(model, [model.frame_number(word, "--goals") for word in words]), True)
     if not words or not all(re.fullmatch(r"\d+(-\d+)?", word) for word in words):
-        raise ValueError(f"--goals must be {EXPECTED}, but is {text or 'empty'}")
+        raise ValueError(f"--goals must be {LAST}, episodes (3,7,10-19), frames (3:57,7:60) or an image file, but is "
+                         f"{text or 'empty'}")
     ends, numbers = _ends(model), list[int]()
     for word in words:
         first, _, last = word.partition("-")
@@ -127,27 +125,22 @@ def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
             "dropped_share": float(np.mean(delta < 0)), "unknown_share": float(np.mean(np.isnan(delta)))}
 
 
-def writer_of(path: Path) -> Callable[[Table, Path], None]:
-    """The writer for a file of this ending, or a refusal before any work is done."""
+def require_writable(path: Path) -> None:
+    """A refusal before any work is done."""
     if path.suffix.lower() == ".parquet":
         import_extra("pyarrow.parquet")
-    writers = {".parquet": write_parquet, ".csv": write_csv, ".json": write_json}
-    if path.suffix.lower() not in writers:
-        raise ValueError(f"--out must end in {', '.join(writers)}, but is {path}")
-    return writers[path.suffix.lower()]
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"--out must end in {', '.join(ENDINGS)}, but is {path}")
 
 
-def write_parquet(table: Table, path: Path) -> None:
-    pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
-    with replacing(path) as temporary:
-        parquet.write_table(pyarrow.table(table), temporary)  # NaN stays NaN: an array has no nulls
-
-
-def write_csv(table: Table, path: Path) -> None:
-    write_text(path, "".join(csv_lines(table)))
-
-
-def write_json(table: Table, path: Path) -> None:
-    columns = {name: column.tolist() for name, column in table.items()}
-    known = [None if np.isnan(value) else round(value, 6) for value in columns[COLUMNS[-1]]]
-    write_text(path, json.dumps(columns | {COLUMNS[-1]: known}, allow_nan=False))
+def write_table(table: Table, path: Path) -> None:
+    if path.suffix.lower() == ".parquet":
+        pyarrow, parquet = import_extra("pyarrow"), import_extra("pyarrow.parquet")
+        with replacing(path) as temporary:
+            parquet.write_table(pyarrow.table(table), temporary)  # NaN stays NaN: an array has no nulls
+    elif path.suffix.lower() == ".csv":
+        write_text(path, "".join(csv_lines(table)))
+    else:
+        columns = {name: column.tolist() for name, column in table.items()}
+        known = [None if np.isnan(value) else round(value, 6) for value in columns[COLUMNS[-1]]]
+        write_text(path, json.dumps(columns | {COLUMNS[-1]: known}, allow_nan=False))

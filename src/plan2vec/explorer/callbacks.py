@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,34 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, Patch, State, ctx
 from dash.dcc import Graph
 from dash.exceptions import PreventUpdate
 
-from plan2vec.explorer import page, pieces
+from plan2vec.explorer import page
 from plan2vec.explorer.charts import map_figure, map_words, marker_of, room_figure
-from plan2vec.explorer.exports import decode_upload
+from plan2vec.explorer.exports import decode_upload, serve_exports, serve_frames
+from plan2vec.explorer.server import INDEX, guard
 from plan2vec.explorer.session import PANELS, VIEW, Session, from_query
 from plan2vec.pictures.hops import hops_of
 from plan2vec.planner import METHODS
 
-DEPENDS = {"valued.data": "distance", "judged.data": "component"}  # colours that change with these
+DEPENDS = {"distance": "valued.data", "component": "judged.data"}  # what these colours change with
 DONE = {"strike": "struck. Plans avoid it; the map follows with: plan2vec closures {} --update", "keep": "kept.",
         "undo": "what was said about it is forgotten."}
 
 
-def add_callbacks(app: Dash, session: Session) -> None:
+def make_app(session: Session, any_host: bool = False, token: str | None = None) -> Dash:
+    """The Dash application of a session; `any_host` answers to whatever name the browser used."""
+    app = Dash("plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
+               suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"))
+    app.layout = page.page(session)
+    _add_callbacks(app, session)
+    guard(app.server, any_host, token)
+    app.server.before_request(session.follow_strikes)
+    app.server.add_url_rule("/revision", "revision", lambda: str(session.revision))  # did others strike closures?
+    serve_frames(app.server, lambda: session.sequences)
+    serve_exports(app.server, session)
+    return app
+
+
+def _add_callbacks(app: Dash, session: Session) -> None:
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
     view = [*(Output(name, "value") for name in VIEW), message]
@@ -56,22 +72,20 @@ def add_callbacks(app: Dash, session: Session) -> None:
 def _add_scripts(app: Dash) -> None:
     """What the browser does itself. A click makes one request: `valued` and `near` pass on only what is looked at."""
     looked_at = [Input(name, "value") for name in ("panel", "neighbours-of", "start", "goal")]
-    answers = {"asked": (Output("asked", "data"), [Input("page", "id")]),
-               "follow": (Output("next", "value"), [Input("start", "value"), Input("goal", "value")]),
-               "panel": ([Output(f"panel-{name}", "style") for name in PANELS], [Input("panel", "value")]),
-               "valued": (Output("valued", "data"), [Input("color", "value"), Input("goal", "value")]),
-               "near": (Output("near", "data"), [*looked_at, Input("judged", "data")])}
-    for name, (output, inputs) in answers.items():
-        script = ClientsideFunction("explorer", name)
-        app.clientside_callback(script, output, inputs, prevent_initial_call=name == "follow")
-    draws = {
+    scripts: dict[str, list] = {  # what they fill in, if anything, and what they follow
+        "asked": [Output("asked", "data"), Input("page", "id")],
+        "follow": [Output("next", "value"), Input("start", "value"), Input("goal", "value")],
+        "panel": [*(Output(f"panel-{name}", "style") for name in PANELS), Input("panel", "value")],
+        "valued": [Output("valued", "data"), Input("color", "value"), Input("goal", "value")],
+        "near": [Output("near", "data"), *looked_at, Input("judged", "data")],
         "plan": [Input("plan", "data")], "touched": [Input("touched", "data"), Input("show", "value")],
         "address": [Input(name, "value") for name in VIEW], "next": [Input("next", "value")],
         "listed": [Input(name, "children") for name in ("closures", "strip", "neighbours")],
         "lines": [Input("lines", "data"), Input("panel", "value")],
         "episodes": [Input("episodes", "data"), Input("color", "value")]}
-    for name, inputs in draws.items():
-        app.clientside_callback(ClientsideFunction("explorer", name), *inputs, prevent_initial_call=name == "address")
+    for name, ends in scripts.items():
+        script = ClientsideFunction("explorer", name)
+        app.clientside_callback(script, *ends, prevent_initial_call=name in ("follow", "address"))
 
 
 def read_address(session: Session, search: str | None, *now: str | None) -> list[Any]:
@@ -82,17 +96,17 @@ def read_address(session: Session, search: str | None, *now: str | None) -> list
         lost = view["method"] == "greedy" and session.plan(start, goal, "greedy").nodes is None
         view |= {"start": str(start), "goal": str(goal), "method": "astar" if lost else view["method"]}
     changed = [value if value != (old or "") else no_update for value, old in zip(view.values(), now, strict=True)]
-    return [*changed, pieces.said(complaint) or no_update]
+    return [*changed, page.said(complaint) or no_update]
 
 
 def draw(session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
     """The map anew where the axes change, else its colours only."""
     now = {"color": color, "axes": axes}
-    known = _known_frame(session, goal)
+    known, _ = _read_frame(session, goal)
     words = map_words(session, axes, color == "distance" and known is None)
     if axes != shown["axes"]:
         return map_figure(session, axes, marker_of(session, color, known)), words, now
-    if color == shown["color"] and not _depends(color):
+    if color == shown["color"] and DEPENDS.get(color) not in ctx.triggered_prop_ids:
         raise PreventUpdate
     return _recolored(session, color, goal), words, now
 
@@ -100,35 +114,25 @@ def draw(session: Session, axes: str, color: str, valued: object, judged: object
 def draw_room(session: Session, painted: bool, color: str, goal: str) -> Graph:
     """After the map, which a person waits for."""
     assert session.room is not None
-    marker = marker_of(session, color, _known_frame(session, goal))
-    return page.plot_of("room", room_figure(session.room, marker))
+    marker = marker_of(session, color, _read_frame(session, goal)[0])
+    return Graph(id="room", figure=room_figure(session.room, marker), config=page.GRAPH, responsive=True)
 
 
 def recolor_room(session: Session, color: str, valued: object, judged: object, goal: str) -> Patch:
-    if "color.value" not in ctx.triggered_prop_ids and not _depends(color):
+    if not {"color.value", DEPENDS.get(color)} & {*ctx.triggered_prop_ids}:
         raise PreventUpdate
     return _recolored(session, color, goal, {"showscale": False})
 
 
-def _depends(color: str) -> bool:
-    """Whether what has changed, beside the choice of colour, changes the colours."""
-    return any(color == DEPENDS.get(name) for name in ctx.triggered_prop_ids)
-
-
 def _recolored(session: Session, color: str, goal: str, other: dict[str, Any] | None = None) -> Patch:
-    marker, patch = marker_of(session, color, _known_frame(session, goal)) | (other or {}), Patch()
+    marker, patch = marker_of(session, color, _read_frame(session, goal)[0]) | (other or {}), Patch()
     for name, value in ({"colorbar": None, "colorscale": None, "showscale": False} | marker).items():
         patch["data"][0]["marker"][name] = value
     return patch
 
 
-def _known_frame(session: Session, text: str | None) -> int | None:
-    """A frame number; None for a field that is empty or wrong (the plan's message says what is wrong)."""
-    return _read_frame(session, text, "frame")[0]
-
-
-def _read_frame(session: Session, text: str | None, name: str) -> tuple[int | None, str]:
-    """The frame that a field names, and what is wrong with it."""
+def _read_frame(session: Session, text: str | None, name: str = "frame") -> tuple[int | None, str]:
+    """The frame that a field names, None if it is empty or wrong, and what is wrong (the plan's message says it)."""
     try:
         return (session.number(text, name) if text else None), ""
     except ValueError as error:
@@ -139,7 +143,7 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     first, start_complaint = _read_frame(session, start, "start")
     last, goal_complaint = _read_frame(session, goal, "goal")
     images = [f"/frame/{number}.png" if number is not None else "" for number in (first, last)]
-    complaint = pieces.said(start_complaint or goal_complaint)
+    complaint = page.said(start_complaint or goal_complaint)
     said = complaint or no_update  # what was said before stays until a person acts
     drawn: dict[str, Any] = {"start": first, "goal": last, "method": method, "nodes": None}
     before = changed_plan(drawn, last_plan or {}, session.revision)
@@ -150,8 +154,8 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     hops = hops_of(session.model, made.nodes or [])
     drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops], "length": made.length}
     drawn["before"] = before if before and before["nodes"] != made.nodes else None
-    summary = pieces.summary(session, made, hops, drawn["before"])
-    return drawn, pieces.film(session, made), summary, said, *images
+    summary = page.summary(session, made, hops, drawn["before"])
+    return drawn, page.film(session, made), summary, said, *images
 
 
 def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
@@ -169,17 +173,17 @@ def compare(session: Session, plan: dict) -> tuple:
         return page.COMPARED, None
     start, goal = session.number(start, "start"), session.number(goal, "goal")
     plans = {name: session.plan(start, goal, name) for name in METHODS}
-    others = [{"nodes": plan.nodes, "method": name, "color": pieces.METHOD_COLORS[name]}
+    others = [{"nodes": plan.nodes, "method": name, "color": page.METHOD_COLORS[name]}
               for name, plan in plans.items() if name != method and plan.nodes]
     touched = np.array(sorted(plans[method].touched), np.int32)
     drawn = {"start": start, "goal": goal, "method": method, "others": others}
     drawn["touched"] = base64.b64encode(touched.data).decode("ascii")
-    return pieces.method_bars(list(plans.values()), method), drawn
+    return page.method_bars(list(plans.values()), method), drawn
 
 
 def list_neighbors(session: Session, near: dict) -> Any:
-    number, goal = (_known_frame(session, near.get(name)) for name in ("frame", "goal"))
-    return page.HELP if number is None else pieces.neighbor_list(session, number, session.neighbors(number, goal))
+    number, goal = (_read_frame(session, near.get(name))[0] for name in ("frame", "goal"))
+    return page.HELP if number is None else page.neighbor_list(session, number, goal)
 
 
 def list_closures(session: Session, panel: str, judged: object) -> tuple:
@@ -188,7 +192,7 @@ def list_closures(session: Session, panel: str, judged: object) -> tuple:
         raise PreventUpdate
     found = session.suspicious()
     lines = [[one["first"], one["second"], one["confidence"]] for one in found]
-    return pieces.closure_list(session, found, session.judged()), lines
+    return page.closure_list(session, found, session.judged()), lines
 
 
 def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
@@ -197,10 +201,10 @@ def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
         raise PreventUpdate
     verdict, pair = str(pressed["verdict"]), str(pressed["pair"])
     judged = judge_pair(session, verdict, pair)
-    words: list[Any] = [pieces.said(judged["message"], judged["done"])]
+    words: list[Any] = [page.said(judged["message"], judged["done"])]
     if judged["done"] and verdict == "strike":
         first, second = map(int, pair.split("-"))
-        words += [" ", pieces.judge_button("undo", first, second, "message")]
+        words += [" ", page.judge_button("undo", first, second, "message")]
     return judged, words
 
 
@@ -224,9 +228,9 @@ def upload(session: Session, contents: str | None) -> tuple:
     try:
         found = session.locate(decode_upload(contents, session.sequences))
     except ValueError as error:
-        return no_update, pieces.said(f"{error}."), None
+        return no_update, page.said(f"{error}."), None
     if found.on_map:
         where = f"The image lies at frame {found.number}, {found.distance:.2f} steps away."
-        return str(found.number), pieces.said(where, True), None
+        return str(found.number), page.said(where, True), None
     where = f"the nearest frame, {found.number}, is {found.distance:.1f} steps away"
-    return no_update, pieces.said(f"This image is not on the map: {where}."), None
+    return no_update, page.said(f"This image is not on the map: {where}."), None

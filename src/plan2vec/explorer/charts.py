@@ -16,7 +16,6 @@ TITLES = {"time": "frame within its sequence", "distance": "learned distance to 
 DARK_GRAY = "#777777"  # seen on light and on dark pages; text is coloured by the style sheet
 COLORS = (*PALETTE[:-1], DARK_GRAY)
 CLEAR = "rgba(0,0,0,0)"
-Scale = list[list[float | str]]
 
 
 def map_figure(session: Session, axes: str, marker: dict) -> dict:
@@ -69,7 +68,6 @@ def room_figure(scene: Scene, marker: dict) -> dict:
 
 
 def _points(points: np.ndarray, marker: dict) -> dict:
-    """One trace of all frames."""
     axes = {name: typed(column) for name, column in zip("xyz", points.T, strict=False)}
     kind = "scattergl" if points.shape[1] == 2 else "scatter3d"
     size = 2 if points.shape[1] == 3 or len(points) > 60_000 else 3 if len(points) > 20_000 else 4
@@ -119,19 +117,19 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
     return _marker(values, "Viridis", (float(values.min()), float(values.max())), TITLES[color])
 
 
-def _marker(values: np.ndarray, scale: Scale | str, limits: tuple[float, float], title: str | None) -> dict:
+def _marker(values: np.ndarray, scale: list | str, limits: tuple[float, float], title: str | None) -> dict:
     bar = {"title": {"text": title, "side": "right"}, "thickness": 12, "len": 0.9}
     colors = {"color": typed(values), "colorscale": scale, "cmin": limits[0], "cmax": limits[1]}
     return colors | ({"showscale": True, "colorbar": bar} if title else {"showscale": False})
 
 
-def _steps(colors: tuple[str, ...]) -> Scale:
+def _steps(colors: tuple[str, ...]) -> list:
     """A colour scale of equal steps without blending."""
     edges = np.linspace(0, 1, len(colors) + 1).tolist()
     return [[edge, color] for k, color in enumerate(colors) for edge in edges[k : k + 2]]
 
 
-def _room_cells(points: np.ndarray) -> tuple[np.ndarray, Scale]:
+def _room_cells(points: np.ndarray) -> tuple[np.ndarray, list]:
     """(n,) the cell of a grid over the room that a frame lies in, and a colour for each cell, as in the report."""
     low, high = points.min(axis=0), points.max(axis=0)
     cell = np.minimum((points - low) / np.maximum(high - low, 1e-12) * NUM_CELLS, NUM_CELLS - 1).astype(int)  # (n, 2)

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 import tempfile
 import threading
 from collections.abc import Callable
@@ -28,18 +29,14 @@ TYPES = {"png": "image/png", "svg": "image/svg+xml", "gif": "image/gif", "mp4": 
 def serve_frames(server: Flask, recordings: Callable[[], Sequences | None]) -> None:
     """Answer /frame/12.png with that frame, small ones enlarged by a whole factor; anything else is not found."""
 
-    @server.route("/frame/<int:number>.png")
-    def frame(number: int) -> Response:
-        sequences = recordings()
-        if sequences is None or number >= sequences.num_frames:
+    @server.route("/frame/<path:name>")  # any name, else Dash would answer with the page
+    def frame(name: str) -> Response:
+        sequences, number = recordings(), re.fullmatch("([0-9]{1,18})[.]png", name)
+        if sequences is None or number is None or int(number[1]) >= sequences.num_frames:
             abort(404)
         buffer = io.BytesIO()
-        enlarged(frame_picture(sequences, number), 64).save(buffer, format="PNG", compress_level=1)
+        enlarged(frame_picture(sequences, int(number[1])), 64).save(buffer, format="PNG", compress_level=1)
         return Response(buffer.getvalue(), mimetype="image/png", headers={"Cache-Control": "no-store"})
-
-    @server.route("/frame/<path:anything>")
-    def no_frame(anything: str) -> Response:  # else Dash would answer with the page
-        abort(404)
 
 
 def serve_exports(server: Flask, session: Session) -> None:
@@ -48,8 +45,7 @@ def serve_exports(server: Flask, session: Session) -> None:
 
     @lru_cache(1)
     def verdict_picture() -> bytes:
-        first_bad = next(iter(make_verdict(session.card).look_at), None)
-        return figure_bytes(verdict_figure(session.model, first_bad))
+        return figure_bytes(verdict_figure(session.model, next(iter(make_verdict(session.card).look_at), None)))
 
     @server.route("/distances/<int:goal>")
     def distances(goal: int) -> Response:

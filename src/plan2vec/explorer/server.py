@@ -11,20 +11,16 @@ import webbrowser
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from flask import Flask, Response, abort, redirect, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-if TYPE_CHECKING:
-    from dash import Dash
-
-    from plan2vec.explorer.session import Session
-
 LARGEST_REQUEST = 32_000_000  # bytes
 IDLE_SECONDS = 30  # after which a connection on which nothing comes is closed
 COOKIE = "plan2vec-token"
+WARNING = ("warning: {} can be reached from other machines. Whoever opens it sees the recordings and can strike "
+           "closures; the token in the address is the only password. Without --host only this machine can.")
 POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
           "img-src 'self' data: blob:; worker-src 'self' blob:; frame-ancestors 'none'; form-action 'none'")
 WAITING = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
@@ -46,8 +42,9 @@ Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, con
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body></html>"""
 
 
-def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None = None) -> None:
-    """Answer until interrupted. The address is the one line on standard output."""
+def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None) -> None:
+    """Answer until interrupted, also while the run is still being fitted; port 0 takes a free one. The address is the
+    one line on standard output."""
     token, any_host = secrets.token_urlsafe(24), not is_loopback(host)
     make = partial(application_of, run, device, any_host, encoder, token)
     is_there = (run / "data.json").is_file()  # else `make` refuses
@@ -56,7 +53,7 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool, enco
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{server.server_port}/?token={token}"
     if any_host:
-        print(warning(address), file=sys.stderr)
+        print(WARNING.format(address), file=sys.stderr)
     print(address, flush=True)
     answering = threading.Thread(target=server.serve_forever, daemon=True)
     answering.start()
@@ -84,6 +81,7 @@ def waiting_page(text: Callable[[], str], any_host: bool, token: str | None) -> 
 def application_of(run: Path, device: str, any_host: bool = False, encoder: str | None = None,
                    token: str | None = None) -> Callable:
     """The page of a run folder; while the fit is under way, one that says so. It follows what others change there."""
+    from plan2vec.explorer.callbacks import make_app
     from plan2vec.explorer.exports import serve_frames
     from plan2vec.explorer.session import Session
     from plan2vec.explorer.underway import current, page_of, read_progress
@@ -121,42 +119,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def warning(address: str) -> str:
-    return (f"warning: {address} can be reached from other machines. Whoever opens it sees the recordings and can "
-            "strike closures; the token in the address is the only password. Without --host only this machine can.")
-
-
 class QuietHandler(WSGIRequestHandler):
     """Prints no line per request, one line per failure, and leaves connections on which nothing comes."""
 
     timeout = IDLE_SECONDS
 
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        pass
-
     def log(self, type: str, message: str, *args: object) -> None:
         last = (message % args).strip().splitlines()[-1] if args else message
-        print(f"explorer: {last}", file=sys.stderr)
-
-
-def make_app(session: "Session", any_host: bool = False, token: str | None = None) -> "Dash":
-    """The Dash application of a session; `any_host` answers to whatever name the browser used."""
-    from dash import Dash
-
-    from plan2vec.explorer.callbacks import add_callbacks
-    from plan2vec.explorer.exports import serve_exports, serve_frames
-    from plan2vec.explorer.page import page
-
-    app = Dash("plan2vec.explorer", title="plan2vec explorer", update_title="", serve_locally=True, index_string=INDEX,
-               suppress_callback_exceptions=True, assets_folder=str(Path(__file__).parent / "assets"))
-    app.layout = page(session)
-    add_callbacks(app, session)
-    guard(app.server, any_host, token)
-    app.server.before_request(session.follow_strikes)
-    app.server.add_url_rule("/revision", "revision", lambda: str(session.revision))  # did others strike closures?
-    serve_frames(app.server, lambda: session.sequences)
-    serve_exports(app.server, session)
-    return app
+        if type != "info":  # which every request is
+            print(f"explorer: {last}", file=sys.stderr)
 
 
 def guard(server: Flask, any_host: bool, token: str | None = None) -> None:

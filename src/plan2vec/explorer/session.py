@@ -5,7 +5,6 @@ import math
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,20 +38,8 @@ LEAST_SHARE = 0.6  # of the variance; below, principal components of the map mis
 LARGE_PART = 0.99  # of the frames; a map whose largest part has fewer is several maps
 NUM_NEIGHBORS = 24  # neighbours listed
 MANY_EDGES = 5_000_000  # graphs with more get fewer searches, and no comparison with the truth before the page opens
-
-
 # the view that the address keeps, so that a link reproduces it: start and goal as typed, and how they are shown
 VIEW = {"start": "", "goal": "", "method": "greedy", "color": "sequence", "axes": "2-d", "panel": PANELS[0]}
-
-
-@dataclass(frozen=True)
-class Neighbor:
-    """A frame that one hop leads to."""
-
-    number: int
-    distance: float  # steps of the hop
-    recorded: bool  # a recorded transition, else a closure
-    to_goal: float | None  # learned distance from it to the goal, steps
 
 
 class Session:
@@ -146,8 +133,9 @@ class Session:
         known = self.plan(start, goal, "greedy").length
         return exact_plan(self._exact_graph(), start, goal, math.inf if known is None else 1.001 * known)
 
-    def neighbors(self, number: int, goal: int | None) -> list[Neighbor]:
-        """The neighbours of a frame on the graph: recorded steps, then the nearest closures."""
+    def neighbors(self, number: int, goal: int | None) -> list[tuple[int, float, bool, float | None]]:
+        """The neighbours of a frame on the graph, recorded steps, then the nearest closures: (frame, steps of the hop,
+        whether it was recorded, learned steps from there to the goal)."""
         graph, sequence = self.model.graph, self.sequences.sequence
         row = slice(graph.indptr[number], graph.indptr[number + 1])
         near, distance = graph.indices[row].astype(np.int64), graph.data[row]
@@ -155,8 +143,7 @@ class Session:
         order = np.lexsort((distance, ~recorded))[:NUM_NEIGHBORS]
         near, distance, recorded = near[order], distance[order], recorded[order]
         to_goal = [None] * len(near) if goal is None else self.model.distance_between(near, goal).tolist()
-        facts = zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True)
-        return [Neighbor(*fact) for fact in facts]
+        return list(zip(near.tolist(), distance.tolist(), recorded.tolist(), to_goal, strict=True))
 
     def suspicious(self) -> list[dict]:
         """The most doubtful closures, not yet judged; searched for once, and again when all are judged."""

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
@@ -26,7 +26,7 @@ from plan2vec.graph.direction import each_pair_once
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.model import Model
 from plan2vec.pictures.hops import BELIEVED, count_words, hops_of
-from plan2vec.pictures.palette import BLACK, BLUE, GRAY, GREEN, ORANGE, PALETTE, RED, place_colors
+from plan2vec.pictures.palette import BLACK, BLUE, GRAY, ORANGE, PALETTE, RED, place_colors
 from plan2vec.pictures.scene import draw_axes, draw_points, even_choice, graph_scene, map_scene, room_scene, scene_of
 from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import distances_from
@@ -72,7 +72,7 @@ def map_figure(model: Model) -> Figure:
         figure = Figure((WIDTH, 1.3 + 6.3 * scene.height), layout="constrained")
         ax = figure.subplots()
         labels, which = np.unique(model.sequences.sequence, return_inverse=True)
-        colors = np.array([to_rgb(color) for color in PALETTE])[which % len(PALETTE)]
+        colors = np.array(PALETTE)[which % len(PALETTE)]
         draw_points(ax, scene, colors)
         if len(labels) <= len(PALETTE):
             keys = [Line2D([], [], marker="o", linestyle="", color=color, label=f"sequence {label}")
@@ -82,7 +82,7 @@ def map_figure(model: Model) -> Figure:
             image = displayable(model.sequences.frames[number])
             zoom = THUMBNAIL * 72 / max(image.shape[:2])  # points per pixel
             box = OffsetImage(image, zoom=zoom, cmap="gray", clim=(0, 255), dpi_cor=True)
-            border = {"edgecolor": colors[number], "linewidth": 2}
+            border = {"edgecolor": str(colors[number]), "linewidth": 2}
             ax.add_artist(AnnotationBbox(box, scene.points[number], pad=0.05, bboxprops=border, zorder=3))
     else:
         figure = Figure((WIDTH, 1.1 + 4.4 * scene.height), layout="constrained")
@@ -199,12 +199,11 @@ def far_task(model: Model) -> tuple[int, int]:
 
 
 def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
-    """Plans of one task as lines, start and goal marked; a plan that failed says why in the legend."""
+    """One or two plans of a task as lines, start and goal marked; a plan that failed says why in the legend."""
     scene = scene_of(model)
     figure, (ax,) = _canvas(5.8)
     draw_points(ax, scene, "0.85", zorder=1)
-    looks = ((ORANGE, "-", 2.2), (BLUE, "--", 1.8), (BLACK, ":", 1.8), (GREEN, "-.", 1.8))
-    for plan, (color, dashes, width) in zip(plans, looks, strict=False):
+    for plan, (color, dashes, width) in zip(plans, ((ORANGE, "-", 2.2), (BLUE, "--", 1.8)), strict=False):
         x, y = scene.points[plan.nodes or []].T
         ax.plot(x, y, dashes, color=color, linewidth=width, marker="o", markersize=4, label=plan_words(model, plan))
         for pair, hop in zip(pairwise(plan.nodes or []), hops_of(model, plan.nodes or []), strict=True):
@@ -237,8 +236,7 @@ def verdict_figure(model: Model, first_bad: str | None) -> Figure:
     ax.set_axis_off()
     ax.set_aspect("equal")
     if first_bad in ABOUT_PARTS:
-        colors = np.array([to_rgb(color) for color in PALETTE])[np.minimum(model.parts[1], len(PALETTE) - 1)]
-        draw_points(ax, scene, colors)
+        draw_points(ax, scene, np.array(PALETTE)[np.minimum(model.parts[1], len(PALETTE) - 1)])
         figure.suptitle(f"all frames {scene.words}; each colour is a part", fontsize=9)
         return figure
     draw_points(ax, scene, GRAY, zorder=1)

@@ -1,7 +1,7 @@
 """Moving pictures: a plan, frame after frame, while a dot moves on the map; a drive, with the waypoint and the goal; an
 episode with the curve of its progress. GIF by Pillow, MP4 by PyAV."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,7 @@ def save_video(model: Model, plan: Plan, path: Path, scene: Scene | None = None)
     if plan.nodes is None:
         raise ValueError(f"there is no plan to show: {plan.reason}")
     pictures = [captioned(model.sequences, plan.nodes, index) for index in range(len(plan.nodes))]
-    write(with_map(pictures, scene or scene_of(model), plan.nodes))
+    write([*with_map(pictures, scene or scene_of(model), plan.nodes)])
 
 
 def require_images(sequences: Sequences) -> None:
@@ -79,7 +79,6 @@ def enlarged(image: Image.Image, smallest: int = SMALLEST) -> Image.Image:
 
 
 def captioned(sequences: Sequences, nodes: list[int], index: int) -> Image.Image:
-    """A frame of the plan; below it stand its name and its number in the plan."""
     image = enlarged(frame_picture(sequences, nodes[index]))
     canvas = _with_room_below(image, CAPTION)
     ends = {0: "start, ", len(nodes) - 1: "goal, "}
@@ -109,20 +108,16 @@ def plan_ground(scene: Scene, nodes: list[int], height: int) -> tuple[Image.Imag
     return ground, pixels[nodes]
 
 
-def with_map(pictures: list[Image.Image], scene: Scene, nodes: list[int]) -> list[Image.Image]:
-    """Each picture beside the map, where a dot stands at its node."""
+def with_map(pictures: list[Image.Image], scene: Scene, nodes: list[int]) -> Iterator[Image.Image]:
+    """Each picture and, to its right, the map with a dot at its node."""
     ground, places = plan_ground(scene, nodes, pictures[0].height)
-    return [beside(picture, ground, place) for picture, place in zip(pictures, places, strict=True)]
-
-
-def beside(picture: Image.Image, ground: Image.Image, place: np.ndarray) -> Image.Image:
-    """The frame and, to its right, the map with a dot at its place."""
-    both = Image.new("RGB", (picture.width + ground.width, picture.height), "white")
-    both.paste(picture)
-    both.paste(ground, (picture.width, 0))
-    x, y = float(place[0]) + picture.width, float(place[1])
-    ImageDraw.Draw(both).ellipse((x - DOT, y - DOT, x + DOT, y + DOT), fill=ORANGE, outline="black", width=2)
-    return both
+    places[:, 0] += pictures[0].width
+    for picture, (x, y) in zip(pictures, places.tolist(), strict=True):
+        both = Image.new("RGB", (picture.width + ground.width, picture.height), "white")
+        both.paste(picture)
+        both.paste(ground, (picture.width, 0))
+        ImageDraw.Draw(both).ellipse((x - DOT, y - DOT, x + DOT, y + DOT), fill=ORANGE, outline="black", width=2)
+        yield both
 
 
 def encode_mp4(path: Path, pictures: list[Image.Image]) -> None:
@@ -185,7 +180,7 @@ def save_drive(model: Model, moments: list[Moment], goal: np.ndarray, path: Path
     for moment in shown:
         last = last if moment.node is None else moment.node
         nodes.append(last)
-    write(with_map([_side_by_side(moment, goal) for moment in shown], scene_of(model), nodes))
+    write([*with_map([_side_by_side(moment, goal) for moment in shown], scene_of(model), nodes)])
 
 
 def _side_by_side(moment: Moment, goal: np.ndarray) -> Image.Image:

@@ -122,7 +122,6 @@ def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str
 
 
 def contact_sheet(sequences: Sequences) -> Figure:
-    """A few frames in order from several sequences, one sequence per row."""
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
     length = np.diff(first, append=sequences.num_frames)
     numbers: list[int] = []
@@ -159,7 +158,6 @@ def inspection_sheet(sequences: Sequences) -> Figure:
 
 
 def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
-    """Closures to look at, as frame pairs, three per row."""
     numbers, above, below = [], [], []
     for k, closure in enumerate(suspicious):
         gap = k % 3 < 2

@@ -44,10 +44,11 @@ def room_scene(sequences: Sequences) -> Scene | None:
     position, domain = sequences.position, find_domain(sequences.domain)
     if position is None or position.shape[1] not in (2, 3) or not np.isfinite(position).all():
         return None
-    points, labels = position[:, :2], ("position, first coordinate", "position, second coordinate")
-    extent, walls = (domain.extent, domain.walls) if domain else (None, ())
-    labels = (f"x ({domain.unit})", f"y ({domain.unit})") if domain else labels
-    return Scene(points, labels, "at true positions", extent or _extent(points), walls)
+    points, words = position[:, :2], "at true positions"
+    if domain is None:
+        return Scene(points, ("position, first coordinate", "position, second coordinate"), words, _extent(points))
+    labels = f"x ({domain.unit})", f"y ({domain.unit})"
+    return Scene(points, labels, words, domain.extent or _extent(points), domain.walls)
 
 
 def map_scene(vectors: np.ndarray, num_axes: int = 2) -> Scene:
@@ -57,7 +58,10 @@ def map_scene(vectors: np.ndarray, num_axes: int = 2) -> Scene:
         points = np.pad(vectors, ((0, 0), (0, num_axes - dim)))
         labels = [f"coordinate {k} of the map (steps)" if k <= dim else f"(the map is {dim}-d)" for k in axes]
     else:
-        points, share = principal_components(vectors, num_axes)
+        centred = vectors.astype(np.float64) - vectors.mean(axis=0)
+        variance, directions = np.linalg.eigh(centred.T @ centred)  # ascending
+        points = centred @ directions[:, ::-1][:, :num_axes]
+        share = variance[::-1][:num_axes] / max(variance.sum(), 1e-12)
         shown = float(share.sum())
         # without a unit: where the head's distance is not Euclid's, lengths along them are no steps
         labels = [f"principal component {k}\n{share[k - 1]:.0%} of variance" for k in axes]
@@ -91,13 +95,6 @@ def _part_layout(graph: csr_array, frames: np.ndarray, directed: bool) -> np.nda
     num = min(len(frames), LANDMARKS, max(8, LANDMARK_EDGES // max(inside.nnz, 1)))
     landmarks = np.random.default_rng(0).choice(len(frames), num, replace=False)
     return landmark_vectors(dijkstra(inside, directed=not directed, indices=landmarks), landmarks, 2).astype(float)
-
-
-def principal_components(vectors: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
-    """(n, num) coordinates along the main directions, and (num,) the share of the variance that each holds."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
-    variance, directions = np.linalg.eigh(centred.T @ centred)  # ascending
-    return centred @ directions[:, ::-1][:, :num], variance[::-1][:num] / max(variance.sum(), 1e-12)
 
 
 def _extent(points: np.ndarray) -> Box:
