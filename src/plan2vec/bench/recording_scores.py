@@ -128,7 +128,7 @@ def lap_gap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------------------------------------- dynamics
-# Gymnasium's physics (`Pendulum-v1`, `MountainCar-v0`), written for many states at once; a test compares the two.
+# Gymnasium's physics (classic control), written for many states at once; a test compares the two.
 
 
 class World(NamedTuple):
@@ -151,23 +151,63 @@ def drive(seen: np.ndarray, push: np.ndarray) -> np.ndarray:  # (m, 2) place, sp
     return np.column_stack((place, np.where((place == -1.2) & (speed < 0), 0, speed)))
 
 
+def balance(seen: np.ndarray, side: np.ndarray) -> np.ndarray:
+    """One step of the cart-pole; (place, speed, angle, turn) per row; 0 pushes left, 1 right."""
+    place, speed, angle, turn = seen.T
+    sine, cosine = np.sin(angle), np.cos(angle)
+    pushed = (20 * side - 10 + 0.05 * turn**2 * sine) / 1.1
+    turning = (9.8 * sine - cosine * pushed) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
+    speeding = pushed - 0.05 * turning * cosine / 1.1
+    return np.column_stack((place + 0.02 * speed, speed + 0.02 * speeding, angle + 0.02 * turn, turn + 0.02 * turning))
+
+
+def tumble(seen: np.ndarray, torque: np.ndarray) -> np.ndarray:
+    """One step of the acrobot; (cos, sin) of both angles, both turns per row; 0, 1, 2 turn left, not at all, right."""
+
+    def slope(state: np.ndarray) -> np.ndarray:
+        upper, lower, turn, bend = state
+        inertia, coupling = 3.5 + np.cos(lower), 1.25 + 0.5 * np.cos(lower)
+        weight = 4.9 * np.sin(upper + lower)
+        load = -0.5 * bend * (bend + 2 * turn) * np.sin(lower) + 14.7 * np.sin(upper) + weight
+        pull = torque - 1 + coupling / inertia * load - 0.5 * turn**2 * np.sin(lower) - weight
+        bending = pull / (1.25 - coupling**2 / inertia)
+        return np.stack((turn, bend, -(coupling * bending + load) / inertia, bending))
+
+    state = np.stack((np.arctan2(seen[:, 1], seen[:, 0]), np.arctan2(seen[:, 3], seen[:, 2]), seen[:, 4], seen[:, 5]))
+    first = slope(state)  # Runge and Kutta's four slopes over 0.2 s
+    second = slope(state + 0.1 * first)
+    third = slope(state + 0.1 * second)
+    fourth = slope(state + 0.2 * third)
+    upper, lower, turn, bend = state + 0.2 / 6 * (first + 2 * second + 2 * third + fourth)
+    turn, bend = np.clip(turn, -4 * np.pi, 4 * np.pi), np.clip(bend, -9 * np.pi, 9 * np.pi)
+    return np.column_stack((np.cos(upper), np.sin(upper), np.cos(lower), np.sin(lower), turn, bend))
+
+
 DYNAMICS = {"pendulum": World("Pendulum-v1", np.linspace(-2, 2, 9), swing),
-            "mountain-car": World("MountainCar-v0", np.arange(3.0), drive)}
+            "mountain-car": World("MountainCar-v0", np.arange(3.0), drive),
+            "cart-pole": World("CartPole-v1", np.arange(2.0), balance),
+            "acrobot": World("Acrobot-v1", np.arange(3.0), tumble)}
 
 
 def roll_out(name: str, seed: int) -> Sequences:
-    """Random actions in the simulator itself; the full state is observed."""
+    """Random actions in the simulator itself; the full state is observed. Where an episode ends another one begins."""
     try:
         import gymnasium
     except ImportError:
         raise ValueError("gymnasium is not installed; pip install 'plan2vec[envs]'") from None
     environment: Any = gymnasium.make(DYNAMICS[name].environment, max_episode_steps=10 * LENGTH)
     environment.action_space.seed(seed)
-    seen = []
-    for number in range(NUM_ROLLOUTS):
-        seen.append(environment.reset(seed=1000 * seed + number)[0])
-        seen += [environment.step(environment.action_space.sample())[0] for _ in range(LENGTH - 1)]
-    return make_sequences(np.stack(seen), np.repeat(np.arange(NUM_ROLLOUTS), LENGTH), source=f"simulated {name}")
+    seen, begins = [], []
+    for number in range(NUM_ROLLOUTS * LENGTH):
+        over = number % LENGTH == 0
+        if over:
+            frame = environment.reset(seed=1000 * seed + number // LENGTH)[0]
+        else:
+            frame, _, over, _, _ = environment.step(environment.action_space.sample())
+            frame = environment.reset()[0] if over else frame
+        seen.append(frame)
+        begins.append(over)
+    return make_sequences(np.stack(seen), np.cumsum(begins) - 1, source=f"simulated {name}")
 
 
 def impossible_hops(name: str, model: Model) -> dict[str, float]:

@@ -62,7 +62,8 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool, enco
     try:
         server.app = make()
         print("explorer: open this address; Ctrl+C ends it", file=sys.stderr)
-        answering.join()
+        while answering.is_alive():  # a signal that another thread received does not end a wait without an end
+            answering.join(1)
     except KeyboardInterrupt:
         pass
     finally:

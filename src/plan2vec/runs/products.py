@@ -40,7 +40,7 @@ def save_module(path: Path, module: nn.Module, metadata: dict[str, str] | None =
     tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in module.state_dict().items()}
     for part, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise ValueError(f"no convergence: {part} is not finite; lower --learning-rate or check the recording")
+            raise ValueError(f"no convergence: {part} is not finite; lower its learning rate or check the recording")
     try:
         save_file(tensors, path, metadata)
     except SafetensorError as error:
