@@ -1,8 +1,4 @@
 """The interactive page of a fitted run: map, plans, neighbours, suspicious closures. Needs the extra [explore].
 
-session.py    the model and what the page asks of it    page.py        what stands where, and what fills it
-charts.py     frames as points, colours                 callbacks.py   what changes when
-server.py     limits, serving, waiting                  exports.py     images in and out, plans as figure and film
-underway.py   the page while `fit` still runs
-assets/       explorer.js: lines over the points, clicking; linked.js: the highlighted frame, timeline; style
-"""
+session.py is the model and what the page asks of it; the other modules say in their first line what they do. In
+assets/, explorer.js draws lines over the points and takes clicks, linked.js the highlighted frame and the timeline."""

@@ -41,9 +41,9 @@ def make_app(session: Session, any_host: bool = False, token: str | None = None)
 def _add_callbacks(app: Dash, session: Session) -> None:
     _add_scripts(app)
     message = Output("message", "children", allow_duplicate=True)
-    view = [*(Output(name, "value") for name in VIEW), message]
-    asked = Input("asked", "data"), *(State(name, "value") for name in VIEW)
-    app.callback(view, *asked, prevent_initial_call="initial_duplicate")(partial(read_address, session))
+    view, now = [*(Output(name, "value") for name in VIEW), message], [State(name, "value") for name in VIEW]
+    opened = app.callback(view, Input("asked", "data"), *now, prevent_initial_call="initial_duplicate")
+    opened(partial(read_address, session))
 
     def connect(answer: Callable, outputs: list[Output], *inputs: Input | State) -> None:
         app.callback(*outputs, *inputs, prevent_initial_call=True)(partial(answer, session))
@@ -62,8 +62,7 @@ def _add_callbacks(app: Dash, session: Session) -> None:
     connect(compare, [Output("methods", "children"), Output("touched", "data")], Input("plan", "data"))
     connect(list_neighbors, [Output("neighbours", "children")], Input("near", "data"))
     connect(list_closures, [Output("closures", "children"), Output("lines", "data")], Input("panel", "value"), judged)
-    pressed = Input({"verdict": ALL, "pair": ALL, "at": ALL}, "n_clicks")
-    connect(judge, [Output("judged", "data"), message], pressed)
+    connect(judge, [Output("judged", "data"), message], Input({"verdict": ALL, "pair": ALL, "at": ALL}, "n_clicks"))
     for end in ("start", "goal"):
         contents = f"upload-{end}", "contents"
         connect(upload, [Output(end, "value", allow_duplicate=True), message, Output(*contents)], Input(*contents))
@@ -143,8 +142,7 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
     first, start_complaint = _read_frame(session, start, "start")
     last, goal_complaint = _read_frame(session, goal, "goal")
     images = [f"/frame/{number}.png" if number is not None else "" for number in (first, last)]
-    complaint = page.said(start_complaint or goal_complaint)
-    said = complaint or no_update  # what was said before stays until a person acts
+    said = page.said(start_complaint or goal_complaint) or no_update  # what was said before stays until a person acts
     drawn: dict[str, Any] = {"start": first, "goal": last, "method": method, "nodes": None}
     before = changed_plan(drawn, last_plan or {}, session.revision)
     drawn["revision"] = session.revision
@@ -152,10 +150,9 @@ def plan(session: Session, start: str, goal: str, method: str, judged: dict | No
         return drawn, [], page.HELP, said, *images
     made = session.plan(first, last, method)
     hops = hops_of(session.model, made.nodes or [])
-    drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops], "length": made.length}
-    drawn["before"] = before if before and before["nodes"] != made.nodes else None
-    summary = page.summary(session, made, hops, drawn["before"])
-    return drawn, page.film(session, made), summary, said, *images
+    drawn |= {"nodes": made.nodes, "hops": [hop.kind for hop in hops], "length": made.length,
+              "before": before if before and before["nodes"] != made.nodes else None}
+    return drawn, page.film(session, made), page.summary(session, made, hops, drawn["before"]), said, *images
 
 
 def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
@@ -175,9 +172,8 @@ def compare(session: Session, plan: dict) -> tuple:
     plans = {name: session.plan(start, goal, name) for name in METHODS}
     others = [{"nodes": plan.nodes, "method": name, "color": page.METHOD_COLORS[name]}
               for name, plan in plans.items() if name != method and plan.nodes]
-    touched = np.array(sorted(plans[method].touched), np.int32)
-    drawn = {"start": start, "goal": goal, "method": method, "others": others}
-    drawn["touched"] = base64.b64encode(touched.data).decode("ascii")
+    touched = base64.b64encode(np.array(sorted(plans[method].touched), np.int32).data).decode("ascii")
+    drawn = {"start": start, "goal": goal, "method": method, "others": others, "touched": touched}
     return page.method_bars(list(plans.values()), method), drawn
 
 
@@ -201,11 +197,9 @@ def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
         raise PreventUpdate
     verdict, pair = str(pressed["verdict"]), str(pressed["pair"])
     judged = judge_pair(session, verdict, pair)
-    words: list[Any] = [page.said(judged["message"], judged["done"])]
-    if judged["done"] and verdict == "strike":
-        first, second = map(int, pair.split("-"))
-        words += [" ", page.judge_button("undo", first, second, "message")]
-    return judged, words
+    is_struck = judged["done"] and verdict == "strike"
+    undo = [" ", page.judge_button("undo", *map(int, pair.split("-")), "message")] if is_struck else []
+    return judged, [page.said(judged["message"], judged["done"]), *undo]
 
 
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
@@ -215,10 +209,10 @@ def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:
         if verdict not in DONE:
             raise ValueError("a verdict is strike, keep or undo")
         session.judge(verdict, first, second)
-        done, message = True, f"Closure {first} - {second}: {DONE[verdict].format(session.model.folder)}"
+        message = f"Closure {first} - {second}: {DONE[verdict].format(session.model.folder)}"
+        return {"revision": session.revision, "message": message, "done": True}
     except ValueError as error:
-        done, message = False, f"{error}."
-    return {"revision": session.revision, "message": message, "done": done}
+        return {"revision": session.revision, "message": f"{error}.", "done": False}
 
 
 def upload(session: Session, contents: str | None) -> tuple:

@@ -15,6 +15,7 @@ TITLES = {"time": "frame within its sequence", "distance": "learned distance to 
           "component": "part of the graph (0 is the largest, 7 and smaller)"}
 DARK_GRAY = "#777777"  # seen on light and on dark pages; text is coloured by the style sheet
 COLORS = (*PALETTE[:-1], DARK_GRAY)
+STEPS = [[(k + end) / len(COLORS), color] for k, color in enumerate(COLORS) for end in (0, 1)]  # without blending
 CLEAR = "rgba(0,0,0,0)"
 
 
@@ -102,9 +103,9 @@ def marker_of(session: Session, color: str, goal: int | None) -> dict:
     limits = (-0.5, len(COLORS) - 0.5)
     if color == "sequence":
         labels = np.unique(session.sequences.sequence, return_inverse=True)[1] % len(COLORS)
-        return _marker(labels, _steps(COLORS), limits, None)
+        return _marker(labels, STEPS, limits, None)
     if color == "component":
-        return _marker(np.minimum(session.model.parts[1], len(COLORS) - 1), _steps(COLORS), limits, TITLES[color])
+        return _marker(np.minimum(session.model.parts[1], len(COLORS) - 1), STEPS, limits, TITLES[color])
     if color == "position" and session.room is not None:
         cells, scale = _room_cells(session.room.points)
         return _marker(cells, scale, (0, NUM_CELLS**2 - 1), None)
@@ -123,18 +124,11 @@ def _marker(values: np.ndarray, scale: list | str, limits: tuple[float, float], 
     return colors | ({"showscale": True, "colorbar": bar} if title else {"showscale": False})
 
 
-def _steps(colors: tuple[str, ...]) -> list:
-    """A colour scale of equal steps without blending."""
-    edges = np.linspace(0, 1, len(colors) + 1).tolist()
-    return [[edge, color] for k, color in enumerate(colors) for edge in edges[k : k + 2]]
-
-
 def _room_cells(points: np.ndarray) -> tuple[np.ndarray, list]:
     """(n,) the cell of a grid over the room that a frame lies in, and a colour for each cell, as in the report."""
     low, high = points.min(axis=0), points.max(axis=0)
     cell = np.minimum((points - low) / np.maximum(high - low, 1e-12) * NUM_CELLS, NUM_CELLS - 1).astype(int)  # (n, 2)
     y, x = np.divmod(np.arange(NUM_CELLS**2), NUM_CELLS)
-    colors = place_colors(np.stack((x, y), axis=1).astype(float))
-    names = ["#{:02x}{:02x}{:02x}".format(*np.clip(color * 255, 0, 255).astype(int)) for color in colors]
-    numbers = np.arange(len(names)) / (len(names) - 1)
-    return cell[:, 1] * NUM_CELLS + cell[:, 0], [[float(k), name] for k, name in zip(numbers, names, strict=True)]
+    colors = np.clip(place_colors(np.stack((x, y), axis=1).astype(float)) * 255, 0, 255).astype(int)
+    scale = [[k / (len(colors) - 1), "#{:02x}{:02x}{:02x}".format(*color)] for k, color in enumerate(colors)]
+    return cell[:, 1] * NUM_CELLS + cell[:, 0], scale

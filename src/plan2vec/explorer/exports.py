@@ -51,8 +51,8 @@ def serve_exports(server: Flask, session: Session) -> None:
     def distances(goal: int) -> Response:
         if goal >= session.num_frames:
             abort(404)
-        found = session.model.distance_between(np.arange(session.num_frames), goal)
-        return Response(found.astype("<f4").tobytes(), mimetype="application/octet-stream")
+        found = session.model.distance_between(np.arange(session.num_frames), goal).astype("<f4")
+        return Response(found.tobytes(), mimetype="application/octet-stream")
 
     @server.route("/verdict.png")
     def verdict() -> Response:
@@ -65,10 +65,9 @@ def serve_exports(server: Flask, session: Session) -> None:
             abort(404)
         try:
             with drawing:
-                data = plan_bytes(session, request.args, ending)
+                return Response(plan_bytes(session, request.args, ending), mimetype=TYPES[ending])
         except ValueError as error:
             return Response(f"{error}.", 400, mimetype="text/plain")
-        return Response(data, mimetype=TYPES[ending])
 
 
 def plan_bytes(session: Session, asked: dict, ending: str) -> bytes:

@@ -21,6 +21,7 @@ WORDS = {"distance": "distance to goal", "component": "part of graph", "position
          "2-d": "2-d components", "3-d": "3-d components", "graph": "graph distances"}
 DRAWN: Any = [{"label": "frames touched", "value": "touched"}, {"label": "other methods", "value": "others"},
               {"label": "pictures", "value": "pictures"}]
+FACTS = {"length (steps)": "length", "hops": "hops", "frames touched": "num_touched", "times expanded": "num_expanded"}
 STORES = ("asked", "plan", "touched", "judged", "painted", "valued", "near", "lines")
 FIGURES = {"png": "figure (PNG)", "svg": "figure (SVG)", "gif": "film (GIF)", "mp4": "film (MP4)"}
 GRAPH: Any = {"plotGlPixelRatio": 1, "displaylogo": False, "scrollZoom": True, "responsive": True,
@@ -33,26 +34,23 @@ REFIT = "A struck closure leaves the graph, and so every plan, at once. The map 
 def page(session: Session) -> html.Div:
     """The whole page with the usual view of the map; callbacks fill in the rest."""
     usual = session.default
-    rooms = [_plot("room", "True positions", "", None)] if session.room else []
     figure = map_figure(session, usual["axes"], marker_of(session, usual["color"], None))
     graph = dcc.Graph(id="map", figure=figure, config=GRAPH, responsive=True)
-    words = map_words(session, usual["axes"])
+    plots = [_plot("map", "Metric map", map_words(session, usual["axes"]), graph)]
+    plots += [_plot("room", "True positions", "", None)] if session.room else []
     sizes = f"{session.num_frames:,} frames, {session.model.vectors.shape[1]}-d map"
     facts = f"{session.sequences.source}: {sizes}, {session.model.graph.nnz:,} directed edges"
     message = html.Div(id="message", role="status", **aria("live", "polite"))
     strip = html.Div(id="strip", tabIndex=0, role="region", **aria("label", "film strip of the plan"))
+    shown = dcc.Store(id="shown", data={"color": usual["color"], "axes": usual["axes"]})
     return html.Div([
-        *(dcc.Store(id=name) for name in STORES),
-        dcc.Store(id="shown", data={"color": usual["color"], "axes": usual["axes"]}),
-        dcc.Store(id="episodes", data=session.episodes()),
+        *(dcc.Store(id=name) for name in STORES), shown, dcc.Store(id="episodes", data=session.episodes()),
         html.Header([html.H1("plan2vec explorer"), html.Span(facts, className="quiet")]),
         verdict_section(session.model, session.card, session.evaluated),
         html.Section([_end_control("start"), _end_control("goal"), *_choices(session)], className="controls"), message,
-        html.Main([_plot("map", "Metric map", words, graph), *rooms, _panels()],
-                  className="with-room" if rooms else "without-room"),
+        html.Main([*plots, _panels()], className="with-room" if session.room else "without-room"),
         _timeline(), html.Section([html.Div(HELP, id="summary"), strip], className="film"),
-        html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip"),
-    ], id="page")
+        html.Div([html.Img(id="tip-image", alt=""), html.Span(id="tip-text")], id="tip")], id="page")
 
 
 def verdict_section(model: Model, card: dict, evaluated: bool) -> html.Section:
@@ -130,18 +128,16 @@ def _timeline() -> html.Section:
 
 
 def _panels() -> html.Section:
-    chooser = _radio("panel", "show", PANELS, PANELS[0])
     neighbor_of = dcc.RadioItems(["start", "goal"], "start", id="neighbours-of", inline=True)
     bodies: Any = ([html.Div(COMPARED, id="methods")],
                    [html.Div([html.Span("of the "), neighbor_of], className="row"), html.Div(id="neighbours")],
                    [dcc.Loading(html.Div(id="closures"), delay_show=300)])
     panels = [html.Div(body, id=f"panel-{name}", className="panel") for name, body in zip(PANELS, bodies, strict=True)]
-    return html.Section([chooser, *panels], id="side")
+    return html.Section([_radio("panel", "show", PANELS, PANELS[0]), *panels], id="side")
 
 
 def aria(name: str, value: str) -> dict[str, Any]:
-    """What a screen reader says."""
-    return {f"aria-{name}": value}
+    return {f"aria-{name}": value}  # what a screen reader says
 
 
 def said(words: str, good: bool = False) -> html.Span | str:
@@ -185,17 +181,14 @@ def summary(session: Session, plan: Plan, hops: list[Hop], before: dict | None =
     counts, doubtful = count_words(hops), sum(hop.kind == "doubtful" for hop in hops)
     rests, _, last = counts.rpartition(", ") if doubtful else (counts, "", "")
     doubt = [", ", html.B(last, className="doubt")] if doubtful else []
-    note = " Below each frame: steps to the next; \u21e2 closure."
     return [html.B(plan.method), ends, f": {plan.length:.2f} steps in {rests}", *doubt, cost, *was,
-            html.Span(note, className="quiet")]
+            html.Span(" Below each frame: steps to the next; \u21e2 closure.", className="quiet")]
 
 
 def method_bars(plans: list[Plan], chosen: str) -> list:
     """Length, hops, touched and expanded of every method, each as bars of one scale."""
-    facts = {"length (steps)": "length", "hops": "hops", "frames touched": "num_touched",
-             "times expanded": "num_expanded"}
     groups = []
-    for title, name in facts.items():
+    for title, name in FACTS.items():
         values = {plan.method: getattr(plan, name) for plan in plans}
         most = max([value for value in values.values() if value is not None], default=0) or 1
         rows = []
@@ -230,9 +223,9 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
     pairs = [_closure(session, closure) for closure in suspicious[:NUM_SUSPICIOUS]]
     rows = [html.Div([f"{verdict} {first} - {second} ", judge_button("undo", first, second)], className="row")
             for verdict, done in (("struck", judged.struck), ("kept", judged.kept)) for first, second in reversed(done)]
-    empty = [] if pairs else [html.P("No closure is left to look at.")]
     command = html.Code(f"plan2vec closures {session.model.folder} --update")
-    return [html.P(words), html.P([REFIT, command], className="quiet"), *rows, *pairs, *empty]
+    return [html.P(words), html.P([REFIT, command], className="quiet"), *rows,
+            *(pairs or [html.P("No closure is left to look at.")])]
 
 
 def _closure(session: Session, closure: dict) -> html.Div:
@@ -251,6 +244,6 @@ def _closure(session: Session, closure: dict) -> html.Div:
 def judge_button(verdict: str, first: int, second: int, at: str = "list") -> html.Button:
     """`at`: list, strip or message, because a closure may have buttons in several places."""
     first, second = sorted((first, second))
-    described = aria("label", f"{verdict} the closure of frames {first} and {second}")
     name = {"verdict": verdict, "pair": f"{first}-{second}", "at": at}
-    return html.Button(verdict, id=name, className=verdict, **described)
+    return html.Button(verdict, id=name, className=verdict,
+                       **aria("label", f"{verdict} the closure of frames {first} and {second}"))

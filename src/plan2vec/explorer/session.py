@@ -20,7 +20,7 @@ from plan2vec.files import read_text
 from plan2vec.learning.random_streams import Stream
 from plan2vec.model import Located, Model
 from plan2vec.pictures.hops import doubted_closures, unjudged
-from plan2vec.pictures.scene import Scene, graph_scene, map_scene, room_scene
+from plan2vec.pictures.scene import graph_scene, map_scene, room_scene
 from plan2vec.planner import METHODS, Plan, plan_of
 from plan2vec.readers.messages import UNREADABLE
 from plan2vec.runs.products import load_graph
@@ -50,7 +50,8 @@ class Session:
         self.sequences = model.sequences
         self.num_frames = model.sequences.num_frames
         self.room = room_scene(model.sequences)
-        self.scene = lru_cache(len(NUM_AXES))(self._make_scene)
+        self.scene = lru_cache(len(NUM_AXES))(lambda axes: graph_scene(model.graph, model.directed) if axes == "graph"
+                                              else map_scene(model.vectors, NUM_AXES[axes]))
         self.colors = COLORS if self.room else COLORS[:-1]  # the last are the true positions
         one = model.sequences.sequence[0] == model.sequences.sequence[-1]
         color = "position" if self.room else "time" if one else "sequence"
@@ -69,17 +70,11 @@ class Session:
         unclear = self.scene("2-d").share < LEAST_SHARE or np.mean(self.model.parts[1] == 0) < LARGE_PART
         return "graph" if unclear and self.model.graph.nnz <= MANY_EDGES else "2-d"
 
-    def _make_scene(self, axes: str) -> Scene:
-        if axes == "graph":
-            return graph_scene(self.model.graph, self.model.directed)
-        return map_scene(self.model.vectors, NUM_AXES[axes])
-
     def _forget_graph(self) -> None:
         """After a change of the graph, everything computed from it is computed again."""
         self.revision += 1
         self.plan = lru_cache(64)(self._make_plan)
-        # as scipy wants it, else it converts every time
-        self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))
+        self._exact_graph = lru_cache(1)(lambda: self.model.graph.astype(np.float64))  # else scipy converts every time
 
     def follow_strikes(self) -> None:
         """What somebody, here or elsewhere, has struck leaves the graph; what was forgotten comes back."""
@@ -99,10 +94,8 @@ class Session:
     def far_frames(self) -> tuple[int, int]:
         """Two frames of the largest part that are far apart on the map: the farthest from some frame, and from it."""
         part = np.flatnonzero(self.model.parts[1] == 0)
-        ends = [int(part[0])]
-        for _ in range(2):
-            ends.append(int(part[np.argmax(self.model.distance_between(part, ends[-1]))]))
-        return ends[1], ends[2]
+        first = int(part[np.argmax(self.model.distance_between(part, int(part[0])))])
+        return first, int(part[np.argmax(self.model.distance_between(part, first))])
 
     def number(self, text: str, name: str) -> int:
         """A frame number from what was typed or linked; ValueError says what is wrong."""
@@ -116,7 +109,6 @@ class Session:
         """The recordings as the timeline draws them: label and number of frames of each, and what an audit found."""
         sequence = self.sequences.sequence
         first = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
-        counts = np.diff(first, append=self.num_frames)
         start = dict(zip(sequence[first].tolist(), first.tolist(), strict=True))
 
         def numbered(audit: dict) -> list[dict]:  # an audit counts frames from the first of each episode
@@ -124,8 +116,8 @@ class Session:
                     | {end: start[one["episode"]] + int(found[end]) for end in ("first", "last")}
                     for one in audit["episodes"] for found in one["findings"]]
 
-        return {"labels": list(start), "counts": counts.tolist(),
-                "findings": read_beside(self.model.folder, "audit.json", numbered) or []}
+        found = read_beside(self.model.folder, "audit.json", numbered) or []
+        return {"labels": list(start), "counts": np.diff(first, append=self.num_frames).tolist(), "findings": found}
 
     def _make_plan(self, start: int, goal: int, method: str) -> Plan:
         if method != "dijkstra":
@@ -147,14 +139,13 @@ class Session:
 
     def suspicious(self) -> list[dict]:
         """The most doubtful closures, not yet judged; searched for once, and again when all are judged."""
+        num_sources = 32 if self.model.graph.nnz < MANY_EDGES else 4
         with self._search:
             judged = self.judged().all
-            if not (left := unjudged(self._suspicious, judged)):
-                num_sources = 32 if self.model.graph.nnz < MANY_EDGES else 4
+            if not unjudged(self._suspicious, judged):
                 num = NUM_LINES + len(judged)
                 self._suspicious = doubted_closures(self.model, num, Stream.EXPLORER, num_sources)
-                left = unjudged(self._suspicious, judged)
-            return left[:NUM_LINES]
+            return unjudged(self._suspicious, judged)[:NUM_LINES]
 
     def judged(self) -> Judged:
         return read_judged(self.model.folder)
@@ -183,9 +174,8 @@ def from_query(query: str, default: dict[str, str], colors: tuple[str, ...] = CO
     allowed = {"method": METHODS, "color": colors, "axes": tuple(NUM_AXES), "panel": PANELS}
     wrong = [name for name, choices in allowed.items() if name in asked and asked[name] not in choices]
     wrong += [name for name in ("start", "goal") if len(asked.get(name, "")) > LONGEST]
-    good = {name: asked[name] for name in default if name in asked and name not in wrong}
     complaint = f"The address asks for an unknown {' and '.join(wrong)}; the usual one is shown." if wrong else ""
-    return default | good, complaint
+    return default | {name: asked[name] for name in default if name in asked and name not in wrong}, complaint
 
 
 def read_card(model: Model) -> tuple[dict, bool]:
@@ -197,11 +187,11 @@ def read_card(model: Model) -> tuple[dict, bool]:
     min_gap = 0 if find_domain(sequences.domain) else SOON
     num_parts, part = model.parts
     closures = int(np.count_nonzero(counted_closures(model.graph, sequences.sequence, min_gap)))
+    recognized = model.trained.recognized if model.config.view == "moving" else None
     card = {
         "num_frames": sequences.num_frames, "num_components": num_parts, "largest_component_share": np.mean(part == 0),
         "local_accuracy": model.local_accuracy, "reversibility": model.reversibility, "directed": model.directed,
-        "recognized": model.trained.recognized if model.config.view == "moving" else None, "view": model.config.view,
-        "repeated": model.built.repeated, "flow": model.built.flow,
+        "recognized": recognized, "view": model.config.view, "repeated": model.built.repeated, "flow": model.built.flow,
         "estimated_false_closures": model.built.estimated_false, "loop_closures": closures}
     if truth is not None and model.graph.nnz <= MANY_EDGES:
         card |= closure_numbers(model.graph, sequences.sequence, truth, None, min_gap)
@@ -224,10 +214,9 @@ def exact_plan(graph: csr_array, start: int, goal: int, limit: float = math.inf)
     """The shortest path, and what Dijkstra's search expands and touches. `limit`: steps of some path that is known."""
     # by scipy: in pure Python it takes many seconds on a large graph
     lengths, before = dijkstra(graph, indices=start, limit=limit, return_predecessors=True)
-    length = float(lengths[goal])
+    length, nodes = float(lengths[goal]), [goal]
     expanded = lengths < length  # (n,) bool
     touched = frozenset(np.unique(graph.indices[np.repeat(expanded, np.diff(graph.indptr))]).tolist())
-    nodes = [goal]
     while nodes[-1] != start and math.isfinite(length):
         nodes.append(int(before[nodes[-1]]))
     found = nodes[::-1] if math.isfinite(length) else None
