@@ -14,8 +14,7 @@ share its cores.
 
 The models of these sizes are not fitted. They lend the networks of one fitted briefly on 2,000 frames of the same maze;
 their graph joins the frames that lie nearest on the map, about 200 to each. So vectors and graph are what a fit would
-give in number and size, not in quality. Headless chromium draws WebGL on the CPU; a graphics card is faster.
-"""
+give in number and size, not in quality. Headless chromium draws WebGL on the CPU; a graphics card is faster."""
 
 import shutil
 import statistics
@@ -63,8 +62,7 @@ performance.mark = (name, options) => {
         gl?.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));  // waits until every point is drawn
     }
     return mark(name, options);
-};
-"""
+};"""
 COLUMNS = ("address_ms", "ready_ms", "first_paint_ms", "click_to_plan_ms", "closures_ms")
 SIZE: Any = {"width": 1280, "height": 800}  # of the page
 CLICK_TO_PLAN = """() => {

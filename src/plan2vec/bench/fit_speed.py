@@ -4,8 +4,7 @@ Expected: C-Maze, 10,000 frames: success 0.99 or more in 10 s on a GPU; 100,000 
 
 `c-maze` the demo's 10,000 frames of 64 x 64, default settings, in memory.
 `vectors` 100,000 observations of 8 numbers from a world of many rooms (where the block is, a code of the room), too.
-`total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other frame counts; 0 leaves one out.
-"""
+`total` seconds without simulation and scorecard. `--sizes MAZE VECTORS` gives other frame counts; 0 leaves one out."""
 
 from dataclasses import replace
 from functools import partial

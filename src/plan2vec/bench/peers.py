@@ -5,8 +5,7 @@ Expected: at 10,000 frames Isomap's times_ours 10 or more
 C-Maze. The local metric is trained once and shared; its time is its own row. Then every method is timed: plan2vec joins
 the frames, searches, trains and encodes; Isomap gets the local metric's vectors, as many dimensions as the map, and the
 radius of our graph; the VAE sees the frames. All walk the same graph by the domain's rule.
-`new_frames_ms`: 1,000 frames from outside to vectors.
-"""
+`new_frames_ms`: 1,000 frames from outside to vectors."""
 
 import importlib.util
 from collections.abc import Callable

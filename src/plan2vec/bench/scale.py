@@ -10,8 +10,7 @@ updates and more. The exponent of the graph stage stands beside that of the whol
 
 Worlds that grow with the recording are harder. At a million frames the graph was right, but greedy walks got stuck:
 success_graph 0.245 in 20 x 20 rooms (rows docs/results/bench-scale-400-rooms.jsonl) and 0.578 in 10 x 10 larger ones
-(rows docs/results/bench-scale-growing-world.jsonl). Most likely one network cannot know so many rooms to a step.
-"""
+(rows docs/results/bench-scale-growing-world.jsonl). Most likely one network cannot know so many rooms to a step."""
 
 import tempfile
 from dataclasses import replace

@@ -1,7 +1,6 @@
 """Simulators that give Sequences, and what evaluation and pictures may know of each: a `Domain`.
 
-To add one: write its file, and add a line to `find_domain`. Training code never calls anything here.
-"""
+To add one: write its file, and add a line to `find_domain`. Training code never calls anything here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

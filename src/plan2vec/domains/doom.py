@@ -1,8 +1,7 @@
 """SPTM's first-person mazes (Savinov, Dosovitskiy and Koltun, 2018) in ViZDoom: replays, exploration, and driving.
 
 The folder holds `setups.json` (per maze its folder, its maps, goals and recordings), `default.cfg` and the mazes. It is
-part of the authors' MIT-licensed release (github.com/nsavinov/SPTM); nothing of it is in this package.
-"""
+part of the authors' MIT-licensed release (github.com/nsavinov/SPTM); nothing of it is in this package."""
 
 import json
 import tempfile

@@ -3,8 +3,7 @@
     import plan2vec.domains.doom_env                               # registers it; needs the extras [doom] and [envs]
     env = gymnasium.make("plan2vec/DoomMaze-v0", folder="sptm", maze="office1", start_map=0, goal=1)
 
-The agent sees views alone. Positions are in `info`, for evaluation; so is the goal's view, which the agent may see.
-"""
+The agent sees views alone. Positions are in `info`, for evaluation; so is the goal's view, which the agent may see."""
 
 from pathlib import Path
 from typing import Any, SupportsFloat

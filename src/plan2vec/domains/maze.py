@@ -1,8 +1,7 @@
 """The three rooms of the paper's maze: a square block moves in eight directions and stops where it touches a wall.
 
 Lengths are in metres, x to the right, y up, the origin at the room's centre. A position (n, 2) is the block's *centre*.
-So a wall is known twice: as it is drawn (`Room.walls`), and grown by the block's half-size (`Room.blocked`).
-"""
+So a wall is known twice: as it is drawn (`Room.walls`), and grown by the block's half-size (`Room.blocked`)."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -3,8 +3,7 @@
     import plan2vec.domains.maze_env                               # registers the rooms; needs the extra [envs]
     env = gymnasium.make("plan2vec/CMaze-v0", obs_type="image")    # or "state": the block's position in metres
 
-The import is what registers them: Gymnasium 1.4 does not look for entry points of installed packages.
-"""
+The import is what registers them: Gymnasium 1.4 does not look for entry points of installed packages."""
 
 from copy import deepcopy
 from typing import Any, SupportsFloat

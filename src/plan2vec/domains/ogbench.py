@@ -6,8 +6,7 @@ The published files are a download; these have the same form and come from the s
 knows the maze walks to the centre of the next cell on the way to its goal, with Gaussian noise in every action.
 *Navigate* episodes are long, and another goal follows each one reached; *stitch* episodes are short and end four cells
 away, so that no episode shows a long way. Every episode is a function of the seed and its number alone, so the number
-of processes changes nothing. Needs the extra [ogbench].
-"""
+of processes changes nothing. Needs the extra [ogbench]."""
 
 import os
 import sys

@@ -4,8 +4,7 @@ The world is one grid of rooms. A longer recording explores more of it, at the s
 is given; doors out of the explored part are shut. A camera shows the floor's pattern (each room has its own), the
 doors, the block, and on the picture's frame two marks for the room's column and row. In a doorway the picture fades
 from one camera to the other. Units are steps: a room is 20 steps wide. x to the right, y up, the origin at the lower
-left corner of room (0, 0). Walls are thin; the block slides along them.
-"""
+left corner of room (0, 0). Walls are thin; the block slides along them."""
 
 import math
 from dataclasses import replace

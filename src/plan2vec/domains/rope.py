@@ -5,8 +5,7 @@ position (2 * links,) the same as x, y of the first, x, y of the second, ...; it
 
 A chain of links is dragged by one link at a time. The random policy pulls one link after the other to a random place
 around the one it has at rest, a few pixels per drag. After 36 drags it leads the rope back towards the rest shape, in
-about 14 drags (where a peg is between, along the way it came). So sequences meet there about every 50 drags.
-"""
+about 14 drags (where a peg is between, along the way it came). So sequences meet there about every 50 drags."""
 
 import os
 import sys

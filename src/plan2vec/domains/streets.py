@@ -3,8 +3,7 @@
 A *view* is a node of the network, a panorama's place. Positions are in metres, x to the east, y to the north;
 directions in degrees clockwise from north. A generated city is a grid of avenues and streets with one diagonal avenue
 and some blocks joined. With `ViewConfig()` every visit of a view shows the same image, as in a real panorama graph;
-with `NOISY` no two visits do. Pictures are in `street_views`.
-"""
+with `NOISY` no two visits do. Pictures are in `street_views`."""
 
 import zipfile
 from dataclasses import dataclass, replace
@@ -99,8 +98,7 @@ def read_network(path: str | Path, size: str) -> Streets:
     """The views of a panorama graph inside the box of that name, the largest connected part of them.
 
     From an .npz file of `latlon` (n, 2), `xy` (n, 2) m, `pano_yaw` (n,) degrees, `edges` (m, 2). Panoramas that are
-    linked in one direction are linked in both: a person can walk back.
-    """
+    linked in one direction are linked in both: a person can walk back."""
     box, arrays = find_box(size), dict[str, np.ndarray]()
     for name, kinds, row in (("latlon", "f", (2,)), ("xy", "f", (2,)), ("pano_yaw", "fiu", ()), ("edges", "iu", (2,))):
         words = f"{name} {'(n, 2)' if row else '(n,)'}"

@@ -197,9 +197,11 @@ def judge(session: Session, clicks: list[int | None]) -> tuple[dict, Any]:
         raise PreventUpdate
     verdict, pair = str(pressed["verdict"]), str(pressed["pair"])
     judged = judge_pair(session, verdict, pair)
-    is_struck = judged["done"] and verdict == "strike"
-    undo = [" ", page.judge_button("undo", *map(int, pair.split("-")), "message")] if is_struck else []
-    return judged, [page.said(judged["message"], judged["done"]), *undo]
+    words: list[Any] = [page.said(judged["message"], judged["done"])]
+    if judged["done"] and verdict == "strike":
+        first, second = map(int, pair.split("-"))
+        words += [" ", page.judge_button("undo", first, second, "message")]
+    return judged, words
 
 
 def judge_pair(session: Session, verdict: str, pair: str) -> dict[str, Any]:

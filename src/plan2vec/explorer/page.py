@@ -220,7 +220,7 @@ def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> li
     order = "most doubtful closures" if known else "closures that most paths use, since no confidence is known,"
     words = f"The {order} come first. Keep a pair that shows about the same place, strike others."
     words += f" {rest} more are drawn as lines." if rest > 0 else ""
-    pairs = [_closure(session, closure) for closure in suspicious[:NUM_SUSPICIOUS]]
+    pairs: list[Any] = [_closure(session, closure) for closure in suspicious[:NUM_SUSPICIOUS]]
     rows = [html.Div([f"{verdict} {first} - {second} ", judge_button("undo", first, second)], className="row")
             for verdict, done in (("struck", judged.struck), ("kept", judged.kept)) for first, second in reversed(done)]
     command = html.Code(f"plan2vec closures {session.model.folder} --update")

@@ -50,8 +50,7 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool, enco
     is_there = (run / "data.json").is_file()  # else `make` refuses
     first = waiting_page(lambda: LOADING, any_host, token) if is_there else make()
     server = open_server(first, host, port)
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{server.server_port}/?token={token}"
+    address = f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/?token={token}"
     if any_host:
         print(WARNING.format(address), file=sys.stderr)
     print(address, flush=True)
@@ -72,7 +71,6 @@ def serve(run: Path, device: str, host: str, port: int, open_browser: bool, enco
 
 
 def waiting_page(text: Callable[[], str], any_host: bool, token: str | None) -> Flask:
-    """What the address answers until the map is there."""
     waiting = Flask("plan2vec.explorer.waiting", static_folder=None)
     waiting.route("/")(lambda: Response(text(), headers={"Cache-Control": "no-store"}))
     guard(waiting, any_host, token)
@@ -126,9 +124,8 @@ class QuietHandler(WSGIRequestHandler):
     timeout = IDLE_SECONDS
 
     def log(self, type: str, message: str, *args: object) -> None:
-        last = (message % args).strip().splitlines()[-1] if args else message
         if type != "info":  # which every request is
-            print(f"explorer: {last}", file=sys.stderr)
+            print("explorer:", (message % args).strip().splitlines()[-1] if args else message, file=sys.stderr)
 
 
 def guard(server: Flask, any_host: bool, token: str | None = None) -> None:
@@ -147,17 +144,14 @@ def guard(server: Flask, any_host: bool, token: str | None = None) -> None:
     @server.before_request
     def refuse_strangers() -> None:
         """A page of another site must not talk to this one under a name of its own."""
-        name = request.host.rsplit(":", 1)[0].strip("[]")
-        if not any_host and not is_loopback(name):
-            abort(403)
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+        name, origin = request.host.rsplit(":", 1)[0].strip("[]"), request.headers.get("Origin")
+        is_foreign = origin is not None and urlsplit(origin).netloc != request.host
+        if is_foreign or not (any_host or is_loopback(name)):
             abort(403)
 
     @server.after_request
     def add_headers(response: Response) -> Response:
-        response.headers["Content-Security-Policy"] = POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers.update({"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"})
         return response
 
 

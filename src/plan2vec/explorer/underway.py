@@ -17,6 +17,7 @@ from plan2vec.runs.folder import PRODUCTS, read_config, read_data
 from plan2vec.runs.products import describe_graph
 
 STAGES = {file: name.replace("_", " ") for name, file in PRODUCTS.items()}  # words for each, in the order of making
+SAID = {"now": "under way", "done": "done", "later": "to come"}
 REFRESH = 3  # seconds
 LONG_QUIET = 120  # seconds without a new file or line after which the page says that the fit may have ended
 NUM_PICTURES = 12  # frames shown
@@ -35,16 +36,16 @@ def read_progress(folder: Path) -> tuple[str, str]:
     if product not in learned:
         return STAGES[product], ""
     name, given = learned[product]
-    written = [line["update"] for line in Journal(folder).records() if name in str(line["stage"]) and "update" in line]
-    return STAGES[product], f", update {written[-1] if written else 0:,}{f' of {given:,}' if given else ''}"
+    made = [line["update"] for line in Journal(folder).records() if name in str(line["stage"]) and "update" in line]
+    return STAGES[product], f", update {made[-1] if made else 0:,}{f' of {given:,}' if given else ''}"
 
 
 def page_of(folder: Path) -> str:
     stage, count = read_progress(folder)
-    states = {name: "now" if words == stage else "done" if (folder / name).exists() else "later"
-              for name, words in STAGES.items()}
-    said = {"now": "under way", "done": "done", "later": "to come"}
-    stages = [f'<li class="{state}">{STAGES[name]}: {said[state]}</li>' for name, state in states.items()]
+    items = ""
+    for name, words in STAGES.items():
+        state = "now" if words == stage else "done" if (folder / name).exists() else "later"
+        items += f'<li class="{state}">{words}: {SAID[state]}</li>'
     quiet = time.time() - max(path.stat().st_mtime for path in (folder, *folder.glob("*.json*")))
     silence = SILENCE.format(round(quiet / 60)) if quiet >= LONG_QUIET else ""
     known = ""
@@ -56,14 +57,13 @@ def page_of(folder: Path) -> str:
         known = f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{''.join(images)}</p>"
     if (folder / "graph.npz").exists():
         known += f"<h2>Graph</h2><p>{escape(describe_graph(folder / 'graph.npz'))}</p>"
-    body = f"<ol>{''.join(stages)}</ol>{silence}{known}{FOOT}"
-    return WAITING.format(seconds=REFRESH, title=escape(f"fit is under way: {stage}{count}"), body=body)
+    title = escape(f"fit is under way: {stage}{count}")
+    return WAITING.format(seconds=REFRESH, title=title, body=f"<ol>{items}</ol>{silence}{known}{FOOT}")
 
 
 def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Callable:
     """A WSGI application: `first`, and from when the run's products have changed, the one that `make` gives then."""
-    shown = [(_stamp(folder), first)]
-    lock = threading.Lock()
+    shown, lock = [(_stamp(folder), first)], threading.Lock()
 
     def application(environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
         with lock:

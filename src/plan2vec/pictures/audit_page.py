@@ -27,10 +27,9 @@ def audit_page(answer: Audit, sequences: Sequences, against: Sequences | None = 
     if line := lerobot_line(answer):
         body.append(f"<p>For a copy without the {len(answer.broken)} broken ones:</p><pre>{escape(line)}</pre>")
     body += [*(f'<p class="quiet">{escape(note)}.</p>' for note in answer.notes), _table(answer)]
-    if is_image(sequences):
-        for row in answer.rows:
-            for one in row.findings[: max(0, MOST_STRIPS - len(body))]:
-                body.append(_strips(one, sequences, against))
+    for row in answer.rows if is_image(sequences) else ():
+        for one in row.findings[: max(0, MOST_STRIPS - len(body))]:
+            body.append(_strips(one, sequences, against))
     return html_page(title, "\n".join(body))
 
 
@@ -53,16 +52,16 @@ def _strips(finding: Finding, sequences: Sequences, against: Sequences | None) -
     first = 0 if finding.kind == "wrong-end" else max(0, finding.first - AROUND)
     last = min(len(frames) - 1, finding.last + AROUND)
     shown = first + even_choice(last - first + 1, IN_STRIP)
-    strips = [_strip(sequences, frames[shown], f"episode {finding.episode}, frames {_listed(shown)}")]
+    strips = [_strip(sequences, frames[shown], f"episode {finding.episode}, frames", shown)]
     if finding.other is not None:
         source = against if finding.kind == "leak" and against is not None else sequences
         theirs = np.flatnonzero(source.sequence == finding.other[0])
         beside = np.clip(shown + finding.other[1] - finding.first, 0, len(theirs) - 1)
-        strips.append(_strip(source, theirs[beside], f"episode {finding.other[0]}, frames {_listed(beside)}"))
+        strips.append(_strip(source, theirs[beside], f"episode {finding.other[0]}, frames", beside))
     elif finding.kind in ("wrong-end", "off-map"):
         strips.append(_others(finding, sequences, last / max(1, len(frames) - 1)))
-    heading = f"Episode {finding.episode}: {finding.kind}"
-    return f"<h2>{escape(heading)}</h2><p>{escape(finding.words)}</p>{''.join(strips)}"
+    heading = escape(f"Episode {finding.episode}: {finding.kind}")
+    return f"<h2>{heading}</h2><p>{escape(finding.words)}</p>{''.join(strips)}"
 
 
 def _others(finding: Finding, sequences: Sequences, share: float) -> str:
@@ -72,15 +71,12 @@ def _others(finding: Finding, sequences: Sequences, share: float) -> str:
     own = int(np.flatnonzero(labels == finding.episode)[0])
     around = np.sort(np.argsort(np.abs(np.arange(len(first)) - own), kind="stable")[1 : IN_STRIP + 1])
     numbers = first[around] + np.round(share * (length[around] - 1)).astype(int)
-    return _strip(sequences, numbers, f"for comparison, frames at the same time of episodes {_listed(labels[around])}")
+    return _strip(sequences, numbers, "for comparison, frames at the same time of episodes", labels[around])
 
 
-def _listed(numbers: np.ndarray) -> str:
-    return ", ".join(map(str, numbers.tolist()))
-
-
-def _strip(sequences: Sequences, numbers: np.ndarray, words: str) -> str:
-    """Frames side by side, as a PNG inside the page."""
+def _strip(sequences: Sequences, numbers: np.ndarray, words: str, named: np.ndarray) -> str:
+    """Frames side by side, as a PNG inside the page; below them the words and the numbers `named`."""
+    words = f"{words} {', '.join(map(str, named.tolist()))}"
     pictures = [frame_picture(sequences, k).convert("RGB") for k in numbers.tolist()]
     width = max(1, round(HEIGHT * pictures[0].width / pictures[0].height))
     strip = Image.new("RGB", (len(pictures) * (width + 2), HEIGHT), "white")
@@ -88,4 +84,4 @@ def _strip(sequences: Sequences, numbers: np.ndarray, words: str) -> str:
         strip.paste(picture.resize((width, HEIGHT), Image.Resampling.BILINEAR), (k * (width + 2), 0))
     file = io.BytesIO()
     strip.save(file, "PNG")
-    return f"<figure>{image_inside(file.getvalue(), words)}<figcaption>{words}</figcaption></figure>"
+    return image_inside(file.getvalue(), words, words)

@@ -1,7 +1,5 @@
-"""A fitted model as pictures: one function per picture, each returning a matplotlib Figure.
-
-No pyplot, so nothing is global. All lengths are in steps. The same model gives the same pictures.
-"""
+"""A fitted model as pictures: one function per picture, each returning a matplotlib Figure. No pyplot, so nothing is
+global. All lengths are in steps. The same model gives the same pictures."""
 
 import io
 from collections.abc import Sequence
@@ -63,14 +61,12 @@ def displayable(frame: np.ndarray) -> np.ndarray:
 def map_figure(model: Model) -> Figure:
     """The metric map with a key of the room; without positions coloured by sequence, with thumbnails."""
     scene, room = map_scene(model.vectors), room_scene(model.sequences)
-    title = f"metric map of {model.sequences.num_frames:,} frames"
+    title = f"metric map of {model.sequences.num_frames:,} frames{'' if room else ', coloured by sequence'}"
     if room is None:
-        title += ", coloured by sequence"
         x_min, x_max, y_min, y_max = scene.extent
         half = 0.04 * (x_max - x_min)  # room for half a thumbnail
         scene = replace(scene, extent=(x_min - half, x_max + half, y_min - half, y_max + half))
-        figure = Figure((WIDTH, 1.3 + 6.3 * scene.height), layout="constrained")
-        ax = figure.subplots()
+        ax = (figure := Figure((WIDTH, 1.3 + 6.3 * scene.height), layout="constrained")).subplots()
         labels, which = np.unique(model.sequences.sequence, return_inverse=True)
         colors = np.array(PALETTE)[which % len(PALETTE)]
         draw_points(ax, scene, colors)
@@ -111,16 +107,13 @@ def far_points(points: np.ndarray, num: int) -> list[int]:
 def graph_figure(model: Model) -> Figure:
     """Recorded transitions beside found closures; the longest closures on top."""
     scene, graph = scene_of(model), model.graph
-    row, column = edge_rows(graph), graph.indices
-    once = each_pair_once(graph)
-    closure = closure_entries(graph, model.sequences.sequence)
+    once, closure = each_pair_once(graph), closure_entries(graph, model.sequences.sequence)
     figure, axes = _canvas(1.4 + 3.4 * scene.height, 2)
     panels = {"recorded transitions": once & ~closure, "found closures": once & closure}
     for ax, (words, chosen) in zip(axes, panels.items(), strict=True):
-        edges = drawn = np.stack((row[chosen], column[chosen]), axis=1)  # (m, 2)
+        edges = drawn = np.stack((edge_rows(graph), graph.indices), axis=1)[chosen]  # (m, 2)
         if len(edges) > MAX_LINES:
-            rng = rng_at(model.config.seed, Stream.PICTURES)
-            drawn = edges[rng.choice(len(edges), MAX_LINES, replace=False)]
+            drawn = edges[rng_at(model.config.seed, Stream.PICTURES).choice(len(edges), MAX_LINES, replace=False)]
         draw_points(ax, scene, GRAY, zorder=1)
         ax.add_collection(LineCollection(scene.points[drawn], colors=BLUE, linewidths=0.7, alpha=0.6, zorder=2))
         count = f"{len(edges):,}" if len(drawn) == len(edges) else f"{len(drawn):,} of {len(edges):,} drawn"
@@ -138,8 +131,7 @@ def graph_figure(model: Model) -> Figure:
 
 def value_figure(model: Model, goal: int) -> Figure:
     """The learned distance from every frame to one goal."""
-    scene = scene_of(model)
-    figure, (ax,) = _canvas(5.6)
+    scene, (figure, (ax,)) = scene_of(model), _canvas(5.6)
     distance = model.distance_between(np.arange(model.sequences.num_frames), goal)
     points = draw_points(ax, scene, distance, cmap="viridis")
     figure.colorbar(points, ax=ax, label="learned distance to the goal (steps)")
@@ -164,9 +156,8 @@ def distance_figure(model: Model) -> Figure:
     cells.set_norm(LogNorm(1, max(10, len(exact) // 50)))
     figure.colorbar(cells, ax=ax, label="pairs of frames per cell")
     ax.plot((0, high), (0, high), color=ORANGE, linewidth=1.5, label="equal")
-    ax.set(xlabel="shortest path on the graph (steps)", ylabel="learned distance (steps)")
-    ax.set(aspect="equal", xlim=(0, high), ylim=(0, high))
-    ax.set_title(f"learned distance against shortest path, {len(exact):,} random pairs")
+    ax.set(xlabel="shortest path on the graph (steps)", ylabel="learned distance (steps)", aspect="equal",
+           xlim=(0, high), ylim=(0, high), title=f"learned distance against shortest path, {len(exact):,} random pairs")
     ax.legend(loc="upper left", frameon=False)
     return figure
 
@@ -178,9 +169,8 @@ def training_figure(records: list[dict]) -> Figure:
         if "loss" in line:  # a resumed stage repeats updates: the last counts
             losses.setdefault(line["stage"], {})[line["update"]] = line["loss"]
     figure = Figure((WIDTH, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(losses), squeeze=False)[0]
-    for ax, (stage, curve) in zip(panels, losses.items(), strict=True):
-        update, loss = np.array(sorted(curve)), np.array([curve[u] for u in sorted(curve)])
+    for ax, (stage, curve) in zip(figure.subplots(1, len(losses), squeeze=False)[0], losses.items(), strict=True):
+        update, loss = np.array(sorted(curve.items())).T
         ax.plot(update, loss, color=BLUE, linewidth=1, marker=".", markersize=4)
         ax.set(xlabel="update", ylabel="loss", title=stage.replace("_", " "))
         if (loss > 0).all():
@@ -209,11 +199,10 @@ def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
         for pair, hop in zip(pairwise(plan.nodes or []), hops_of(model, plan.nodes or []), strict=True):
             if hop.kind == "doubtful":
                 ax.plot(*scene.points[list(pair)].T, ":", color=RED, linewidth=4, zorder=4)
-    for number, marker, words in ((plans[0].start, "s", "start"), (plans[0].goal, "*", "goal")):
+    for number, marker, size, words in ((plans[0].start, "s", 10, "start"), (plans[0].goal, "*", 17, "goal")):
         if number >= 0:
-            label = f"{words}: frame {frame_name(model.sequences, number)}"
             ax.plot(*scene.points[number], marker, color=BLACK, markeredgecolor="white", linestyle="", zorder=5,
-                    markersize=10 if marker == "s" else 17, label=label)
+                    markersize=size, label=f"{words}: frame {frame_name(model.sequences, number)}")
     draw_axes(ax, scene)
     ax.set_title(f"a plan, drawn {scene.words}")
     figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
@@ -262,9 +251,8 @@ def plan_words(model: Model, plan: Plan) -> str:
 
 
 def figure_bytes(figure: Figure, ending: str = "png") -> bytes:
-    buffer = io.BytesIO()
     with rc_context({"svg.fonttype": "none"}):  # words stay words: they can be searched and edited
-        figure.savefig(buffer, format=ending, dpi=DOTS_PER_INCH)
+        figure.savefig(buffer := io.BytesIO(), format=ending, dpi=DOTS_PER_INCH)
     return buffer.getvalue()
 
 

@@ -51,14 +51,13 @@ def writer_of(path: Path) -> Callable[[list[Image.Image]], None]:
         raise ValueError("writing .mp4 needs the extra [video]: pip install 'plan2vec[video]' (a .gif needs no extra)")
 
     def write(pictures: list[Image.Image]) -> None:
+        stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
+        times = [1000 // FRAMES_PER_SECOND] * (len(pictures) - 1) + [int(1000 * LAST_FRAME_SECONDS)]
         with replacing(path) as temporary:
             if ending == ".mp4":
-                stay = round(FRAMES_PER_SECOND * LAST_FRAME_SECONDS) - 1
                 encode_mp4(temporary, [*pictures, *[pictures[-1]] * stay])
-                return
-            durations = [1000 // FRAMES_PER_SECOND] * (len(pictures) - 1) + [int(1000 * LAST_FRAME_SECONDS)]
-            pictures[0].save(temporary, format="GIF", save_all=True, append_images=pictures[1:], duration=durations,
-                             loop=0)
+            else:
+                pictures[0].save(temporary, "GIF", save_all=True, append_images=pictures[1:], duration=times, loop=0)
 
     return write
 
@@ -147,15 +146,12 @@ def _with_curve(image: Image.Image, progress: np.ndarray, now: int, words: str) 
     draw, value = ImageDraw.Draw(canvas), progress[now]
     told = "unknown" if np.isnan(value) else f"{value:.2f}"
     draw.text((EDGE, image.height + 4), f"{words}: progress {told}", fill="black", font=ImageFont.load_default(14))
-    left, right = EDGE, image.width - EDGE
-    top, bottom = image.height + WORDS + EDGE, image.height + WORDS + CURVE - EDGE
-    for share in (0, 0.5, 1):
-        level = bottom - share * (bottom - top)
-        draw.line((left, level, right, level), fill=FAINT)
-    x = left + (right - left) * np.arange(len(progress)) / max(1, len(progress) - 1)
-    y = bottom - (bottom - top) * progress
-    for before in range(len(progress) - 1):
-        ends = (x[before], y[before], x[before + 1], y[before + 1])
+    wide, high, bottom = image.width - 2 * EDGE, CURVE - 2 * EDGE, image.height + WORDS + CURVE - EDGE
+    for level in (bottom, bottom - 0.5 * high, bottom - high):
+        draw.line((EDGE, level, EDGE + wide, level), fill=FAINT)
+    x = EDGE + wide * np.arange(len(progress)) / max(1, len(progress) - 1)
+    y = bottom - high * progress
+    for before, ends in enumerate(zip(x, y, x[1:], y[1:], strict=False)):
         if np.isfinite(ends).all():
             draw.line(ends, fill=INK if before < now else FAINT, width=2)
     if np.isfinite(value):
@@ -176,24 +172,22 @@ def save_drive(model: Model, moments: list[Moment], goal: np.ndarray, path: Path
     """`path` ends in .gif or .mp4. The dot stays where the driver was last sure to be."""
     write = writer_of(path)
     shown = moments[:: -(-len(moments) // MOST)]
-    nodes, last = list[int](), next((moment.node for moment in shown if moment.node is not None), 0)
+    nodes = [next((moment.node for moment in shown if moment.node is not None), 0)]
     for moment in shown:
-        last = last if moment.node is None else moment.node
-        nodes.append(last)
-    write([*with_map([_side_by_side(moment, goal) for moment in shown], scene_of(model), nodes)])
+        nodes.append(nodes[-1] if moment.node is None else moment.node)
+    write([*with_map([_side_by_side(moment, goal) for moment in shown], scene_of(model), nodes[1:])])
 
 
 def _side_by_side(moment: Moment, goal: np.ndarray) -> Image.Image:
     """The view, the waypoint and the goal; without a waypoint its place stays white."""
-    parts = {"view": moment.view, "waypoint": moment.waypoint, "goal": goal}
-    pictures = {name: enlarged(Image.fromarray(np.ascontiguousarray(goal if image is None else image)), SIDE)
-                for name, image in parts.items()}
-    width, height = max(one.width for one in pictures.values()), max(one.height for one in pictures.values())
+    is_lost = moment.waypoint is None
+    pictures = [enlarged(Image.fromarray(np.ascontiguousarray(image)), SIDE)
+                for image in (moment.view, goal if is_lost else moment.waypoint, goal)]
+    width, height = (max(sides) for sides in zip(*(picture.size for picture in pictures), strict=True))
     canvas = Image.new("RGB", (3 * width + width % 2, height + CAPTION + height % 2), "white")
     pen = ImageDraw.Draw(canvas)
-    for number, (name, picture) in enumerate(pictures.items()):
-        if parts[name] is not None:
-            canvas.paste(picture, (number * width, 0))
-        words = "lost: looks around" if parts[name] is None else name
-        pen.text((number * width + 8, height + 8), words, fill="black", font=ImageFont.load_default(16))
+    for number, name in enumerate(("view", "lost: looks around" if is_lost else "waypoint", "goal")):
+        if number != 1 or not is_lost:
+            canvas.paste(pictures[number], (number * width, 0))
+        pen.text((number * width + 8, height + 8), name, fill="black", font=ImageFont.load_default(16))
     return canvas

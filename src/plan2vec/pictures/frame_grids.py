@@ -66,8 +66,7 @@ def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
             ax.text(x, y, letter, fontsize=8, fontweight="bold", ha="center", va="center", zorder=5,
                     color="white", bbox={"boxstyle": "circle", "facecolor": BLACK, "edgecolor": "white"})
     for row in below:
-        axes = np.ravel(row[0].subplots(1, len(strip)))
-        for ax, (number, words) in zip(axes, strip, strict=True):
+        for ax, (number, words) in zip(np.ravel(row[0].subplots(1, len(strip))), strip, strict=True):
             ax.imshow(displayable(model.sequences.frames[number]), cmap="gray", vmin=0, vmax=255)
             ax.set_title(frame_name(model.sequences, number), fontsize=7)
             ax.set_xlabel(words.split(" in ")[0], fontsize=7)
@@ -85,8 +84,7 @@ def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
 
 def strip_frames(model: Model, nodes: list[int], most: int) -> list[tuple[int, str, Hop, list[int]]]:
     """An even choice of a plan's frames but the goal, each with the steps to the next one, which add up to the plan's
-    length, and with the hop on the way that is most in doubt: what it rests on, and its two frames.
-    """
+    length, and with the hop on the way that is most in doubt: what it rests on, and its two frames."""
     lengths, hops, strip = hop_lengths(model.graph, nodes), hops_of(model, nodes), []
     for first, last in pairwise(even_choice(len(nodes), most).tolist()):
         steps = f"{sum(lengths[first:last]):.2f}" + (f" in {last - first} hops" if last - first > 1 else "")
@@ -123,8 +121,7 @@ def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str
 
 def contact_sheet(sequences: Sequences) -> Figure:
     first = np.flatnonzero(np.diff(sequences.sequence, prepend=sequences.sequence[0] - 1))
-    length = np.diff(first, append=sequences.num_frames)
-    numbers: list[int] = []
+    numbers, length = list[int](), np.diff(first, append=sequences.num_frames)
     for row in even_choice(len(first), SHEET_ROWS):
         inside = (first[row] + even_choice(length[row], SHEET_COLUMNS)).tolist()
         numbers += inside + [-1] * (SHEET_COLUMNS - len(inside))

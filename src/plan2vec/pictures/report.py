@@ -55,9 +55,7 @@ def page(model: Model, scorecard: dict, pictures: list[tuple[Path, str, str]]) -
     versions = {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
                 "scipy": scipy.__version__, "torch": str(torch.__version__)}
     times = ((stage.replace("_", " "), f"{took:,.1f} s") for stage, took in seconds.items())
-    figure = "<figure>{}<figcaption>{}</figcaption></figure>"
-    sections = {name: figure.format(image_inside(path.read_bytes(), name), escape(caption))
-                for path, name, caption in pictures}
+    sections = {name: image_inside(path.read_bytes(), name, caption) for path, name, caption in pictures}
     sections |= {
         "Settings": _settings(model.config), "Time": _table(times), "Versions": _table(versions.items()),
         "All numbers": _folded("scorecard.json", f"<pre>{escape(json.dumps(scorecard, indent=1))}</pre>")}
@@ -127,7 +125,7 @@ def _flat(values: dict, between: str, before: str = "") -> Iterable[tuple[str, o
 
 def _settings(config: Config) -> str:
     default = dict(_flat(to_json(Config()), "."))
-    rows = [(name, str(value) + (f" (default: {default[name]})" if value != default[name] else ""))
+    rows = [(name, f"{value}{f' (default: {default[name]})' if value != default[name] else ''}")
             for name, value in _flat(to_json(config), ".")]
     return f"<details><summary>{len(rows)} settings</summary>{_table(rows)}</details>"
 
@@ -141,9 +139,10 @@ def _folded(title: str, body: str) -> str:
     return f"<details><summary>{escape(title)}</summary>{body}</details>"
 
 
-def image_inside(png: bytes, words: str) -> str:
-    """A picture that is part of the page; `words` tell what it shows."""
-    return f'<img alt="{escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}">'
+def image_inside(png: bytes, words: str, caption: str = "") -> str:
+    """A picture that is part of the page; `words` tell what it shows, the caption stands below it."""
+    image = f'<img alt="{escape(words)}" src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}">'
+    return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>" if caption else image
 
 
 def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
@@ -182,11 +181,9 @@ def _drawings(model: Model) -> Iterator[tuple[str, str, str, Figure]]:
 
 def _map_caption(model: Model) -> str:
     words = "Each point is a frame; the distance of two points should be the length of the shortest way between them. "
-    if room_scene(model.sequences) is not None:
-        words += "Neighbouring colours should stay together."
-    else:
-        words += "Each colour is a sequence (eight colours, then they repeat): its frames should lie along a curve."
-        words += " The pictures on the map stand at their own points." if is_image(model.sequences) else ""
+    colors = "Each colour is a sequence (eight colours, then they repeat): its frames should lie along a curve."
+    colors += " The pictures on the map stand at their own points." if is_image(model.sequences) else ""
+    words += colors if room_scene(model.sequences) is None else "Neighbouring colours should stay together."
     usable = training_frames(model.sequences.sequence, model.config.holdout, rng_at(model.config.seed, Stream.HOLDOUT))
     num_parts, _ = connected_parts(model.graph[usable][:, usable])
     if num_parts > 1:
