@@ -1,8 +1,7 @@
 """Benchmarks. `SPEED` and `ANSWERS` are the one place where a benchmark is registered: what can be typed follows.
 
 Those of speed and scale are an `Experiment` each; their rows become tables, figures and docs/performance.md. Any
-other is a function that gives an answer, from the seed and those options of `plan2vec bench` that are its parameters.
-"""
+other is a function that gives an answer, from the seed and the options of `plan2vec bench` that are its parameters."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -38,8 +37,8 @@ def run_benchmark(request: BenchRequest) -> dict:
     """What the benchmark gives. An option that it does not take is refused."""
     name, usual = request.name, BenchRequest(request.name, seed=request.seed, json=request.json)
     if name not in OPTIONS:
-        raise ValueError(f"the benchmarks are {', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all, "
-                         f"but {name!r} came")
+        known = f"{', '.join(ANSWERS)}, and of speed {', '.join(SPEED)} or all"
+        raise ValueError(f"the benchmarks are {known}, but {name!r} came")
     given = {f.name: value for f in fields(request) if (value := getattr(request, f.name)) != getattr(usual, f.name)}
     for option in given.keys() - OPTIONS[name]:
         known, flag = ", ".join(one for one in OPTIONS if option in OPTIONS[one]), option.replace("_", "-")

@@ -59,8 +59,7 @@ def number_table(rows: list[Row], columns: Iterable[str], lines: Mapping[str, st
     """A line per value of the fields, or entries of `setting`; a column per metric that has a number: its mean."""
     shown, body = [name for name in columns if len(values(rows, metric=name))], []
     for key in dict.fromkeys(tuple(row.get(name, row["setting"].get(name)) for name in lines) for row in rows):
-        group = select(rows, **dict(zip(lines, key, strict=True)))
-        samples = [values(group, metric=name) for name in shown]
+        samples = [values(select(rows, **dict(zip(lines, key, strict=True))), metric=name) for name in shown]
         body.append([_words(value) for value in (*key, *(s.mean() if len(s) else None for s in samples))])
     return markdown([*lines.values(), *(name.replace("_", " ") for name in shown)], body)
 

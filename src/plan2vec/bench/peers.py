@@ -59,11 +59,10 @@ def run(settings: Settings) -> Groups:
         scene, shared_seconds = learn_ours(settings, seed)
         yield scene.rows("local metric (shared)", {"fit_seconds": shared_seconds}, shared_seconds)
         ours, embed = torch.from_numpy(scene.learned.vectors), VectorScorer(scene.learned.embedding, settings.device)
-        numbers = scored(scene, embed.vectors, pair_distance(ours, ours, scene.learned.embedding.head))
-        yield scene.rows("plan2vec", {"fit_seconds": scene.our_seconds} | numbers, scene.our_seconds,
-                         settings="defaults")
-        for method, (package, fit) in PEERS.items():
-            yield peer_rows(scene, method, package, fit)
+        numbers = {"fit_seconds": scene.our_seconds}
+        numbers |= scored(scene, embed.vectors, pair_distance(ours, ours, scene.learned.embedding.head))
+        yield scene.rows("plan2vec", numbers, scene.our_seconds, settings="defaults")
+        yield from (peer_rows(scene, method, *peer) for method, peer in PEERS.items())
 
 
 def c_maze(num_frames: int, seed: int, is_smoke: bool) -> Sequences:
@@ -133,8 +132,7 @@ def fit_isomap(scene: Scene) -> Fitted:
 def fit_vae(scene: Scene) -> Fitted:
     config, frames, stage = scene.config, scene.sequences.frames, scene.settings.size.shorten(VAEConfig())
     embed = train_vae(frames, config.encoder, config.dim, stage, config.seed, scene.settings.device).vectors
-    words = f"{stage.num_updates} updates of {stage.batch_size} frames, {config.dim} dimensions"
-    return embed, embed(frames), words
+    return embed, embed(frames), f"{stage.num_updates} updates of {stage.batch_size} frames, {config.dim} dimensions"
 
 
 PEERS = {"Isomap": ("sklearn", fit_isomap), "VAE": ("torch", fit_vae)}

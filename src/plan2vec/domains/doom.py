@@ -16,15 +16,13 @@ from PIL import Image
 from plan2vec.data import Sequences, make_sequences
 from plan2vec.learning.random_streams import Stream, rng_at
 
-TICS = 4  # per frame: a button is held so long
-SECONDS_PER_TIC = 1 / 35
+TICS, SECONDS_PER_TIC = 4, 1 / 35  # per frame, for which a button is held
 BUTTONS = ("MOVE_LEFT", "MOVE_RIGHT", "ATTACK", "MOVE_FORWARD", "MOVE_BACKWARD", "TURN_LEFT", "TURN_RIGHT")
-NUM_BUTTONS = 11  # of default.cfg; those behind BUTTONS are never pressed
+UNUSED = 4  # buttons of default.cfg behind these
 
 ACTIONS = ("forward", "backward", "left", "right", "idle", "turn left", "turn right")  # what an agent may do
-PRESSED = ("MOVE_FORWARD", "MOVE_BACKWARD", "MOVE_LEFT", "MOVE_RIGHT", None, "TURN_LEFT", "TURN_RIGHT")
-BUTTONS_OF = [[number < len(BUTTONS) and BUTTONS[number] == pressed for number in range(NUM_BUTTONS)]
-              for pressed in PRESSED]  # by action: which of the game's buttons are down
+PRESSED = ("MOVE_FORWARD", "MOVE_BACKWARD", "MOVE_LEFT", "MOVE_RIGHT", None, "TURN_LEFT", "TURN_RIGHT")  # the button
+BUTTONS_OF = [[button == pressed for button in BUTTONS] + [False] * UNUSED for pressed in PRESSED]  # which are down
 BLOCKED = 4.0  # gray levels, on average, by which views differ at least where something moves
 HELD = 6  # an exploring agent holds a button for at most so many decisions
 TURNS = (ACTIONS.index("turn left"), ACTIONS.index("turn right"))
@@ -80,8 +78,8 @@ class HeldButtons:
 
     def __call__(self, view: np.ndarray) -> int:
         view = view.astype(np.float32)
-        is_blocked = (self.pressed not in TURNS and self.before.shape == view.shape
-                      and np.abs(view - self.before).mean() < BLOCKED)
+        is_same = self.before.shape == view.shape and np.abs(view - self.before).mean() < BLOCKED
+        is_blocked = is_same and self.pressed not in TURNS
         if self.left == 0 or is_blocked:
             self.pressed = int(self.rng.choice(TURNS) if is_blocked else self.rng.choice(len(ACTIONS), p=PREFERENCE))
             self.left = int(self.rng.integers(1, HELD + 1)) + 2 * is_blocked
@@ -103,11 +101,8 @@ class DoomMaze:
             raise ValueError(f"{file} is missing: the goal is given as the last view of this recording")
         *_, (goal_view, _, _) = replayed_tics(folder, setup, recording)
         self.place, self.goal_view = np.array(setup["goals"][goal]["position"]), goal_view.copy()
-        self._opened = ExitStack()
-        self._game = self._opened.enter_context(started_game(folder, setup, start_map))
-
-    def close(self) -> None:
-        self._opened.close()
+        opened = ExitStack()
+        self.close, self._game = opened.close, opened.enter_context(started_game(folder, setup, start_map))
 
     def reset(self, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
         self._game.set_seed(int(np.random.default_rng(seed).integers(2**31)))
@@ -136,8 +131,7 @@ def read_setups(folder: Path) -> dict[str, Any]:
 
 
 def find_setup(folder: Path, maze: str) -> dict[str, Any]:
-    setups = read_setups(folder)
-    if maze not in setups:
+    if maze not in (setups := read_setups(folder)):
         raise ValueError(f"{folder / 'setups.json'} knows the mazes {', '.join(setups)}, but {maze!r} came")
     return setups[maze]
 

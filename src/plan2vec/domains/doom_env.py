@@ -16,7 +16,6 @@ from plan2vec.domains import doom
 
 NAME = "plan2vec/DoomMaze-v0"
 SCREEN = (120, 160, 3)
-TIME_LIMIT = 5000  # tics
 
 
 class DoomEnv(gymnasium.Env[np.ndarray, np.int64]):
@@ -38,12 +37,12 @@ class DoomEnv(gymnasium.Env[np.ndarray, np.int64]):
         if not self.action_space.contains(action):
             raise ValueError(f"an action is an integer from 0 to {len(doom.ACTIONS) - 1}, but came as {action!r}")
         view, info = self.maze.step(int(action))
-        goal_view = self.maze.goal_view.copy()
-        return view, float(info["is_success"]) - 1, info["is_success"], False, info | {"goal_view": goal_view}
+        info["goal_view"] = self.maze.goal_view.copy()
+        return view, float(info["is_success"]) - 1, info["is_success"], False, info
 
     def close(self) -> None:
         self.maze.close()
 
 
 if NAME not in gymnasium.registry:
-    gymnasium.register(NAME, f"{__name__}:DoomEnv", max_episode_steps=TIME_LIMIT // doom.TICS)
+    gymnasium.register(NAME, f"{__name__}:DoomEnv", max_episode_steps=doom.TIME_LIMIT // doom.TICS)

@@ -58,8 +58,8 @@ def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int
     """Rollouts of `num_steps` frames, each from a uniform start, by uniform actions. `action` (n, 1) is the row of
     ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end."""
     if num_rollouts < 1 or num_steps < 2:
-        raise ValueError("a recording needs num_rollouts >= 1 and num_steps >= 2, "
-                         f"but came as {num_rollouts} and {num_steps}")
+        given = f"{num_rollouts} and {num_steps}"
+        raise ValueError(f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {given}")
     room, rng = find_room(room_name), np.random.default_rng(seed)
     position, action = np.empty((num_rollouts, num_steps, 2)), np.full((num_rollouts, num_steps), -1)
     position[:, 0] = sample_positions(room, num_rollouts, rng)
@@ -125,8 +125,7 @@ def geodesic(room_name: str, first: np.ndarray, second: np.ndarray) -> np.ndarra
 
 def render(room: Room, position: np.ndarray) -> np.ndarray:
     """(n, 64, 64, 1) uint8: each pixel is the mean gray of the area it shows. Row 0 is the top, where y is largest."""
-    position = require_free(room, position)
-    background = _background(room)
+    position, background = require_free(room, position), _background(room)
     frames = np.empty((len(position), PIXELS, PIXELS, 1), np.uint8)
     for part in slices(len(position), FRAMES_AT_ONCE):
         columns, rows = _coverage(position[part] - BLOCK, position[part] + BLOCK)

@@ -16,6 +16,7 @@ from plan2vec.domains import maze
 
 ENVIRONMENTS = {"plan2vec/OpenRoom-v0": "open", "plan2vec/Table-v0": "table", "plan2vec/CMaze-v0": "c-maze"}
 OBSERVATION_TYPES, OPTIONS = ("image", "state"), ("position", "goal")
+SEEN = ("observation", "achieved_goal", "desired_goal")
 Info = dict[str, Any]
 Observation = dict[str, np.ndarray]
 
@@ -35,8 +36,7 @@ class MazeEnv(gymnasium.Env[Any, np.int64]):
         self.room, self.obs_type, self.render_mode = maze.find_room(room), obs_type, render_mode
         places = spaces.Box(-maze.REACH, maze.REACH, (2,), np.float64)
         view = spaces.Box(0, 255, (64, 64, 1), np.uint8) if obs_type == "image" else places
-        names = ("observation", "achieved_goal", "desired_goal")
-        self.observation_space = spaces.Dict({name: deepcopy(view) for name in names})
+        self.observation_space = spaces.Dict({name: deepcopy(view) for name in SEEN})
         self.action_space = spaces.Discrete(len(maze.ACTIONS))
         self._state = self._goal = np.zeros(2)
 
@@ -87,7 +87,7 @@ class MazeEnv(gymnasium.Env[Any, np.int64]):
         """An observation, whose reward is a function of it alone, and the ground truth beside it."""
         states = np.stack([self._state, self._goal])
         achieved, desired = maze.render(self.room, states) if self.obs_type == "image" else states
-        observation = {"observation": achieved.copy(), "achieved_goal": achieved.copy(), "desired_goal": desired.copy()}
+        observation = {name: shown.copy() for name, shown in zip(SEEN, (achieved, achieved, desired), strict=True)}
         reward = float(self.compute_reward(achieved, desired, {}))
         return observation, {"is_success": reward == 0, "position": self._state.copy(), "goal": self._goal.copy()}
 

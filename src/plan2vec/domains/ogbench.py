@@ -78,8 +78,7 @@ def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarra
     """These episodes of a data set, laid end to end, in OGBench's fields."""
     recipe = find_recipe(name)
     env = make_environment(name, terminate_at_goal=False, max_episode_steps=recipe.num_steps).unwrapped
-    guide = Guide(env)
-    recorded: dict[str, list[Any]] = {field: [] for field in FIELDS}
+    guide, recorded = Guide(env), list[tuple]()
     for number in numbers:
         np.random.seed((seed, number))  # noqa: NPY002 - the environment itself draws from numpy's global state
         own_seed = 1_000_003 * seed + number
@@ -94,11 +93,11 @@ def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarra
             following, _, _, _, info = env.step(action)
             if info["success"] and recipe.kind == "navigate":  # another goal follows
                 env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
-            values = (observation, action, step == recipe.num_steps - 1, info["prev_qpos"], info["prev_qvel"])
-            for field, value in zip(FIELDS, values, strict=True):
-                recorded[field].append(value)
+            is_last = step == recipe.num_steps - 1
+            recorded.append((observation, action, is_last, info["prev_qpos"], info["prev_qvel"]))
             observation = following
-    return {field: np.array(values, FIELDS[field]) for field, values in recorded.items()}
+    columns = zip(*recorded, strict=True)
+    return {name: np.array(values, dtype) for (name, dtype), values in zip(FIELDS.items(), columns, strict=True)}
 
 
 class Guide:
@@ -117,8 +116,7 @@ class Guide:
     def goals_from(self, start: Cell, kind: str) -> list[Cell]:
         if kind == "navigate":
             return self.crossings
-        steps = self._cells_to(start)
-        return [cell for cell in self.cells if steps[cell] == STITCH_CELLS] or [start]
+        return [cell for cell in self.cells if self._cells_to(start)[cell] == STITCH_CELLS] or [start]
 
     def direction(self, here: np.ndarray, goal: np.ndarray) -> np.ndarray:
         """(2,) towards the centre of the next cell, of length 1."""

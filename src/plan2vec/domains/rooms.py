@@ -88,8 +88,8 @@ def step(size: Size, position: np.ndarray, displacement: np.ndarray) -> np.ndarr
         across, ahead = moved[:, 1 - axis] - room[:, 1 - axis] * ROOM, np.floor(wanted / ROOM).astype(int)
         opened = np.zeros(len(moved), bool)
         for way in (-1, 1):
-            middle = _door_middle(size, room, axis, way)  # NaN where there is none
-            opened |= (ahead - room[:, axis] == way) & (np.abs(across - middle) < DOOR / 2)
+            beside = np.abs(across - _door_middle(size, room, axis, way))  # NaN where there is none
+            opened |= (ahead - room[:, axis] == way) & (beside < DOOR / 2)
         stopped = np.clip(wanted, room[:, axis] * ROOM + FACE, (room[:, axis] + 1) * ROOM - FACE)
         moved[:, axis] = np.where(opened, wanted, stopped)
     return moved
@@ -158,9 +158,8 @@ def _fading(size: Size, room: np.ndarray, position: np.ndarray) -> tuple[np.ndar
 
 def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 7) pixels that the block touches along an axis, and (n, 7) the share of each that it covers."""
-    low, share = middle - BLOCK_PIXELS / 2, np.ones((len(middle), BLOCK_PIXELS + 1), np.float32)
-    first = np.floor(low)
-    share[:, -1] = low - first
+    share = np.ones((len(middle), BLOCK_PIXELS + 1), np.float32)
+    share[:, -1], first = np.modf(middle - BLOCK_PIXELS / 2)
     share[:, 0] = 1 - share[:, -1]
     return first.astype(int)[:, None] + np.arange(BLOCK_PIXELS + 1), share
 
@@ -171,8 +170,7 @@ def _backgrounds() -> np.ndarray:
     numbers = np.argwhere(np.ones((MOST_ROOMS, MOST_ROOMS)))
     rng = np.random.default_rng(WORLD_SEED + 1)
     pattern = rng.integers(*FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8)
-    cell = (PIXELS - 2 * RING) // CELLS
-    images = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8)
+    images, cell = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8), (PIXELS - 2 * RING) // CELLS
     images[:, RING:-RING, RING:-RING] = pattern.repeat(cell, axis=1).repeat(cell, axis=2)
     edge = {-1: slice(0, RING), 1: slice(PIXELS - RING, PIXELS)}  # a wall's pixels along its axis
     for axis, way in WALLS:

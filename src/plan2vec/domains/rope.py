@@ -30,6 +30,7 @@ NUM_LINKS = 12
 LINK = 3.6  # length of a link
 THICKNESS = 3.5  # of the rope
 MARGIN = 1.0  # that the rope keeps from the table's edge
+TILT = np.radians(27.0)  # of the rope at rest
 
 LONGEST_DRAG = 3.0
 ROAM = 27.0  # how far from its place at rest a link is pulled
@@ -74,16 +75,14 @@ def record_all(num_sequences: int, num_drags: int, seed: int,
 
 def record_numbered(seed: int, num_drags: int, numbers: range) -> dict[str, np.ndarray]:
     """(n, links, 2) states and (n, 3) drags of some sequences; each is a function of the seed and its number."""
-    recorded = [record(num_drags, np.random.default_rng((seed, number))) for number in numbers]
-    states, drags = (np.concatenate(parts) for parts in zip(*recorded, strict=True))
-    return {"states": states, "drags": drags}
+    recorded = zip(*(record(num_drags, np.random.default_rng((seed, number))) for number in numbers), strict=True)
+    return {name: np.concatenate(parts) for name, parts in zip(("states", "drags"), recorded, strict=True)}
 
 
 def rest_shape() -> np.ndarray:
     """(links, 2) where every sequence starts: the left peg is above the rope, the right one below; a gentle S."""
     along = (np.arange(NUM_LINKS) - (NUM_LINKS - 1) / 2) * LINK
-    across = 2.5 * np.sin(2 * np.pi * along / (NUM_LINKS * LINK))
-    cosine, sine = np.cos(np.radians(27.0)), np.sin(np.radians(27.0))
+    across, cosine, sine = 2.5 * np.sin(2 * np.pi * along / (NUM_LINKS * LINK)), np.cos(TILT), np.sin(TILT)
     return np.stack((29 + cosine * along + sine * across, 33 - sine * along + cosine * across), axis=1)
 
 
@@ -157,8 +156,8 @@ def record(num_drags: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
 def random_pull(state: np.ndarray, rng: np.random.Generator) -> list[Drag]:
     """Drags of one random link to a random place around the one it has at rest."""
     link, angle = int(rng.integers(NUM_LINKS)), rng.uniform(0, 2 * np.pi)
-    place = rest_shape()[link] + ROAM * np.sqrt(rng.random()) * np.array((np.cos(angle), np.sin(angle)))
-    missing = place - state[link]
+    around = np.array((np.cos(angle), np.sin(angle)))
+    missing = rest_shape()[link] + ROAM * np.sqrt(rng.random()) * around - state[link]
     num_drags = max(1, int(np.ceil(np.linalg.norm(missing) / LONGEST_DRAG)))
     return [(link, missing / num_drags)] * num_drags
 
@@ -239,8 +238,8 @@ class TrueMoves:
 
     def graph(self) -> csr_array:
         """All local moves between frames, each of length 1."""
-        states, reach = as_states(self.position).astype(np.float32), np.float32(self.reach**2)
         pairs, kept = cKDTree(self.position).query_pairs(1.001 * self.reach, p=np.inf, output_type="ndarray"), []
+        states, reach = as_states(self.position).astype(np.float32), np.float32(self.reach**2)
         for part in np.array_split(pairs, 1 + len(pairs) // PAIRS_AT_ONCE):
             first, second = part.T
             near = (np.square(states[first] - states[second]).sum(axis=2) <= reach).all(axis=1)
@@ -275,9 +274,8 @@ def render(states: np.ndarray) -> np.ndarray:
 def _nearest_piece(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 64, 64) distance of every pixel's middle from the rope's middle line, and the nearest piece of the rope."""
     pixel = np.arange(PIXELS, dtype=np.float32) + np.float32(0.5)
-    x, y = pixel[None, None, :], pixel[None, :, None]
-    least = np.full((len(states), PIXELS, PIXELS), np.inf, np.float32)
-    piece = np.zeros(least.shape, np.int8)
+    x, y, shape = pixel[None, None, :], pixel[None, :, None], (len(states), PIXELS, PIXELS)
+    least, piece = np.full(shape, np.inf, np.float32), np.zeros(shape, np.int8)
     for k in range(NUM_LINKS - 1):
         start_x, start_y = states[:, k].T[:, :, None, None]
         along_x, along_y = (states[:, k + 1] - states[:, k]).T[:, :, None, None]

@@ -57,8 +57,7 @@ NOISY = ViewConfig(noise=10.0, exposure=0.25, heading_jitter=8.0)  # no two visi
 def render_views(streets: "Streets", nodes: np.ndarray, config: ViewConfig = ViewConfig(),
                  rng: np.random.Generator | None = None) -> np.ndarray:
     """(m, pixels, pixels, 1) uint8: one visit to each of `nodes` (m,), drawn from `rng` (None: seed 0)."""
-    rng = np.random.default_rng(0) if rng is None else rng
-    nodes = np.asarray(nodes)
+    rng, nodes = np.random.default_rng(0) if rng is None else rng, np.asarray(nodes)
     frames = np.empty((len(nodes), config.pixels, config.pixels, 1), np.uint8)
     raster, atlas = _raster(streets), _facade_atlas()
     heading = streets.heading[nodes] + config.heading_jitter * rng.standard_normal(len(nodes))
@@ -93,15 +92,13 @@ def _raster(streets: "Streets") -> _Raster:
     num = np.maximum(2, np.ceil(streets.link_lengths * 3 / CELL).astype(int))  # points a third of a cell apart
     link = np.repeat(np.arange(len(num)), num)
     share = (np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)) / (num[link] - 1)
-    points = start[link] + share[:, None] * (end - start)[link]
-    margin = 2 * HALF_WIDTH
+    points, margin = start[link] + share[:, None] * (end - start)[link], 2 * HALF_WIDTH
     origin = points.min(axis=0) - margin
     columns, rows = (np.ceil((points.max(axis=0) + margin - origin) / CELL).astype(int) + 2).tolist()
     sample = np.full((columns, rows), -1)
     cell = np.rint((points - origin) / CELL).astype(int)
     sample[cell[:, 0], cell[:, 1]] = np.arange(len(points))
-    nearest = distance_transform_edt(sample < 0, return_distances=False, return_indices=True)
-    nearest = sample[nearest[0], nearest[1]]
+    nearest = sample[tuple(distance_transform_edt(sample < 0, return_distances=False, return_indices=True))]
     centre = origin + CELL * np.indices((columns, rows)).transpose(1, 2, 0)
     distance = np.linalg.norm(centre - points[nearest], axis=2)
     rise_x, rise_y = np.gradient(gaussian_filter(distance, 1.0))
@@ -164,15 +161,11 @@ def _panoramas(raster: _Raster, atlas: np.ndarray, xy: np.ndarray, heading: np.n
 def _columns(atlas: np.ndarray, far: np.ndarray, along: np.ndarray, steepness: np.ndarray, bits: np.ndarray,
              pixels: int) -> np.ndarray:
     """(k, pixels) float32: what each of k rays sees from TOP to BOTTOM; (k,) random bits of the building it meets."""
-    elevation = TOP - (TOP - BOTTOM) * (np.arange(pixels) + 0.5) / pixels  # degrees
-    slope = np.tan(np.radians(elevation)).astype(np.float32)
-    tone = 0.7 + 0.6 * (bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255
-    clear = np.exp(-far / HAZE)
-    light = tone * (0.75 + 0.25 * steepness) * clear
-    texel = _texels(far, along, bits, slope)
+    slope = np.tan(np.radians(TOP - (TOP - BOTTOM) * (np.arange(pixels) + 0.5) / pixels)).astype(np.float32)
+    tone, clear = 0.7 + 0.6 * (bits >> np.uint32(20) & np.uint32(0xFF)).astype(np.float32) / 255, np.exp(-far / HAZE)
+    light, texel = tone * (0.75 + 0.25 * steepness) * clear, _texels(far, along, bits, slope)
     shade, behind = (levels.take(texel) for levels in atlas)
-    endless = far >= FARTHEST
-    shade[endless] = behind[endless] = 0
+    shade[far >= FARTHEST] = behind[far >= FARTHEST] = 0
     sky = np.linspace(SKY_TOP, SKY, pixels, dtype=np.float32)
     behind *= ((1 - clear) * SKY)[:, None] - sky  # in place: haze before fronts, sky elsewhere
     behind += sky
@@ -221,8 +214,8 @@ def _draw_facade(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     period = FACADE_WIDTH / rng.choice([5, 6, 8, 10, 13])
     column, in_column = np.divmod(along, period)
     floor, in_floor = np.divmod(up - ground, storey)
-    window = in_column < rng.uniform(0.35, 0.75) * period
-    window = window & (in_floor > 0.9) & (in_floor < rng.uniform(2.2, 0.9 * storey))
+    in_window = in_column < rng.uniform(0.35, 0.75) * period
+    window = in_window & (in_floor > 0.9) & (in_floor < rng.uniform(2.2, 0.9 * storey))
     blinds = rng.uniform(0.6, 1.4, (14, 40))[column.astype(int), np.maximum(floor, 0).astype(int)]
     shade = np.where(window, np.clip(glass * blinds, 15, 245), wall)
     shade = np.where(in_floor < rng.choice([0.0, 0.0, 0.4]), wall * 0.75, shade)  # a course between storeys
@@ -253,8 +246,7 @@ def find_buildings(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _scramble(column: np.ndarray, row: np.ndarray) -> np.ndarray:
     """(k,) uint32 that look random, from the whole numbers of a lot."""
-    bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663)
-    bits = bits ^ np.uint32(1)
+    bits = column.view(np.uint32) * np.uint32(73856093) ^ row.view(np.uint32) * np.uint32(19349663) ^ np.uint32(1)
     for _ in range(2):
         bits = (bits ^ bits >> np.uint32(16)) * np.uint32(0x45D9F3B)
     return bits ^ bits >> np.uint32(16)

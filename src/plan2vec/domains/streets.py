@@ -72,9 +72,8 @@ def find_box(size: str) -> Box:
 
 
 def street_graph(streets: Streets) -> csr_array:
-    """(n, n) lengths of the links in metres."""
-    lengths = np.maximum(streets.link_lengths, 1e-6)  # two views of one place stay linked
-    return csr_array((lengths, tuple(streets.links.T)), shape=(streets.num_views,) * 2)
+    """(n, n) lengths of the links in metres; two views of one place stay linked."""
+    return csr_array((np.maximum(streets.link_lengths, 1e-6), streets.links.T), shape=(streets.num_views,) * 2)
 
 
 def street_distance(streets: Streets) -> np.ndarray:
@@ -137,9 +136,8 @@ def generate_city(size: str | int, seed: int = 0) -> Streets:
     rng = np.random.default_rng(seed)
     crossings, pieces = _cross(_lay_out(num_views, rng))
     pieces = _build_over(len(crossings), pieces, rng)
-    length = np.linalg.norm(np.diff(crossings[pieces], axis=1)[:, 0], axis=1)
-    # a piece of k steps has k - 1 views of its own
-    scale = (num_views - len(crossings) + len(pieces)) * STEP / length.sum()
+    length = np.linalg.norm(np.diff(crossings[pieces], axis=1)[:, 0], axis=1).sum()
+    scale = (num_views - len(crossings) + len(pieces)) * STEP / length  # a piece of k steps has k - 1 views of its own
     return _place_views(crossings * scale, pieces, size if isinstance(size, str) else f"street-{size}", rng)
 
 
@@ -218,8 +216,7 @@ def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: i
     hold a single view."""
     if passes < 1 or max_views < 2:
         raise ValueError(f"walks need passes >= 1 and max_views >= 2, but came as {passes} and {max_views}")
-    rng = np.random.default_rng(seed)
-    graph = street_graph(streets)
+    rng, graph = np.random.default_rng(seed), street_graph(streets)
     ahead = np.split(graph.indices, graph.indptr[1:-1])
     new = [np.ones(len(onward), bool) for onward in ahead]  # links that no walk has taken
     walks = []
@@ -242,8 +239,7 @@ def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: i
 
 def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewConfig(), seed: int = 0) -> Sequences:
     """What a camera saw on the walks; frame i shows view `np.concatenate(walks)[i]`. Step lengths are metres."""
-    node = np.concatenate(walks)
-    sequence = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
+    node, sequence = np.concatenate(walks), np.repeat(np.arange(len(walks)), list(map(len, walks)))
     if config.noise or config.exposure or config.heading_jitter:
         frames = render_views(streets, node, config, np.random.default_rng(seed))
     else:
@@ -252,5 +248,5 @@ def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewC
     position, first = streets.xy[node], transitions(sequence)
     step_length = np.full(len(node), np.nan)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
-    source = f"rendered city, {streets.source}, {streets.name}"
-    return Sequences(frames, sequence, position=position, step_length=step_length, domain=streets.name, source=source)
+    return Sequences(frames, sequence, position=position, step_length=step_length, domain=streets.name,
+                     source=f"rendered city, {streets.source}, {streets.name}")

@@ -21,9 +21,8 @@ CLEAR = "rgba(0,0,0,0)"
 
 def map_figure(session: Session, axes: str, marker: dict) -> dict:
     """The metric map: trace 0 holds every frame; in 3-d those follow that explorer.js fills."""
-    scene = session.scene(axes)
+    scene, layout = session.scene(axes), _layout(f"map-{axes}")
     points = _points(scene.points, marker)
-    layout = _layout(f"map-{axes}")
     if NUM_AXES[axes] == 2:
         pictures = far_points(scene.points, NUM_THUMBNAILS) if is_image(session.sequences) else []
         return {"data": [points], "layout": layout | _flat_axes(scene.labels) | {"meta": {"pictures": pictures}}}

@@ -168,9 +168,8 @@ def summary(session: Session, plan: Plan, hops: list[Hop], before: dict | None =
     first, last = (f"{number} ({frame_name(session.sequences, number)})" for number in (plan.start, plan.goal))
     ends, was = f" from {first} to {last}", []
     if before:
-        num = len(before["nodes"] or [0]) - 1
-        known = before["length"] is not None
-        words = f"{before['length']:.2f} steps in {num} {'hop' if num == 1 else 'hops'}" if known else "no path"
+        num, length = len(before["nodes"] or [0]) - 1, before["length"]
+        words = "no path" if length is None else f"{length:.2f} steps in {num} {'hop' if num == 1 else 'hops'}"
         was = [html.Span(f" Before: {words}.", className="before")]
     if plan.length is None:
         first, last = session.model.parts[1][[plan.start, plan.goal]].tolist()
@@ -215,8 +214,7 @@ def neighbor_list(session: Session, number: int, goal: int | None) -> list:
 
 def closure_list(session: Session, suspicious: list[dict], judged: Judged) -> list:
     """Frame pairs with buttons to keep or strike, then what was judged, with a button to undo."""
-    rest = len(suspicious) - NUM_SUSPICIOUS
-    known = any(closure["confidence"] is not None for closure in suspicious)
+    rest, known = len(suspicious) - NUM_SUSPICIOUS, any(one["confidence"] is not None for one in suspicious)
     order = "most doubtful closures" if known else "closures that most paths use, since no confidence is known,"
     words = f"The {order} come first. Keep a pair that shows about the same place, strike others."
     words += f" {rest} more are drawn as lines." if rest > 0 else ""

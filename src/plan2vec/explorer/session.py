@@ -46,9 +46,7 @@ class Session:
     """One model, one page; several threads of the server ask it."""
 
     def __init__(self, model: Model):
-        self.model = model
-        self.sequences = model.sequences
-        self.num_frames = model.sequences.num_frames
+        self.model, self.sequences, self.num_frames = model, model.sequences, model.sequences.num_frames
         self.room = room_scene(model.sequences)
         self.scene = lru_cache(len(NUM_AXES))(lambda axes: graph_scene(model.graph, model.directed) if axes == "graph"
                                               else map_scene(model.vectors, NUM_AXES[axes]))
@@ -80,9 +78,8 @@ class Session:
         """What somebody, here or elsewhere, has struck leaves the graph; what was forgotten comes back."""
         if self.model.folder is not None and self.judged().struck != self._struck:
             with self._lock:
-                self._struck = self.judged().struck
-                graph = load_graph(self.model.folder / "graph.npz").graph
-                self.model.graph = drop_struck(graph, self.sequences.sequence, self._struck)
+                self._struck, fitted = self.judged().struck, load_graph(self.model.folder / "graph.npz").graph
+                self.model.graph = drop_struck(fitted, self.sequences.sequence, self._struck)
                 self._forget_graph()
 
     def get_ready(self) -> None:

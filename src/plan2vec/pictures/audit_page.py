@@ -20,8 +20,7 @@ MOST_STRIPS = 150
 
 
 def audit_page(answer: Audit, sequences: Sequences, against: Sequences | None = None) -> str:
-    num_found = sum(bool(row.findings) for row in answer.rows)
-    title = f"Audit: {answer.source}"
+    title, num_found = f"Audit: {answer.source}", sum(bool(row.findings) for row in answer.rows)
     words = f"{num_found} of {len(answer.rows)} episodes have findings. Nothing was deleted. Look before you delete."
     body = [f"<h1>{escape(title)}</h1><p>{escape(words)}</p>"]
     if line := lerobot_line(answer):

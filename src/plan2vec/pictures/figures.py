@@ -180,8 +180,7 @@ def training_figure(records: list[dict]) -> Figure:
 
 def far_task(model: Model) -> tuple[int, int]:
     """Start and goal of the longest shortest path, among 16 x 16 random pairs inside the largest part."""
-    rng = rng_at(model.config.seed, Stream.PICTURES)
-    part = np.flatnonzero(model.parts[1] == 0)
+    rng, part = rng_at(model.config.seed, Stream.PICTURES), np.flatnonzero(model.parts[1] == 0)
     starts, goals = (rng.choice(part, min(16, len(part)), replace=False) for _ in range(2))
     length = distances_from(model.graph, starts)[:, goals]
     start, goal = np.unravel_index(np.argmax(np.where(np.isfinite(length), length, -1)), length.shape)

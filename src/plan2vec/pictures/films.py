@@ -78,9 +78,8 @@ def enlarged(image: Image.Image, smallest: int = SMALLEST) -> Image.Image:
 
 
 def captioned(sequences: Sequences, nodes: list[int], index: int) -> Image.Image:
-    image = enlarged(frame_picture(sequences, nodes[index]))
+    image, ends = enlarged(frame_picture(sequences, nodes[index])), {0: "start, ", len(nodes) - 1: "goal, "}
     canvas = _with_room_below(image, CAPTION)
-    ends = {0: "start, ", len(nodes) - 1: "goal, "}
     text = f"{ends.get(index, '')}frame {frame_name(sequences, nodes[index])} ({index + 1} of {len(nodes)})"
     ImageDraw.Draw(canvas).text((8, image.height + 8), text, fill="black", font=ImageFont.load_default(16))
     return canvas
@@ -149,8 +148,7 @@ def _with_curve(image: Image.Image, progress: np.ndarray, now: int, words: str) 
     wide, high, bottom = image.width - 2 * EDGE, CURVE - 2 * EDGE, image.height + WORDS + CURVE - EDGE
     for level in (bottom, bottom - 0.5 * high, bottom - high):
         draw.line((EDGE, level, EDGE + wide, level), fill=FAINT)
-    x = EDGE + wide * np.arange(len(progress)) / max(1, len(progress) - 1)
-    y = bottom - high * progress
+    x, y = EDGE + wide * np.arange(len(progress)) / max(1, len(progress) - 1), bottom - high * progress
     for before, ends in enumerate(zip(x, y, x[1:], y[1:], strict=False)):
         if np.isfinite(ends).all():
             draw.line(ends, fill=INK if before < now else FAINT, width=2)
@@ -170,8 +168,7 @@ class Moment:
 
 def save_drive(model: Model, moments: list[Moment], goal: np.ndarray, path: Path) -> None:
     """`path` ends in .gif or .mp4. The dot stays where the driver was last sure to be."""
-    write = writer_of(path)
-    shown = moments[:: -(-len(moments) // MOST)]
+    write, shown = writer_of(path), moments[:: -(-len(moments) // MOST)]
     nodes = [next((moment.node for moment in shown if moment.node is not None), 0)]
     for moment in shown:
         nodes.append(nodes[-1] if moment.node is None else moment.node)

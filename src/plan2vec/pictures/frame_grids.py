@@ -51,8 +51,7 @@ def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
     tall = WIDTH / len(scenes) * max(scene.height for scene in scenes)
     figure = Figure((WIDTH, tall + 1.0 + 1.3 * bool(strip)), layout="constrained")
     above, *below = figure.subfigures(1 + bool(strip), 1, height_ratios=(tall, 1.3)[: 1 + bool(strip)], squeeze=False)
-    hops = hops_of(model, plan.nodes or [])
-    colors = np.full(model.sequences.num_frames, GRAY)
+    hops, colors = hops_of(model, plan.nodes or []), np.full(model.sequences.num_frames, GRAY)
     colors[list(plan.touched)] = ORANGE
     for ax, scene in zip(np.ravel(above[0].subplots(1, len(scenes))), scenes, strict=True):
         draw_points(ax, scene, colors, zorder=1)
@@ -100,8 +99,7 @@ def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str
     cell = WIDTH / sum(widths)  # all lengths in inches, y down
     image_width, text = 0.93 * cell, 0.2
     image_height = min(image_width * pixels[0] / pixels[1], 2 * cell)
-    row_height = image_height + text * (3 if any(below) else 1.5)
-    top = 0.25 + text * (1 + title.count("\n"))
+    row_height, top = image_height + text * (3 if any(below) else 1.5), 0.25 + text * (1 + title.count("\n"))
     height = top + row_height * -(-len(numbers) // len(widths)) + 0.05
     figure = Figure((WIDTH, height))
     ax = figure.add_axes((0, 0, 1, 1))
@@ -157,8 +155,7 @@ def inspection_sheet(sequences: Sequences) -> Figure:
 def closure_figure(model: Model, suspicious: list[dict]) -> Figure:
     numbers, above, below = [], [], []
     for k, closure in enumerate(suspicious):
-        gap = k % 3 < 2
-        pair = [closure["first"], closure["second"]]
+        gap, pair = k % 3 < 2, [closure["first"], closure["second"]]
         numbers += pair + [-1] * gap
         above += [f"{number} = {frame_name(model.sequences, number)}" for number in pair] + [""] * gap
         sure = "" if closure["confidence"] is None else f", {closure['confidence']:.0%} sure"

@@ -40,17 +40,14 @@ def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
         path = own_folder(Path(folder), "figures") / f"{name}.png"
         save_figure(figure, path)
         pictures.append((path, title, caption))
-    path = Path(folder) / "report.html"
-    write_text(path, page(model, scorecard, pictures))
+    write_text(path := Path(folder) / "report.html", page(model, scorecard, pictures))
     return path
 
 
 def page(model: Model, scorecard: dict, pictures: list[tuple[Path, str, str]]) -> str:
     """The whole page; `pictures`: PNG, title, and what to see in it."""
-    title = f"plan2vec: {model.sequences.source}"
-    seconds = scorecard.get("seconds") or model.seconds
-    domain = find_domain(model.sequences.domain)
-    unit = domain.unit if domain else POSITION
+    title, seconds = f"plan2vec: {model.sequences.source}", scorecard.get("seconds") or model.seconds
+    unit = domain.unit if (domain := find_domain(model.sequences.domain)) else POSITION
     held_out = [card] if (card := scorecard.get("holdout")) else []  # None where no step was held out
     versions = {"plan2vec": __version__, "Python": platform.python_version(), "numpy": np.__version__,
                 "scipy": scipy.__version__, "torch": str(torch.__version__)}
@@ -100,8 +97,7 @@ def _summary(model: Model) -> str:
 def _score_table(scorecard: dict, position_unit: str) -> str:
     """Every number in words, with its verdict, one line per method where methods differ; its name for programs last."""
     here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout", "verdict")}
-    good = judged(scorecard)
-    rows = []
+    good, rows = judged(scorecard), []
     for name, value in _flat(here, ", "):
         line = LINES.get(name.split(",")[0], Line(""))
         number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))

@@ -83,8 +83,7 @@ def graph_scene(graph: csr_array, directed: bool = False) -> Scene:
             left, top, shelf = 0.0, top - shelf - gap, 0.0
         points[frames] = laid - (laid.min(axis=0)[0], laid.max(axis=0)[1]) + (left, top)
         left, shelf = left + wide + gap, max(shelf, high)
-    labels = ("laid out by shortest paths (steps)", "steps")
-    return Scene(points, labels, "laid out by shortest paths", _extent(points))
+    return Scene(points, ("laid out by shortest paths (steps)", "steps"), "laid out by shortest paths", _extent(points))
 
 
 def _part_layout(graph: csr_array, frames: np.ndarray, directed: bool) -> np.ndarray:
