@@ -50,8 +50,8 @@ NUM_NEAREST = 200  # neighbours a frame, about
 BRIEF = Config(local_metric=LocalMetricConfig(num_updates=300), embedding=EmbeddingConfig(num_updates=300))
 MADE = ("not fitted: networks of a fit of 2,000 frames with 300 + 300 updates, "
         "graph of about 200 nearest frames on the map")
-FLAGS = ("--no-sandbox", "--no-first-run", "--disable-quic", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+FLAGS = ("--no-sandbox", "--no-first-run", "--disable-quic", "--disable-background-networking", "--disable-sync",
+         "--disable-component-update", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
          "--ignore-gpu-blocklist")
 PAINTED = "() => performance.getEntriesByName('explorer-paint')[0]?.startTime"
 ON_PAINT = """

@@ -42,9 +42,9 @@ def replay(folder: Path, maze: str, height: int = 72, width: int = 96) -> Sequen
     turned = (np.diff(place[:, 2], append=place[-1, 2]) + 180) % 360 - 180
     action[:, BUTTONS.index("TURN_LEFT")] = turned > 0
     action[:, BUTTONS.index("TURN_RIGHT")] = turned < 0
-    frames = np.stack([shrink(screen, height, width) for screen in screens])
-    return make_sequences(frames, position=place[:, :2], heading=place[:, 2], action=action,
-                          time=np.arange(len(place)) * TICS * SECONDS_PER_TIC, source=f"{maze} (ViZDoom)")
+    return make_sequences(np.stack([shrink(screen, height, width) for screen in screens]), position=place[:, :2],
+                          heading=place[:, 2], action=action, source=f"{maze} (ViZDoom)",
+                          time=np.arange(len(place)) * TICS * SECONDS_PER_TIC)
 
 
 def explore(folder: Path, maze: str, num_actions: int, seed: int, height: int, width: int) -> Sequences:

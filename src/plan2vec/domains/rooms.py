@@ -137,8 +137,7 @@ def _view(room: np.ndarray, position: np.ndarray, frames: np.ndarray) -> None:
     columns, column_share = _block_pixels(local[:, 0])
     rows, row_share = _block_pixels(PIXELS - local[:, 1])
     where = (np.arange(len(position))[:, None, None], rows[:, :, None], columns[:, None, :], 0)
-    behind = frames[where].astype(np.float32)
-    share = row_share[:, :, None] * column_share[:, None, :]
+    behind, share = frames[where].astype(np.float32), row_share[:, :, None] * column_share[:, None, :]
     frames[where] = np.rint(behind + share * (BLOCK_GRAY - behind)).astype(np.uint8)
 
 
@@ -167,8 +166,7 @@ def _block_pixels(middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def _backgrounds() -> np.ndarray:
     """(32, 32, 64, 64) uint8: every room without the block."""
-    numbers = np.argwhere(np.ones((MOST_ROOMS, MOST_ROOMS)))
-    rng = np.random.default_rng(WORLD_SEED + 1)
+    numbers, rng = np.argwhere(np.ones((MOST_ROOMS, MOST_ROOMS))), np.random.default_rng(WORLD_SEED + 1)
     pattern = rng.integers(*FLOOR_GRAYS, size=(len(numbers), CELLS, CELLS), dtype=np.uint8)
     images, cell = np.full((len(numbers), PIXELS, PIXELS), WALL_GRAY, np.uint8), (PIXELS - 2 * RING) // CELLS
     images[:, RING:-RING, RING:-RING] = pattern.repeat(cell, axis=1).repeat(cell, axis=2)
@@ -218,6 +216,5 @@ def _door_points(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         table[i, j, : len(members)] = members
         pairs += [(a, b) for a in members for b in members if a != b]
     row, column = np.array(pairs, int).reshape(-1, 2).T
-    steps = np.linalg.norm(place[row] - place[column], axis=1)
-    graph = csr_array((steps, (row, column)), shape=(len(place),) * 2)
+    graph = csr_array((np.linalg.norm(place[row] - place[column], axis=1), (row, column)), shape=(len(place),) * 2)
     return place, table, dijkstra(graph) if len(place) else np.zeros((0, 0))

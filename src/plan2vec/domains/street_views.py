@@ -96,11 +96,9 @@ def _raster(streets: "Streets") -> _Raster:
     origin = points.min(axis=0) - margin
     columns, rows = (np.ceil((points.max(axis=0) + margin - origin) / CELL).astype(int) + 2).tolist()
     sample = np.full((columns, rows), -1)
-    cell = np.rint((points - origin) / CELL).astype(int)
-    sample[cell[:, 0], cell[:, 1]] = np.arange(len(points))
+    sample[tuple(np.rint((points - origin) / CELL).astype(int).T)] = np.arange(len(points))
     nearest = sample[tuple(distance_transform_edt(sample < 0, return_distances=False, return_indices=True))]
-    centre = origin + CELL * np.indices((columns, rows)).transpose(1, 2, 0)
-    distance = np.linalg.norm(centre - points[nearest], axis=2)
+    distance = np.linalg.norm(origin + CELL * np.indices((columns, rows)).transpose(1, 2, 0) - points[nearest], axis=2)
     rise_x, rise_y = np.gradient(gaussian_filter(distance, 1.0))
     tangent = np.stack([rise_y, -rise_x], axis=2) / np.maximum(np.hypot(rise_x, rise_y), 1e-9)[..., None]
     tangent *= np.where(tangent[..., :1] < 0, -1, 1)
@@ -131,10 +129,9 @@ def _cast(raster: _Raster, start: np.ndarray, direction: np.ndarray) -> np.ndarr
 def _distance_at(raster: _Raster, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(k,) metres to the nearest street's middle, interpolated between the four cells around x, y (in cells)."""
     column, row = x.astype(np.int32), y.astype(np.int32)
-    x, y = x - column, y - row
-    first = column * raster.shape[1] + row
-    low, next_low = raster.distance.take(first), raster.distance.take(first + 1)
-    high, next_high = raster.distance.take(first + raster.shape[1]), raster.distance.take(first + (raster.shape[1] + 1))
+    x, y, num_rows = x - column, y - row, raster.shape[1]
+    first = column * num_rows + row
+    low, next_low, high, next_high = (raster.distance.take(first + k) for k in (0, 1, num_rows, num_rows + 1))
     low += (next_low - low) * y
     high += (next_high - high) * y
     return low + (high - low) * x
@@ -185,12 +182,10 @@ def _texels(far: np.ndarray, along: np.ndarray, bits: np.ndarray, slope: np.ndar
     sizes = np.array(ATLAS)[:, None] >> np.arange(NUM_LEVELS)  # texels along the front and up, of every level
     first = np.append(0, np.cumsum(NUM_FACADES * sizes.prod(axis=0)))[level]
     width, height = sizes[:, level]
-    base = first + (facade * width + column % width) * height
     scale = (1 / (TEXEL[1] * 2.0**level)).astype(np.float32)
     row = ((far * scale)[:, None] * slope + (EYE * scale)[:, None]).astype(np.int32)
     np.clip(row, 0, (height - 1).astype(np.int32)[:, None], out=row)
-    row += base.astype(np.int32)[:, None]
-    return row
+    return row + (first + (facade * width + column % width) * height).astype(np.int32)[:, None]
 
 
 @cache

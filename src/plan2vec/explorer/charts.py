@@ -81,7 +81,6 @@ def _layout(revision: str) -> dict:
 
 
 def _flat_axes(labels: tuple[str, ...]) -> dict:
-    """Two axes of equal scale."""
     common = {"zeroline": False, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 6}
     x, y = ({"title": {"text": _one_line(label), "standoff": 6}} | common for label in labels)
     return {"xaxis": x, "yaxis": y | {"scaleanchor": "x"}}

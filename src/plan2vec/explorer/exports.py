@@ -34,8 +34,8 @@ def serve_frames(server: Flask, recordings: Callable[[], Sequences | None]) -> N
         sequences, number = recordings(), re.fullmatch("([0-9]{1,18})[.]png", name)
         if sequences is None or number is None or int(number[1]) >= sequences.num_frames:
             abort(404)
-        buffer = io.BytesIO()
-        enlarged(frame_picture(sequences, int(number[1])), 64).save(buffer, format="PNG", compress_level=1)
+        buffer, picture = io.BytesIO(), enlarged(frame_picture(sequences, int(number[1])), 64)
+        picture.save(buffer, format="PNG", compress_level=1)
         return Response(buffer.getvalue(), mimetype="image/png", headers={"Cache-Control": "no-store"})
 
 
@@ -43,9 +43,8 @@ def serve_exports(server: Flask, session: Session) -> None:
     """Answer /distances/12, /verdict.png and /plan.png, .svg, .gif, .mp4; what cannot be made is 400 and one line."""
     drawing = threading.Lock()  # figures take seconds and memory: one at a time
 
-    @lru_cache(1)
-    def verdict_picture() -> bytes:
-        return figure_bytes(verdict_figure(session.model, next(iter(make_verdict(session.card).look_at), None)))
+    reason = next(iter(make_verdict(session.card).look_at), None)
+    picture = lru_cache(1)(lambda: figure_bytes(verdict_figure(session.model, reason)))
 
     @server.route("/distances/<int:goal>")
     def distances(goal: int) -> Response:
@@ -57,7 +56,7 @@ def serve_exports(server: Flask, session: Session) -> None:
     @server.route("/verdict.png")
     def verdict() -> Response:
         with drawing:
-            return Response(verdict_picture(), mimetype="image/png")
+            return Response(picture(), mimetype="image/png")
 
     @server.route("/plan.<ending>")
     def plan(ending: str) -> Response:

@@ -142,8 +142,7 @@ def guard(server: Flask, any_host: bool, token: str | None = None) -> None:
         return "the explorer could not answer; its terminal says why", 500
 
     @server.before_request
-    def refuse_strangers() -> None:
-        """A page of another site must not talk to this one under a name of its own."""
+    def refuse_strangers() -> None:  # a page of another site must not talk to this one under a name of its own
         name, origin = request.host.rsplit(":", 1)[0].strip("[]"), request.headers.get("Origin")
         is_foreign = origin is not None and urlsplit(origin).netloc != request.host
         if is_foreign or not (any_host or is_loopback(name)):

@@ -130,7 +130,6 @@ def graph_figure(model: Model) -> Figure:
 
 
 def value_figure(model: Model, goal: int) -> Figure:
-    """The learned distance from every frame to one goal."""
     scene, (figure, (ax,)) = scene_of(model), _canvas(5.6)
     distance = model.distance_between(np.arange(model.sequences.num_frames), goal)
     points = draw_points(ax, scene, distance, cmap="viridis")
@@ -220,9 +219,8 @@ def verdict_figure(model: Model, first_bad: str | None) -> Figure:
         return figure
     parted = first_bad in ABOUT_PARTS and room_scene(model.sequences) is None
     scene = graph_scene(model.graph, model.directed) if parted else scene_of(model)
-    ax = figure.subplots()
+    ax = figure.add_subplot(aspect="equal")
     ax.set_axis_off()
-    ax.set_aspect("equal")
     if first_bad in ABOUT_PARTS:
         draw_points(ax, scene, np.array(PALETTE)[np.minimum(model.parts[1], len(PALETTE) - 1)])
         figure.suptitle(f"all frames {scene.words}; each colour is a part", fontsize=9)
