@@ -31,8 +31,8 @@ class Domain:
 def find_domain(name: str | None) -> Domain | None:
     """The domain that `Sequences.domain` names, or None where nothing is known about it."""
     if name in maze.ROOMS:
-        around = partial(maze.geodesic, name)
-        return Domain(name, maze.SUCCESS, maze.LONGEST_STEP, around, maze.ROOMS[name].walls, maze.FLOOR)
+        geodesic = partial(maze.geodesic, name)
+        return Domain(name, maze.SUCCESS, maze.LONGEST_STEP, geodesic, maze.ROOMS[name].walls, maze.FLOOR)
     if name is not None and name.startswith(streets.PREFIX):  # who made the network alone knows ways along its streets
         return Domain(name, streets.SUCCESS, streets.LONGEST_STEP)
     if name == rope.NAME:  # no way around the pegs is known

@@ -58,8 +58,8 @@ def simulate(room_name: str = "c-maze", num_rollouts: int = 1000, num_steps: int
     """Rollouts of `num_steps` frames, each from a uniform start, by uniform actions. `action` (n, 1) is the row of
     ACTIONS that leads from frame i to i + 1, and -1 at a sequence's end."""
     if num_rollouts < 1 or num_steps < 2:
-        given = f"{num_rollouts} and {num_steps}"
-        raise ValueError(f"a recording needs num_rollouts >= 1 and num_steps >= 2, but came as {given}")
+        raise ValueError("a recording needs num_rollouts >= 1 and num_steps >= 2, "
+                         f"but came as {num_rollouts} and {num_steps}")
     room, rng = find_room(room_name), np.random.default_rng(seed)
     position, action = np.empty((num_rollouts, num_steps, 2)), np.full((num_rollouts, num_steps), -1)
     position[:, 0] = sample_positions(room, num_rollouts, rng)
@@ -195,11 +195,10 @@ def _corner_lengths(room: Room) -> tuple[np.ndarray, np.ndarray]:
 
 def _middle(covered: np.ndarray) -> np.ndarray:
     """(...,) coordinate with half of `covered` (..., 64) on either side; exact between pixels, unlike the mean."""
-    edges, beyond = PIXEL_EDGES, covered.cumsum(axis=-1)
-    beyond = beyond - beyond[..., -1:] / 2
+    beyond = covered.cumsum(axis=-1) - covered.sum(axis=-1, keepdims=True) / 2
     pixel = np.argmax(beyond >= 0, axis=-1)[..., None]
     share = np.take_along_axis(beyond, pixel, axis=-1) / np.take_along_axis(covered, pixel, axis=-1)
-    return (edges[pixel + 1] - share * (edges[1] - edges[0]))[..., 0]
+    return (PIXEL_EDGES[pixel + 1] - share * (PIXEL_EDGES[1] - PIXEL_EDGES[0]))[..., 0]
 
 
 def _coverage(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

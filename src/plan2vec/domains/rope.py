@@ -165,8 +165,8 @@ def random_pull(state: np.ndarray, rng: np.random.Generator) -> list[Drag]:
 def way_back(states: np.ndarray, left_home: int, sight: float) -> np.ndarray:
     """(links, 2) the first state since the rope left home that the last one sees: no link far away, no peg between."""
     trail = np.concatenate((states[:1], states[left_home:-1]))
-    near = np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight
-    in_sight = near & keeps_sides(sides_of(trail), sides_of(states[-1:]))
+    in_sight = np.linalg.norm(trail - states[-1], axis=2).max(axis=1) < sight
+    in_sight &= keeps_sides(sides_of(trail), sides_of(states[-1:]))
     return trail[np.argmax(in_sight)] if in_sight.any() else trail[-1]
 
 
@@ -277,12 +277,12 @@ def _nearest_piece(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, y, shape = pixel[None, None, :], pixel[None, :, None], (len(states), PIXELS, PIXELS)
     least, piece = np.full(shape, np.inf, np.float32), np.zeros(shape, np.int8)
     for k in range(NUM_LINKS - 1):
-        start_x, start_y = states[:, k].T[:, :, None, None]
+        off_x, off_y = x - states[:, k, 0, None, None], y - states[:, k, 1, None, None]
         along_x, along_y = (states[:, k + 1] - states[:, k]).T[:, :, None, None]
-        share = np.clip(((x - start_x) * along_x + (y - start_y) * along_y) / (along_x**2 + along_y**2), 0, 1)
-        square = (x - start_x - share * along_x) ** 2 + (y - start_y - share * along_y) ** 2
-        nearer = square < least
-        least[nearer], piece[nearer] = square[nearer], k
+        share = np.clip((off_x * along_x + off_y * along_y) / (along_x**2 + along_y**2), 0, 1)
+        square = (off_x - share * along_x) ** 2 + (off_y - share * along_y) ** 2
+        piece[square < least] = k
+        np.minimum(least, square, out=least)
     return np.sqrt(least), piece
 
 

@@ -144,9 +144,8 @@ def generate_city(size: str | int, seed: int = 0) -> Streets:
 def _lay_out(num_views: int, rng: np.random.Generator) -> np.ndarray:
     """(k, 2, 2) avenues and streets with a diagonal across them; they run in turns there and back."""
     side = np.sqrt(num_views * STEP / (1 / BLOCK[0] + 1 / BLOCK[1]))
-    nums = [max(1, round(side / between)) for between in BLOCK]
-    x, y = (np.append(0.0, np.cumsum(between * rng.uniform(0.8, 1.2, num)))
-            for num, between in zip(nums, BLOCK, strict=True))  # unevenly spaced
+    x, y = (np.append(0.0, np.cumsum(between * rng.uniform(0.8, 1.2, max(1, round(side / between)))))
+            for between in BLOCK)  # unevenly spaced
     ends = [((at, y[0]), (at, y[-1])) for at in x] + [((x[0], at), (x[-1], at)) for at in y]
     if len(x) > 2 or len(y) > 3:
         ends.append(((x[0] + 0.3 * (x[-1] - x[0]), y[0]), (x[0] + 0.75 * (x[-1] - x[0]), y[-1])))
@@ -183,8 +182,7 @@ def _build_over(num_crossings: int, pieces: np.ndarray, rng: np.random.Generator
     kept = np.ones(len(pieces), bool)
     for piece in rng.permutation(len(pieces))[: round(JOINED_SHARE * len(pieces))]:
         kept[piece] = False
-        links = pieces[kept]
-        graph = coo_array((np.ones(len(links)), links.T), shape=(num_crossings,) * 2)
+        graph = coo_array((np.ones(kept.sum()), pieces[kept].T), shape=(num_crossings,) * 2)
         kept[piece] = connected_components(graph, directed=False)[0] > 1
     return pieces[kept]
 
@@ -211,9 +209,8 @@ def _place_views(crossings: np.ndarray, pieces: np.ndarray, name: str, rng: np.r
 
 def walk_streets(streets: Streets, passes: int = 4, max_views: int = 10, seed: int = 0) -> list[np.ndarray]:
     """Random walks of at most `max_views` views along the links; every pass visits every view exactly once. Walks
-    prefer links that no walk has taken, and begin where there is one. Otherwise some links are never recorded, and the
-    local metric alone guesses links less well. A walk ends where all views ahead were visited in this pass, so some
-    hold a single view."""
+    prefer links that no walk has taken, and begin where there is one: else some are never recorded, and the local
+    metric guesses them less well. A walk, maybe of a single view, ends where this pass has visited all views ahead."""
     if passes < 1 or max_views < 2:
         raise ValueError(f"walks need passes >= 1 and max_views >= 2, but came as {passes} and {max_views}")
     rng, graph = np.random.default_rng(seed), street_graph(streets)

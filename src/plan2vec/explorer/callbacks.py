@@ -100,8 +100,7 @@ def read_address(session: Session, search: str | None, *now: str | None) -> list
 
 def draw(session: Session, axes: str, color: str, valued: object, judged: object, goal: str, shown: dict) -> tuple:
     """The map anew where the axes change, else its colours only."""
-    now = {"color": color, "axes": axes}
-    known, _ = _read_frame(session, goal)
+    now, known = {"color": color, "axes": axes}, _read_frame(session, goal)[0]
     words = map_words(session, axes, color == "distance" and known is None)
     if axes != shown["axes"]:
         return map_figure(session, axes, marker_of(session, color, known)), words, now
@@ -163,8 +162,7 @@ def changed_plan(now: dict, last: dict, revision: int) -> dict | None:
 
 
 def compare(session: Session, plan: dict) -> tuple:
-    """All methods side by side, once the chosen one is on the page; the frames that it touched, as the bytes of int32,
-    and the paths of the others."""
+    """All methods side by side, once the chosen one is on the page; its touched frames (int32), the others' paths."""
     start, goal, method = (plan.get(name) for name in ("start", "goal", "method"))
     if start is None or goal is None or method not in METHODS:
         return page.COMPARED, None

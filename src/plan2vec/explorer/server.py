@@ -43,8 +43,7 @@ Object.defineProperty(String.prototype, "trim", { get: () => trim, set() {}, con
 
 
 def serve(run: Path, device: str, host: str, port: int, open_browser: bool, encoder: str | None) -> None:
-    """Answer until interrupted, also while the run is still being fitted; port 0 takes a free one. The address is the
-    one line on standard output."""
+    """Answer until interrupted, also during a fit; port 0 takes a free one. Standard output holds the address alone."""
     token, any_host = secrets.token_urlsafe(24), not is_loopback(host)
     make = partial(application_of, run, device, any_host, encoder, token)
     is_there = (run / "data.json").is_file()  # else `make` refuses

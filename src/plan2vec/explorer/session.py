@@ -123,8 +123,7 @@ class Session:
         return exact_plan(self._exact_graph(), start, goal, math.inf if known is None else 1.001 * known)
 
     def neighbors(self, number: int, goal: int | None) -> list[tuple[int, float, bool, float | None]]:
-        """The neighbours of a frame on the graph, recorded steps, then the nearest closures: (frame, steps of the hop,
-        whether it was recorded, learned steps from there to the goal)."""
+        """Recorded steps, then the nearest closures: (frame, steps of the hop, is recorded, learned steps to goal)."""
         graph, sequence = self.model.graph, self.sequences.sequence
         row = slice(graph.indptr[number], graph.indptr[number + 1])
         near, distance = graph.indices[row].astype(np.int64), graph.data[row]

@@ -42,23 +42,21 @@ def read_progress(folder: Path) -> tuple[str, str]:
 
 def page_of(folder: Path) -> str:
     stage, count = read_progress(folder)
-    items = ""
+    body = "<ol>"
     for name, words in STAGES.items():
         state = "now" if words == stage else "done" if (folder / name).exists() else "later"
-        items += f'<li class="{state}">{words}: {SAID[state]}</li>'
+        body += f'<li class="{state}">{words}: {SAID[state]}</li>'
     quiet = time.time() - max(path.stat().st_mtime for path in (folder, *folder.glob("*.json*")))
-    silence = SILENCE.format(round(quiet / 60)) if quiet >= LONG_QUIET else ""
-    known = ""
+    body += "</ol>" + (SILENCE.format(round(quiet / 60)) if quiet >= LONG_QUIET else "")
     if (folder / "config.json").exists():
         recorded = read_data(folder)
         images = (f'<img src="/frame/{k}.png" alt="frame {k}" title="frame {k}">'
                   for k in even_choice(recorded.num_frames, NUM_PICTURES))
         facts = f"{recorded.source}: {recorded.num_frames:,} frames in {len(np.unique(recorded.sequence)):,} sequences"
-        known = f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{''.join(images)}</p>"
+        body += f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{''.join(images)}</p>"
     if (folder / "graph.npz").exists():
-        known += f"<h2>Graph</h2><p>{escape(describe_graph(folder / 'graph.npz'))}</p>"
-    title = escape(f"fit is under way: {stage}{count}")
-    return WAITING.format(seconds=REFRESH, title=title, body=f"<ol>{items}</ol>{silence}{known}{FOOT}")
+        body += f"<h2>Graph</h2><p>{escape(describe_graph(folder / 'graph.npz'))}</p>"
+    return WAITING.format(seconds=REFRESH, title=escape(f"fit is under way: {stage}{count}"), body=body + FOOT)
 
 
 def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Callable:

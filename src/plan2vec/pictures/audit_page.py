@@ -37,9 +37,8 @@ def _table(answer: Audit) -> str:
     for row in answer.rows:
         if row.findings:
             kinds = escape(", ".join(dict.fromkeys(one.kind for one in row.findings)))
-            words = "<br>".join(escape(one.words) for one in row.findings)
             rows.append(f'<tr><th scope="row">{row.episode}</th><td class="number">{row.num_frames}</td>'
-                        f"<td>{kinds}</td><td>{words}</td></tr>")
+                        f"<td>{kinds}</td><td>{'<br>'.join(escape(one.words) for one in row.findings)}</td></tr>")
     sound = ", ".join(str(row.episode) for row in sorted(answer.rows, key=lambda row: row.episode) if not row.findings)
     head = "<thead><tr><th>episode</th><th>frames</th><th>kind</th><th>what was found</th></tr></thead>"
     return (f"<h2>Episodes, worst first</h2><table>{head}<tbody>{''.join(rows)}</tbody></table>"

@@ -131,8 +131,7 @@ def graph_figure(model: Model) -> Figure:
 
 def value_figure(model: Model, goal: int) -> Figure:
     scene, (figure, (ax,)) = scene_of(model), _canvas(5.6)
-    distance = model.distance_between(np.arange(model.sequences.num_frames), goal)
-    points = draw_points(ax, scene, distance, cmap="viridis")
+    points = draw_points(ax, scene, model.distance_between(np.arange(model.sequences.num_frames), goal), cmap="viridis")
     figure.colorbar(points, ax=ax, label="learned distance to the goal (steps)")
     ax.plot(*scene.points[goal], "*", color=ORANGE, markeredgecolor="white", markersize=20)
     draw_axes(ax, scene)

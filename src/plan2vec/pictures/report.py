@@ -37,8 +37,7 @@ def write_report(model: Model, scorecard: dict, folder: Path) -> Path:
     """Write `report.html` and the PNGs under `figures/` into the folder; returns the page's path."""
     pictures = []
     for name, title, caption, figure in _drawings(model):
-        path = own_folder(Path(folder), "figures") / f"{name}.png"
-        save_figure(figure, path)
+        save_figure(figure, path := own_folder(Path(folder), "figures") / f"{name}.png")
         pictures.append((path, title, caption))
     write_text(path := Path(folder) / "report.html", page(model, scorecard, pictures))
     return path
@@ -84,8 +83,7 @@ def _verdict(model: Model, scorecard: dict) -> str:
 
 
 def _summary(model: Model) -> str:
-    sequences = model.sequences
-    num_sequences = len(np.unique(sequences.sequence))
+    sequences, num_sequences = model.sequences, len(np.unique(model.sequences.sequence))
     count = f"{num_sequences:,} sequence{'s' if num_sequences != 1 else ''}"
     frames = f"{'images' if is_image(sequences) else 'vectors'} of {' x '.join(map(str, sequences.frame_shape))}"
     known = "known, used for evaluation only" if sequences.position is not None else "not known"
@@ -181,7 +179,6 @@ def _map_caption(model: Model) -> str:
     colors += " The pictures on the map stand at their own points." if is_image(model.sequences) else ""
     words += colors if room_scene(model.sequences) is None else "Neighbouring colours should stay together."
     usable = training_frames(model.sequences.sequence, model.config.holdout, rng_at(model.config.seed, Stream.HOLDOUT))
-    num_parts, _ = connected_parts(model.graph[usable][:, usable])
-    if num_parts > 1:
+    if (num_parts := connected_parts(model.graph[usable][:, usable])[0]) > 1:
         words += f" The graph has {num_parts} parts: how far one part lies from another has no meaning."
     return words
