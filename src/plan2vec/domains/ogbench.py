@@ -90,12 +90,11 @@ def record_episodes(name: str, seed: int, numbers: range) -> dict[str, np.ndarra
         observation, _ = env.reset(seed=own_seed, options={"task_info": {"init_ij": start, "goal_ij": goal}})
         for step in range(recipe.num_steps):
             action = np.clip(guide.direction(env.get_xy(), env.cur_goal_xy) + rng.normal(0, NOISE, 2), -1, 1)
-            following, _, _, _, info = env.step(action)
+            before, (observation, _, _, _, info) = observation, env.step(action)
             if info["success"] and recipe.kind == "navigate":  # another goal follows
                 env.set_goal(goal_xy=env.add_noise(env.ij_to_xy(goals[rng.integers(len(goals))])))
             is_last = step == recipe.num_steps - 1
-            recorded.append((observation, action, is_last, info["prev_qpos"], info["prev_qvel"]))
-            observation = following
+            recorded.append((before, action, is_last, info["prev_qpos"], info["prev_qvel"]))
     columns = zip(*recorded, strict=True)
     return {name: np.array(values, dtype) for (name, dtype), values in zip(FIELDS.items(), columns, strict=True)}
 

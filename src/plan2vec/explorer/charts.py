@@ -62,8 +62,7 @@ def room_figure(scene: Scene, marker: dict) -> dict:
     wall = {"type": "rect", "layer": "below", "fillcolor": "rgba(128,128,128,0.5)", "line": {"width": 0}}
     walls = [wall | dict(zip(("x0", "x1", "y0", "y1"), box, strict=True)) for box in scene.walls]
     layout = _layout("room") | _flat_axes(scene.labels) | {"shapes": walls}
-    x_min, x_max, y_min, y_max = scene.extent
-    layout["xaxis"]["range"], layout["yaxis"]["range"] = [x_min, x_max], [y_min, y_max]
+    layout["xaxis"]["range"], layout["yaxis"]["range"] = [*scene.extent[:2]], [*scene.extent[2:]]
     return {"data": [_points(scene.points, marker | {"showscale": False})], "layout": layout}
 
 

@@ -56,8 +56,7 @@ class Session:
         self.default = VIEW | {"color": color, "axes": self._usual_axes()}
         self.card, self.evaluated = read_card(model)
         self._lock, self._search = threading.Lock(), threading.Lock()
-        self._suspicious: list[dict] = []
-        self._struck = read_judged(model.folder).struck
+        self._suspicious, self._struck = list[dict](), self.judged().struck
         self.revision = -1  # changes of the graph in this session
         self._forget_graph()
 

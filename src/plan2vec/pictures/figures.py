@@ -83,14 +83,12 @@ def map_figure(model: Model) -> Figure:
     else:
         figure = Figure((WIDTH, 1.1 + 4.4 * scene.height), layout="constrained")
         ax, key = figure.subplots(1, 2, width_ratios=(2, 1))
-        colors = place_colors(room.points)
-        draw_points(ax, scene, colors)
-        draw_points(key, room, colors)
+        for panel, shown in ((ax, scene), (key, room)):
+            draw_points(panel, shown, place_colors(room.points))
         draw_axes(key, room)
         key.set_title("key: true positions", fontsize=10)
         key.locator_params(nbins=3)
-    draw_axes(ax, scene)
-    ax.set_title(title)
+    draw_axes(ax, scene, title)
     return figure
 
 
@@ -117,8 +115,8 @@ def graph_figure(model: Model) -> Figure:
         draw_points(ax, scene, GRAY, zorder=1)
         ax.add_collection(LineCollection(scene.points[drawn], colors=BLUE, linewidths=0.7, alpha=0.6, zorder=2))
         count = f"{len(edges):,}" if len(drawn) == len(edges) else f"{len(drawn):,} of {len(edges):,} drawn"
-        ax.set_title(f"{words} ({count})", fontsize=10)
         draw_axes(ax, scene)
+        ax.set_title(f"{words} ({count})", fontsize=10)
     if len(edges):  # the few closures that look longest in this scene: a false one is among them
         length = np.linalg.norm(scene.points[edges[:, 0]] - scene.points[edges[:, 1]], axis=1)
         longest = edges[np.argsort(-length, kind="stable")[: min(NUM_LONGEST, 1 + len(edges) // 10)]]
@@ -134,8 +132,7 @@ def value_figure(model: Model, goal: int) -> Figure:
     points = draw_points(ax, scene, model.distance_between(np.arange(model.sequences.num_frames), goal), cmap="viridis")
     figure.colorbar(points, ax=ax, label="learned distance to the goal (steps)")
     ax.plot(*scene.points[goal], "*", color=ORANGE, markeredgecolor="white", markersize=20)
-    draw_axes(ax, scene)
-    ax.set_title(f"distance to the goal: frame {frame_name(model.sequences, goal)} (star)")
+    draw_axes(ax, scene, f"distance to the goal: frame {frame_name(model.sequences, goal)} (star)")
     return figure
 
 
@@ -200,8 +197,7 @@ def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
         if number >= 0:
             ax.plot(*scene.points[number], marker, color=BLACK, markeredgecolor="white", linestyle="", zorder=5,
                     markersize=size, label=f"{words}: frame {frame_name(model.sequences, number)}")
-    draw_axes(ax, scene)
-    ax.set_title(f"a plan, drawn {scene.words}")
+    draw_axes(ax, scene, f"a plan, drawn {scene.words}")
     figure.legend(loc="outside lower center", ncols=2, fontsize=9, frameon=False)
     return figure
 

@@ -47,8 +47,7 @@ def plan_figure(model: Model, plan: Plan, scenes: Sequence[Scene]) -> Figure:
     if plan.nodes is not None:
         shown = strip_frames(model, plan.nodes, NUM_SHOWN)
         frames = [*((number, words) for number, words, _, _ in shown), (plan.goal, "goal")]
-    strip = frames if is_image(model.sequences) else []
-    tall = WIDTH / len(scenes) * max(scene.height for scene in scenes)
+    strip, tall = frames if is_image(model.sequences) else [], WIDTH / len(scenes) * max(one.height for one in scenes)
     figure = Figure((WIDTH, tall + 1.0 + 1.3 * bool(strip)), layout="constrained")
     above, *below = figure.subfigures(1 + bool(strip), 1, height_ratios=(tall, 1.3)[: 1 + bool(strip)], squeeze=False)
     hops, colors = hops_of(model, plan.nodes or []), np.full(model.sequences.num_frames, GRAY)
@@ -95,8 +94,7 @@ def strip_frames(model: Model, nodes: list[int], most: int) -> list[tuple[int, s
 def frame_grid(sequences: Sequences, numbers: Sequence[int], above: Sequence[str], below: Sequence[str],
                widths: Sequence[float], title: str) -> Figure:
     """Frames in rows of len(widths), with words above and below each; number -1: a gray frame, a gap without words."""
-    pixels = sequences.frame_shape[:2]
-    cell = WIDTH / sum(widths)  # all lengths in inches, y down
+    pixels, cell = sequences.frame_shape[:2], WIDTH / sum(widths)  # all lengths in inches, y down
     image_width, text = 0.93 * cell, 0.2
     image_height = min(image_width * pixels[0] / pixels[1], 2 * cell)
     row_height, top = image_height + text * (3 if any(below) else 1.5), 0.25 + text * (1 + title.count("\n"))

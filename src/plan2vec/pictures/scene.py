@@ -103,8 +103,8 @@ def _extent(points: np.ndarray) -> Box:
     return float(x - half_x), float(x + half_x), float(y - half_y), float(y + half_y)
 
 
-def draw_axes(ax: Axes, scene: Scene) -> None:
-    ax.set(xlabel=scene.labels[0], ylabel=scene.labels[1])
+def draw_axes(ax: Axes, scene: Scene, title: str = "") -> None:
+    ax.set(xlabel=scene.labels[0], ylabel=scene.labels[1], title=title)
     for x_min, x_max, y_min, y_max in scene.walls:
         size = (x_max - x_min, y_max - y_min)
         ax.add_patch(Rectangle((x_min, y_min), *size, facecolor="0.75", edgecolor="0.4", zorder=0))
