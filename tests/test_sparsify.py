@@ -10,7 +10,6 @@ from plan2vec.data import transitions
 from plan2vec.graph.build import graph_of_edges
 from plan2vec.graph.neighbors import near_pairs
 from plan2vec.graph.sparsify import cover_frames, join_balls
-from plan2vec.search.shortest_paths import connected_parts
 
 RNG = np.random.default_rng(0)
 
@@ -42,7 +41,7 @@ def test_distances_between_nodes_are_bounded_by_the_full_graphs(walks):
     """
     vectors, sequence = walks
     cover = cover_frames(vectors, 1.0)
-    sparse = join_balls(cover, sequence, max_steps=6, directed=False)
+    sparse = join_balls(cover, sequence, max_steps=6)
     near, first = near_pairs(vectors, 1.0, 2000, torch.device("cpu")), transitions(sequence)
     ends = np.stack((np.append(near.first, first), np.append(near.second, first + 1)))
     full = graph_of_edges(
@@ -56,16 +55,7 @@ def test_distances_between_nodes_are_bounded_by_the_full_graphs(walks):
     assert np.median(found[exact > 0] / exact[exact > 0]) < 1.6
 
 
-def test_a_directed_graph_of_nodes_has_recorded_passages_only():
-    line = np.arange(12, dtype=np.float32)[:, None]
-    cover = cover_frames(line, 1.0)
-    graph = join_balls(cover, np.zeros(12, np.int64), max_steps=2, directed=True)
-    assert connected_parts(graph)[0] == 1 and connected_parts(graph, "strong")[0] == len(cover.nodes)
-    start = int(cover.node_of[0])
-    assert dijkstra(graph, indices=start)[cover.node_of[11]] == pytest.approx(cover.nodes[cover.node_of[11]], abs=1e-6)
-
-
 @pytest.mark.parametrize(("radius", "max_steps"), [(0.0, 3), (1.0, 0)])
 def test_a_cover_of_no_size_is_refused(walks, radius, max_steps):
     with pytest.raises(ValueError, match="must be"):
-        join_balls(cover_frames(walks[0], radius), walks[1], max_steps, False)
+        join_balls(cover_frames(walks[0], radius), walks[1], max_steps)

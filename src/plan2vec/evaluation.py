@@ -214,7 +214,8 @@ def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
         return {}
     numbers = np.flatnonzero(chosen)
     if config.view == "moving" and len(numbers) <= NUM_RANKED:
-        numbers, _, _, scored = score_views(sequences.without_truth(), metric, config, model.images(), chosen)
+        numbers, _, _, scored = score_views(sequences.without_truth(), metric, model.local_vectors, config,
+                                            model.images(), chosen)
         first, second, confidence = scored.first, scored.second, -scored.means[0]
     else:
         numbers = np.sort(np.random.default_rng(config.seed).permutation(numbers)[:NUM_RANKED])

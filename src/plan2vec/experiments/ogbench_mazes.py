@@ -30,6 +30,7 @@ from plan2vec.config import Config, EmbeddingConfig, Head, LocalMetricConfig
 from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environment
 from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none
+from plan2vec.graph.chance import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.sparsify import cover_frames, join_balls
 from plan2vec.local_metric import local_vectors
 from plan2vec.pictures.figures import ORANGE
@@ -77,9 +78,14 @@ class PointMaze(Scene):
 
     @cached_property
     def site(self) -> Site:
-        """The nodes and their graph; there is no way back through a teleport."""
-        cover = cover_frames(self.embed(self.recordings.frames), RADIUS)
-        graph = join_balls(cover, self.recordings.sequence, MAX_PASSAGE, directed="teleport" in self.env)
+        """The nodes and their graph; where chance decides, as in a teleport, no passage leads through."""
+        vectors, sequence = self.embed(self.recordings.frames), self.recordings.sequence
+        jumps = jumps_by_chance(sequence, vectors, MAX_GAP, np.ones(len(sequence), bool))
+        cover = cover_frames(vectors, RADIUS)
+        graph = join_balls(cover, cut_after(sequence, jumps), MAX_PASSAGE)
+        if len(jumps):
+            soon = soon_by_chance(sequence, jumps, MAX_PASSAGE)
+            graph = price_risk(graph, np.bincount(cover.node_of, soon) / np.bincount(cover.node_of))
         return Site(scene=self, frames=self.recordings.frames[cover.nodes], graph=graph, name="nodes")
 
     @cached_property

@@ -8,10 +8,12 @@ local metric -> near pairs -> believed closures -> graph
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse import eye_array
 
 from plan2vec.config import Config
 from plan2vec.data import Sequences, equal_frames
 from plan2vec.graph.build import BuiltGraph, build_graph
+from plan2vec.graph.chance import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.closures import MAX_RADIUS, Closures, choose_closures
 from plan2vec.graph.direction import find_direction
 from plan2vec.graph.join_moving import join_views
@@ -31,15 +33,24 @@ def join_frames(recorded: Sequences, trained: TrainedMetric, config: Config, ima
                 usable: np.ndarray | None = None, journal: Journal = Journal()) -> BuiltGraph:
     """The graph of the usable frames. Where one stood still only the first frame gets closures."""
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
+    vectors = local_vectors(trained.metric, images)
+    jumps, sequence = jumps_by_chance(recorded.sequence, vectors, config.max_gap, usable), recorded.sequence
+    if len(jumps):
+        recorded = replace(recorded, sequence=cut_after(sequence, jumps))
+        journal.say(f"{len(jumps):,} recorded jumps are left out: chance decides where they lead, so no plan can count "
+                    "on them")
     if config.view == "moving" and recorded.frames.ndim == 4:
-        built = join_views(recorded, trained, config, images, usable)
+        built = join_views(recorded, trained, vectors, config, images, usable)
     else:  # a fixed camera's pictures, or vectors: a frame shows all that there is to see
-        built, chosen = believe_states(recorded, trained.metric, config, images, usable, journal)
+        built, chosen = believe_states(recorded, trained.metric, vectors, config, images, usable, journal)
         if chosen is not None:
-            pairs, sequence, still_since = chosen.pairs, recorded.sequence, recorded.still_since
-            graph = build_graph(sequence, pairs, recorded.step_length, False, usable, still_since)
-            lone = lone_share(graph, sequence, rng_at(config.seed, Stream.LONE_CLOSURES))
+            labels, still_since = recorded.sequence, recorded.still_since
+            graph = build_graph(labels, chosen.pairs, recorded.step_length, False, usable, still_since)
+            lone = lone_share(graph, labels, rng_at(config.seed, Stream.LONE_CLOSURES))
             built = replace(built, graph=graph, radius=chosen.radius, report=chosen.reason, estimated_false=lone)
+    if len(jumps):
+        soon, near = soon_by_chance(sequence, jumps, config.max_gap), built.graph.astype(bool) + eye_array(len(usable))
+        built = replace(built, graph=price_risk(built.graph, (near @ soon) / near.sum(axis=1)))
     journal.say(built.report)
     num_parts = len(np.unique(connected_parts(built.graph)[1][usable]))  # no edge leads to a frame that is not usable
     if num_parts > 1:  # no failure, but the user should know, and know what to do
@@ -48,14 +59,13 @@ def join_frames(recorded: Sequences, trained: TrainedMetric, config: Config, ima
     return built
 
 
-def believe_states(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors, usable: np.ndarray,
-                   journal: Journal = Journal()) -> tuple[BuiltGraph, Closures | None]:
+def believe_states(recorded: Sequences, metric: LocalMetric, vectors: np.ndarray, config: Config, images: FrameTensors,
+                   usable: np.ndarray, journal: Journal = Journal()) -> tuple[BuiltGraph, Closures | None]:
     """Which way hops lead, and the closures that are believed; None where the graph is directed and so has its own."""
     joinable = usable & (recorded.still_since == np.arange(recorded.num_frames))
     first = recorded_pairs(recorded, usable, 1).first[0]
     steps = pair_distances(metric, images, first, first + 1)
     reach = config.radius or max(float(np.quantile(steps, 0.95)), MAX_RADIUS * config.max_gap)
-    vectors = local_vectors(metric, images)
     candidates = candidate_pairs(metric, images, vectors, np.flatnonzero(joinable), reach, config)
     built = find_direction(recorded, vectors, candidates, usable, config, journal)
     if built.directed:
@@ -73,7 +83,7 @@ def share_refused(recorded: Sequences, config: Config, images: FrameTensors, usa
     if config.view == "moving":
         return 0.0
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
-    chosen = believe_states(recorded, metric, config, images, usable)[1]
+    chosen = believe_states(recorded, metric, local_vectors(metric, images), config, images, usable)[1]
     return chosen.refused if chosen else 0.0
 
 

@@ -17,11 +17,14 @@ from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors
 
 
-def join_views(recorded: Sequences, trained: TrainedMetric, config: Config, images: FrameTensors,
+def join_views(recorded: Sequences, trained: TrainedMetric, vectors: np.ndarray, config: Config, images: FrameTensors,
                usable: np.ndarray) -> BuiltGraph:
-    """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair."""
+    """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair.
+
+    `vectors` (n, d): the local metric's.
+    """
     sequence, max_gap = recorded.sequence, config.max_gap
-    numbers, run, steps, scored = score_views(recorded, trained.metric, config, images, usable)
+    numbers, run, steps, scored = score_views(recorded, trained.metric, vectors, config, images, usable)
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)
     limit = limit if trained.recognized is None or trained.recognized >= MIN_RECOGNIZED else -np.inf
     believed = believe(scored, steps, limit, max_false, len(numbers))
@@ -39,13 +42,13 @@ def join_views(recorded: Sequences, trained: TrainedMetric, config: Config, imag
                       seen.repeated)
 
 
-def score_views(recorded: Sequences, metric: LocalMetric, config: Config, images: FrameTensors,
+def score_views(recorded: Sequences, metric: LocalMetric, vectors: np.ndarray, config: Config, images: FrameTensors,
                 usable: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Scored]:
     """(m,) the frames that moved, (m,) which run each belongs to, distances by steps apart, and the candidates."""
     sequence, still_since, settings = recorded.sequence, recorded.still_since, config.closures
     numbers = np.flatnonzero(usable & (still_since == np.arange(len(still_since))))
     run = np.cumsum(~usable | (np.diff(sequence, prepend=sequence[0]) != 0))[numbers]  # recorded without a gap
-    vectors = local_vectors(metric, images)[numbers]
+    vectors = vectors[numbers]
     mirrored = local_vectors(metric, images.pictures, lambda some: some.flip(3))[numbers]  # that nobody has ever seen
     search = settings.neighbors or "exact"
     scored = score_runs(vectors, mirrored, run, config.max_gap, settings.max_neighbors, images.device, search)

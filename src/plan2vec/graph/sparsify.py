@@ -52,16 +52,16 @@ def _nearest_node(points: torch.Tensor, nodes: torch.Tensor) -> tuple[torch.Tens
     return which, torch.linalg.vector_norm(points - nodes[which], dim=1)
 
 
-def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int, directed: bool) -> csr_array:
-    """(m, m) the graph of the nodes: the shortest passage of at most `max_steps` recorded steps between two."""
+def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int) -> csr_array:
+    """(m, m) the graph of the nodes, which leads both ways: the shortest passage of at most `max_steps` recorded steps
+    between two."""
     if max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, but is {max_steps}")
     starts = [frames_ahead(sequence, steps) for steps in range(1, max_steps + 1)]
     start, steps = np.concatenate(starts), np.repeat(np.arange(1, max_steps + 1), list(map(len, starts)))
     row, column = cover.node_of[start], cover.node_of[start + steps]
     length = cover.offset[start] + cover.offset[start + steps] + steps.astype(np.float32)
-    if not directed:
-        row, column, length = np.append(row, column), np.append(column, row), np.append(length, length)
+    row, column, length = np.append(row, column), np.append(column, row), np.append(length, length)
     order = np.argsort(length, kind="stable")
     order = order[row[order] != column[order]]
     return graph_of_edges(row[order], column[order], length[order], len(cover.nodes))
