@@ -27,7 +27,7 @@ from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
-from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
+from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.experiment import Settings, timed
 from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
@@ -78,6 +78,7 @@ class Site:
 class Scene:
     """Subclasses say what is recorded; `config` is settled here."""
 
+    recordings: Any  # `Sequences`, of each subclass
     smallest = -1  # place among the domains of the one that a smoke run takes
     site_kind = Site
 
@@ -93,10 +94,6 @@ class Scene:
         """Of the chosen domains and seeds; all experiments of a process share them."""
         common = Settings(size=settings.size, device=settings.device, street_graph=settings.street_graph)
         return (shared(cls, *case, common) for case in settings.scenes(tuple(domains), domains[cls.smallest]))
-
-    @property
-    def recordings(self) -> Sequences:
-        raise NotImplementedError
 
     @cached_property
     def timed_metric(self) -> tuple[TrainedMetric, float]:
@@ -154,8 +151,8 @@ class Scene:
 
     def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
                    truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> Found:
-        """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps, by part of the frames.
-        Cleaned: without random pairs that are not truly far."""
+        """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps; cleaned: without random
+        pairs that are not truly far."""
         found: Found = {}
         for name, usable in parts.items():
             pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)
@@ -167,6 +164,9 @@ class Scene:
 
     def images(self, frames: np.ndarray) -> FrameTensors:
         return FrameTensors(frames, self.device)
+
+    def local_vectors(self, frames: np.ndarray) -> np.ndarray:
+        return local_vectors(self.metric, self.images(frames))
 
     def lacking(self, settings: Settings, methods: Iterable[str], **setting: Any) -> list[str]:
         """The chosen ones of the methods that are still to be run."""

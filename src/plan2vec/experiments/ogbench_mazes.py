@@ -31,7 +31,6 @@ from plan2vec.data import Sequences
 from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environment
 from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none
 from plan2vec.graph.sparsify import cover_frames, join_balls
-from plan2vec.local_metric import local_vectors
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
 from plan2vec.results import comparisons
@@ -51,7 +50,7 @@ CONTROLLER = ControllerConfig(max_ahead=20)
 AGENT = AgentConfig(ahead=10, heuristic_weight=1.1)
 DOMAINS = tuple(f"ogbench/{name}" for name in NAMES)
 PLANNERS: dict[str, Guidance] = {"greedy": "greedy", "lookahead": "lookahead", "A*": "astar"}
-PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}
+PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}  # which ask for no distance
 ACTING = (*PLAIN, *(f"{planner}, {head}" for planner in PLANNERS for head in HEADS))
 SUCCESS = {"GCBC": (9, 29, 1, 23, 7, 0), "GCIVL": (63, 45, 0, 70, 12, 0), "GCIQL": (53, 34, 0, 21, 31, 0),
            "QRL": (82, 86, 68, 80, 84, 50), "CRL": (29, 39, 27, 0, 0, 0), "HIQL": (79, 58, 46, 74, 13, 0)}
@@ -63,7 +62,8 @@ class PointMaze(Scene):
     def __init__(self, domain: str, seed: int, settings: Settings):
         metric = SMOKE_METRIC if settings.size.is_smoke else METRIC
         super().__init__(domain, seed, settings, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
-        self.env, self.folder = domain.removeprefix("ogbench/"), settings.ogbench_data
+        self.env = domain.removeprefix("ogbench/")
+        self.folder = settings.asked.ogbench_data or settings.arrays.parent / "ogbench"
         self.labels = {"data": "regenerated"}
 
     @cached_property
@@ -72,13 +72,10 @@ class PointMaze(Scene):
             return read(generate(self.env, self.folder / "smoke", num_episodes=SMOKE_EPISODES, num_workers=1))
         return read(generate(self.env, self.folder))
 
-    def embed(self, observations: np.ndarray) -> np.ndarray:
-        return local_vectors(self.metric, self.images(observations))
-
     @cached_property
     def site(self) -> Site:
         """The nodes and their graph; there is no way back through a teleport."""
-        cover = cover_frames(self.embed(self.recordings.frames), RADIUS)
+        cover = cover_frames(self.local_vectors(self.recordings.frames), RADIUS)
         graph = join_balls(cover, self.recordings.sequence, MAX_PASSAGE, directed="teleport" in self.env)
         return Site(scene=self, frames=self.recordings.frames[cover.nodes], graph=graph, name="nodes")
 
@@ -87,13 +84,13 @@ class PointMaze(Scene):
         return train_controller(self.recordings, self.size.shorten(CONTROLLER), self.seed, self.device)
 
     def agent(self, method: Guidance, head: str) -> Agent:
-        site, distance = self.site, self.site.straight_distance()  # which nobody asks where no map leads
-        if method not in ("direct", "graph"):
+        site, distance = self.site, self.site.straight_distance()
+        if method not in PLAIN.values():
             stage = self.size.shorten(EmbeddingConfig(num_updates=1500, updates_per_round=1500, goals_per_round=10_000,
                                                       loss="relative"))
             config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=stage)
             distance = self.train_map(site, config).on(site.frames)
-        places = AgentMap(site.frames, site.graph, distance, self.embed(site.frames), self.embed)
+        places = AgentMap(site.frames, site.graph, distance, self.local_vectors(site.frames), self.local_vectors)
         return Agent(self.controller, places, replace(AGENT, method=method))
 
     @cached_property
@@ -102,10 +99,8 @@ class PointMaze(Scene):
         return [make_environment(self.env, disable_env_checker=True) for _ in range(num)]
 
 
-def act_out(agent: Agent, environments: list[Any], task: int, seed: int,
-            limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """One episode of a task in every environment, side by side: whether it succeeded, as the environment says, and its
-    steps, (m,) each."""
+def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """An episode of a task per environment, side by side: (m,) its success, as the environment says, and (m,) steps."""
     np.random.seed((seed, task))  # noqa: NPY002 - where the environments draw starts and goals from
     begun = [env.reset(seed=1000 * seed + number, options={"task_id": task}) for number, env in enumerate(environments)]
     observations = np.array([observation for observation, _ in begun], np.float32)
@@ -140,10 +135,9 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     steps = np.concatenate([num_steps[arrived] for arrived, num_steps in acted])
     found = {"success": success.mean(), "num_steps": mean_or_none(steps), "num_plans": agent.num_plans} | {
         f"success_task{task}": one for task, one in enumerate(success, 1)}
-    if method == "graph search":
-        num_nodes, graph = len(maze.site.frames), maze.site.graph
-        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
-    return found
+    num_nodes, num_edges = len(maze.site.frames), maze.site.graph.nnz
+    graph = {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": num_edges / num_nodes}
+    return found | (graph if method == "graph search" else {})
 
 
 def table(rows: list[Row]) -> list[str]:

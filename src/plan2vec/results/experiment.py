@@ -58,36 +58,29 @@ SMOKE = Size(num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequenc
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run; empty selections mean all that the experiment has."""
+    """What to run."""
 
     experiment: str = ""  # whose rows are made
     seeds: tuple[int, ...] = (0,)
-    domains: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    blocks: tuple[str, ...] = ()
+    asked: ReproduceRequest = ReproduceRequest("all")  # selections, of which empty ones mean all, and files to read
     size: Size = Size()
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
     stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
     street_graph: Path | None = None  # file of the real street network; None: a generated city
     finished: tuple[Row, ...] = ()  # what has rows is not run again
-    recordings: Path | None = None  # a robot's frames, for the experiment that needs them
     sizes: tuple[int, ...] = ()  # frames, of a benchmark; empty: its own
-    ogbench_data: Path = Path("ogbench")  # folder of OGBench's data sets; those that are missing are made there
-    doom_data: Path | None = None  # folder of SPTM's mazes
-    mazes: tuple[str, ...] = ()  # of these; empty: all
-    doom_explore: Path | None = None  # folder in whose validation mazes a controller explores; None: doom_data
 
     def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
-        return tuple(name for name in known if name in (getattr(self, kind) or (name,)))
+        return tuple(name for name in known if name in (getattr(self.asked, kind) or (name,)))
 
     def lacks(self, **case: Any) -> bool:
         return not select(self.finished, experiment=self.experiment, **case)
 
     def scenes(self, known: tuple[str, ...], tiny: str | None = None) -> Iterator[tuple[str, int]]:
         """All chosen domains, seed by seed; a smoke run takes `tiny`, or the last one, unless it is told which."""
-        if self.size.is_smoke and not self.domains:
+        if self.size.is_smoke and not self.asked.domains:
             known = (tiny or known[-1],)
         return ((domain, seed) for seed in self.seeds for domain in self.chosen("domains", known))
 
@@ -145,7 +138,11 @@ def choose_folder(request: Request, usual: str) -> Path:
 
 def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...] = ()) -> list[Row]:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
-    settings, made, began = make_settings(chosen, request, out, sizes), list[Row](), time.monotonic()
+    device, made, began = choose_device(request.device), list[Row](), time.monotonic()
+    finished = [row for one in chosen for row in read_rows(out / f"{one.name}.jsonl")] if request.missing_only else []
+    settings = Settings("", tuple(range(request.seed_start, request.seed_start + request.seeds)), request,
+                        SMOKE if request.smoke else Size(), device, out / ARRAYS, stamp_of(device, request.commit),
+                        request.street_graph, tuple(finished), sizes)
     for experiment in (one for one in chosen if has_work(one, settings)):
         for rows in experiment.run(settings):
             append_rows(out / f"{experiment.name}.jsonl", rows)
@@ -161,15 +158,6 @@ def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, size
 def has_work(experiment: Experiment, settings: Settings) -> bool:
     kinds = [kind for kind in ("domains", "methods", "blocks") if getattr(experiment, kind)]
     return all(settings.chosen(kind, getattr(experiment, kind)) for kind in kinds)
-
-
-def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
-    device, seeds = choose_device(request.device), range(request.seed_start, request.seed_start + request.seeds)
-    finished = [row for one in chosen for row in read_rows(out / f"{one.name}.jsonl")] if request.missing_only else []
-    return Settings("", tuple(seeds), request.domains, request.methods, request.blocks,
-                    SMOKE if request.smoke else Size(), device, out / ARRAYS, stamp_of(device, request.commit),
-                    request.street_graph, tuple(finished), request.recordings, sizes,
-                    request.ogbench_data or out / "ogbench", request.doom_data, request.mazes, request.doom_explore)
 
 
 def progress(rows: list[Row], elapsed: float) -> str:
