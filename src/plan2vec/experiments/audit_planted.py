@@ -32,7 +32,7 @@ from plan2vec.readers import read
 from plan2vec.readers.messages import import_extra
 from plan2vec.results.comparisons import Figures, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings, timed
-from plan2vec.results.rows import Arrays, Case, Groups, Row, in_order, make_rows, markdown, parts_of, select, values
+from plan2vec.results.rows import Case, Groups, Lines, Row, in_order, make_rows, markdown, parts_of, select, values
 
 SHARE = 0.1  # of the episodes
 KEPT = (0.6, 0.8)  # of a trimmed copy
@@ -88,9 +88,7 @@ def splice(sequences: Sequences, chosen: list[int], rng: np.random.Generator) ->
 
 
 def within_two_steps(sequences: Sequences, first: int, second: int) -> bool:
-    """Whether others get from one frame to the other in two steps: where things are and how the robot's joints stand
-    differs by no more than over nearly all recorded steps by two.
-    """
+    """Whether things and joints moved no more from one frame to the other than over nearly all recorded steps by two."""
     start = frames_ahead(sequences.sequence, 2)
     known = [truth for truth in (sequences.position, sequences.action) if truth is not None]
     return bool(known) and all(
@@ -245,8 +243,7 @@ def wilson(num: float, of: float) -> str:
     return f"{num / of:.2f} ({low:.2f}-{high:.2f})"
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines = []
+def table(rows: list[Row]) -> Lines:
     for (domain,), part in parts_of(select(rows, block="planted"), domain=()):
         body = []
         for kind, expected in EXPECTED.items():
@@ -262,16 +259,15 @@ def table(rows: list[Row]) -> list[str]:
                     body.append([f"- {kind}, ends {words}", "", f"{num:.0f}", wilson(right, num), "", "", ""])
         clean = select(rows, domain=domain, block="unspoiled")
         head = f"{domain}, {values(clean, metric='episodes').mean():.0f} episodes: damage"
-        lines += markdown([head, "finding", "planted", "recall", "precision", "false", "known"], body)
+        yield from markdown([head, "finding", "planted", "recall", "precision", "false", "known"], body)
         words = ", ".join(f"{metric.removeprefix('findings ')} {values(clean, metric=metric).mean():.1f}"
                           for metric in in_order(clean, "metric")
                           if metric.startswith("findings") and values(clean, metric=metric).any())
-        lines += [f"Findings in the unspoiled recording, per repetition ({len(in_order(clean, 'seed'))}): "
-                  f"{words or 'none'}.", ""]
-    return lines
+        yield from (f"Findings in the unspoiled recording, per repetition ({len(in_order(clean, 'seed'))}): "
+                    f"{words or 'none'}.", "")
 
 
-def draw(rows: list[Row], arrays: Arrays) -> Figures:
+def draw(rows: list[Row], arrays: object) -> Figures:
     parts = list(parts_of(select(rows, block="planted"), domain=()))
     if not parts:
         return {}

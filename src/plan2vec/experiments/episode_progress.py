@@ -42,7 +42,7 @@ from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, parts_of, values
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, parts_of, values
 from plan2vec.search.shortest_paths import distances_from
 
 ROBOT, STAND_IN = "g1-bottle", "made-up"  # the latter is the domain of a smoke run
@@ -198,13 +198,12 @@ def true_scores(fitted: Fitted, method: str) -> Found:
             "unknown": float(np.isnan(curve).mean())}
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: list[Row]) -> Lines:
     recorded, simulated = ([row for row in rows if (row["domain"] in SIMULATED) == kind] for kind in (False, True))
-    lines = []
     for (domain,), some in parts_of(recorded, domain=()):
-        lines += compare(some, domain, by_method(some, METHODS), by_metric(SHOWN))
-    columns = by_domain(simulated, SIMULATED, (("correlation", "correlation", 1, 3),))
-    return lines + (compare(simulated, "simulators", by_method(simulated, METHODS), columns) if simulated else [])
+        yield from compare(some, domain, by_method(some, METHODS), by_metric(SHOWN))
+    if columns := by_domain(simulated, SIMULATED, (("correlation", "correlation", 1, 3),)):
+        yield from compare(simulated, "simulators", by_method(simulated, METHODS), columns)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

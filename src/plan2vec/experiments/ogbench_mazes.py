@@ -36,7 +36,7 @@ from plan2vec.readers import read
 from plan2vec.results import comparisons
 from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, in_order, markdown, select
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
@@ -140,20 +140,20 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     return found | (graph if method == "graph search" else {})
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines, acted = [], select(rows, block="act")
+def table(rows: list[Row]) -> Lines:
+    acted = select(rows, block="act")
     for kind in KINDS:
         if mazes := [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]:
             published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
                          for name, shares in PUBLISHED.items()]
             columns = [Column(maze, {"metric": "success", "domain": domain_of(maze, kind)}) for maze in mazes]
-            lines += [f"**{kind}**, success %, regenerated data", "", *markdown(["method", *mazes], published)[:-1],
-                      *compare(acted, "method", by_method(acted, ACTING), columns)[2:]]
+            yield from (f"**{kind}**, success %, regenerated data", "", *markdown(["method", *mazes], published)[:-1],
+                        *compare(acted, "method", by_method(acted, ACTING), columns)[2:])
     graphs = select(acted, method="graph search")
     shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
              ("num_steps", "steps of an episode", 1, 0))
     sets = {domain.removeprefix("ogbench/"): {"domain": domain} for domain in in_order(graphs, "domain", DOMAINS)}
-    return lines + (compare(graphs, "data set", sets, by_metric(shown)) if graphs else [])
+    yield from compare(graphs, "data set", sets, by_metric(shown)) if graphs else ()
 
 
 def domain_of(maze: str, kind: str) -> str:

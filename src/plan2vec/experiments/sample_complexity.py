@@ -24,7 +24,7 @@ from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select, values
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, in_order, parts_of, select, values
 
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
@@ -69,16 +69,16 @@ def enough_at(rows: list[Row], **wanted: str) -> int | None:
     return enough[-1] if enough else None
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines, sentences = [], []
+def table(rows: list[Row]) -> Lines:
+    sentences = []
     columns = [Column(f"{num}", {"rollouts": num}) for num in in_order(rows, "rollouts")]
     for (space, place), part in parts_of(rows, space=BLOCKS, planned_on=PLACES):
         methods = by_method(part, METHODS)
-        lines += compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
+        yield from compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
         words = ", ".join(f"{method} {enough_at(part, method=method) or 'never here'}" for method in methods)
         sentences.append(f"- {space}, {place}: {words}")
     words = "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run"
-    return [*lines, f"{words} (- above: not run):", "", *sentences, ""]
+    yield from (f"{words} (- above: not run):", "", *sentences, "")
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -29,7 +29,7 @@ from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, parts_of, select
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, parts_of, select
 
 BASELINE_DIM = 8
 PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
@@ -37,11 +37,9 @@ PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-
 
 
 class Block(NamedTuple):
-    """Which frames a map is fitted to, which it plans on, and what is compared there."""
-
-    fitted_to: str
-    plans_on: str
-    methods: tuple[str, ...]
+    fitted_to: str  # frames that the map is fitted to
+    plans_on: str  # frames that it plans on
+    methods: tuple[str, ...]  # that are compared there
     words: str
 
 
@@ -107,18 +105,17 @@ def measure_paper(scene: MazeScene) -> Found:
     return scores | {"success_exact": site.success(site.exact_distance())} | site.numbers
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines = []
+def table(rows: list[Row]) -> Lines:
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         columns = by_domain(part, ROOM_TITLES, [("success", "success %", 100, 1)], PAPER)
-        lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
+        yield from [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
     graphs = select(rows, method="graph")  # false edges truly join places farther apart than three of the longest steps
     shown = (("radius", "radius, steps", 1, 2), ("degree", "degree", 1, 1), ("num_components", "parts", 1, 1),
              ("largest_component_share", "share of the largest", 1, 3),
              ("false_edge_share", "false edges, share", 1, 5))
     by_graph = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
                 for (frames, room), _ in parts_of(graphs, frames=("small", "large"), domain=DOMAINS)}
-    return lines + (compare(graphs, "graph | room", by_graph, by_metric(shown)) if graphs else [])
+    yield from compare(graphs, "graph | room", by_graph, by_metric(shown)) if graphs else ()
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -91,7 +91,7 @@ class Experiment:
     title: str
     text: str | None  # three paragraphs: the claim; what is expected; details
     groups: Callable[[Any], Groups]  # rows as soon as they are known, from the settings (of a benchmark: the options)
-    table: Callable[[list[Row]], list[str]]  # markdown: mean and 95 % interval, the paper's number beside ours
+    table: Callable[[list[Row]], Iterable[str]]  # markdown: mean and 95 % interval, the paper's number beside ours
     draw: Callable[[list[Row], Arrays], Figures] | None  # from rows and the arrays that were kept beside them
     domains: Iterable[str] = ()
     methods: Iterable[str] = ()
@@ -110,7 +110,7 @@ class Experiment:
         rows = read_rows(out / f"{self.name}.jsonl")
         if not rows:
             return []
-        lines = (["*Smoke run: tiny data, no results.*", ""] if is_smoke else []) + self.table(rows)
+        lines = [*(["*Smoke run: tiny data, no results.*", ""] if is_smoke else []), *self.table(rows)]
         write_text(out / f"{self.name}.md", "\n".join(lines))
         for name, figure in self.figures(rows, out).items():
             if is_smoke:

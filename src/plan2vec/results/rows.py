@@ -22,6 +22,7 @@ from plan2vec.version import METHOD_VERSION
 
 Row = dict[str, Any]
 Groups = Iterator[list[Row]]  # what an experiment or a benchmark gives, as soon as they are known
+Lines = Iterable[str]  # of markdown
 Arrays = dict[str, dict[str, np.ndarray]]  # part -> name -> array
 KEY = ("experiment", "domain", "setting", "method", "seed", "metric")
 FIELDS = (*KEY, "value", "seconds", "commit", "device", "method_version")
