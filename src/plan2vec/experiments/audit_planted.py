@@ -88,7 +88,7 @@ def splice(sequences: Sequences, chosen: list[int], rng: np.random.Generator) ->
 
 
 def within_two_steps(sequences: Sequences, first: int, second: int) -> bool:
-    """Whether things and joints moved no more from one frame to the other than over nearly all recorded steps by two."""
+    """Whether things and joints moved no more from one frame to the other than nearly always over two steps."""
     start = frames_ahead(sequences.sequence, 2)
     known = [truth for truth in (sequences.position, sequences.action) if truth is not None]
     return bool(known) and all(

@@ -72,8 +72,12 @@ def run(settings: Settings) -> Groups:
 
 
 def measure(scene: MazeScene, method: str, block: str, **_: str) -> Found:
-    if method == "paper's networks":
-        return measure_paper(scene)
+    if method == "paper's networks":  # both of them end to end
+        config = paper_config(scene)
+        metric = scene.train_metric(scene.recordings, config).metric
+        site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
+        scores = site.scores(scene.train_map(site, config).on(site.frames))
+        return scores | {"success_exact": site.success(site.exact_distance())} | site.numbers
     site, fitted_to = (getattr(scene, name) for name in (BLOCKS[block].plans_on, BLOCKS[block].fitted_to))
     if method in SANITY:
         distances = {"random scores": site.random_distance, "exact graph distance": site.exact_distance,
@@ -94,15 +98,6 @@ def paper_config(scene: MazeScene) -> Config:
     # the paper's encoder takes a minute for 400 frames on a CPU core
     return replace(config, local_metric=shorten(config.local_metric), embedding=shorten(config.embedding),
                    encoder="small" if scene.size.is_smoke else config.encoder)
-
-
-def measure_paper(scene: MazeScene) -> Found:
-    """Both of the paper's networks end to end, planned on the large set."""
-    config = paper_config(scene)
-    metric = scene.train_metric(scene.recordings, config).metric
-    site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
-    scores = site.scores(scene.train_map(site, config).on(site.frames))
-    return scores | {"success_exact": site.success(site.exact_distance())} | site.numbers
 
 
 def table(rows: list[Row]) -> Lines:
