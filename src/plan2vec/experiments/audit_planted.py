@@ -194,15 +194,15 @@ def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
     for known, seed in settings.scenes(DOMAINS):
         is_simulated, kinds = known == SIMULATED, FRAMES_ONLY if "planted" in blocks else ()
-        if is_simulated and "map" in blocks:
-            kinds += ("there and back",)
+        kinds += ("there and back",) if is_simulated and "map" in blocks else ()
         for domain, path in {SIMULATED: None}.items() if is_simulated else robot_recordings(settings).items():
             cases = {kind: Case(settings.experiment, domain, {"block": "planted", "damage": kind}, METHODS[0], seed)
                      for kind in kinds if settings.lacks(domain=domain, damage=kind, seed=seed)}
-            num_simulated = 12 if settings.size.is_smoke else NUM_EPISODES
-            if cases:
-                sequences = goal_episodes(SIMULATED, num_simulated, seed) if path is None else read(path)
-                yield from audited(settings, sequences, SIMULATED_RATE if path is None else ROBOT_RATE, cases)
+            if cases and path is not None:
+                yield from audited(settings, read(path), ROBOT_RATE, cases)
+            elif cases:
+                num = 12 if settings.size.is_smoke else NUM_EPISODES
+                yield from audited(settings, goal_episodes(SIMULATED, num, seed), SIMULATED_RATE, cases)
 
 
 def audited(settings: Settings, sequences: Sequences, rate: float, cases: dict[str, Case]) -> Groups:
@@ -268,8 +268,7 @@ def table(rows: list[Row]) -> Lines:
 
 
 def draw(rows: list[Row], arrays: object) -> Figures:
-    parts = list(parts_of(select(rows, block="planted"), domain=()))
-    if not parts:
+    if not (parts := list(parts_of(select(rows, block="planted"), domain=()))):
         return {}
     figure, axes = panels(len(parts), 9, 3.4)
     for ax, ((domain,), part) in zip(axes, parts, strict=True):

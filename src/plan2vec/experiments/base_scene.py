@@ -41,8 +41,6 @@ Found = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Frames and their graph: where walks take place."""
-
     scene: Any
     frames: np.ndarray
     graph: csr_array

@@ -170,7 +170,7 @@ def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | N
     good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]
     known = [(curve[some], some) for curve in good if (some := np.isfinite(curve)).sum() >= 3]
     order = np.array([rank_agreement(curve, np.flatnonzero(some)) or 0.0 for curve, some in known])  # 0 of a flat one
-    success, half, failed = (float(final[outcome == kind].mean()) if (outcome == kind).any() else np.nan
+    success, half, failed = (final[outcome == kind].mean() if kind in outcomes else np.nan
                              for kind in (SUCCESS, HALF, FAILED))
     first, second = np.triu_indices(len(outcome), 1)
     apart = np.sign(outcome[first] - outcome[second])
@@ -194,8 +194,7 @@ def true_scores(fitted: Fitted, method: str) -> Found:
     parts = np.split(left, np.flatnonzero(np.diff(sequence[unseen])) + 1)  # by episode
     curve = np.concatenate([progress_curve(np.append([farthest, np.nan], part), 0.0)[2:] for part in parts])
     known = np.isfinite(curve) & np.isfinite(truth)
-    return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
-            "unknown": float(np.isnan(curve).mean())}
+    return {"correlation": -np.corrcoef(curve[known], truth[known])[0, 1], "unknown": np.isnan(curve).mean()}
 
 
 def table(rows: list[Row]) -> Lines:
@@ -208,12 +207,11 @@ def table(rows: list[Row]) -> Lines:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     recorded = [row for row in rows if row["domain"] not in SIMULATED]
-    methods = list(by_method(recorded, METHODS))
-    if not methods:
+    if not (methods := list(by_method(recorded, METHODS))):
         return {}
     figure, axes = panels(3, 9, 1.2 + 0.25 * len(methods))
-    for ax, (metric, words) in zip(axes, (("tau", "tau"), ("gap", "gap"), ("voc", "VOC")), strict=True):
-        bars(ax, methods, [values(recorded, method=method, metric=metric) for method in methods])
+    for ax, words in zip(axes, ("tau", "gap", "VOC"), strict=True):
+        bars(ax, methods, [values(recorded, method=method, metric=words.lower()) for method in methods])
         ax.set_xlabel(words)
     return {"": figure}
 

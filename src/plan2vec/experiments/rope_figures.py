@@ -64,8 +64,7 @@ def neighbours(scene: RopeScene) -> Found:
     vectors = scene.local_vectors(scene.recordings.frames)
     queries = rng_at(scene.seed, Stream.ROPE_QUERIES).choice(len(vectors), QUERIES, replace=False)
     ranks = np.array([0, *(rank for rank in RANKS if rank < len(vectors))])
-    number, distance = (
-        found[:, ranks] for found in nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device))
+    number, distance = (some[:, ranks] for some in nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device))
     near = distance[:, 1:] <= CUT_OFF
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     number[:, 0], distance[:, 0] = queries, np.nan

@@ -112,9 +112,9 @@ class StreetSite(Site):
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
         joined[edges] = True
         false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
-        return {"radius": self.radius, **degree_and_parts(self.graph),
-                "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
-                "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
+        return {"radius": self.radius, **degree_and_parts(self.graph), "num_nodes": len(self.view),
+                "num_closures": np.count_nonzero(self.closure) // 2, "num_false": np.count_nonzero(false) // 2,
+                "false_edge_share": false.mean() if len(false) else 0.0,
                 "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
 
 
@@ -145,12 +145,10 @@ class StreetScene(Scene):
 
     @cached_property
     def recordings(self) -> Sequences:
-        """Clean: a view looks the same at every visit."""
         return city.record(self.streets, self.walks, city.ViewConfig())
 
     @cached_property
     def noisy(self) -> Sequences:
-        """The same walks, no two visits alike."""
         return city.record(self.streets, self.walks, city.NOISY, self.seed)
 
     @cached_property
@@ -179,9 +177,9 @@ class StreetScene(Scene):
         graph = join_equal(joined.graph, sequences.sequence, place)
         recorded = ~closure_entries(joined.graph, sequences.sequence)
         pairs = place[edge_rows(joined.graph)[recorded]] * len(kept) + place[joined.graph.indices[recorded]]
+        closure = ~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs)
         nodes = {"frames": sequences.frames[kept], "graph": graph, "position": joined.position[kept]}
-        return StreetSite(**vars(joined) | nodes, view=visited[kept],
-                          closure=~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs))
+        return StreetSite(**vars(joined) | nodes, view=visited[kept], closure=closure)
 
     def metric_accuracies(self) -> Found:
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""
@@ -191,8 +189,7 @@ class StreetScene(Scene):
         return found | {"test_accuracy": self.timed_metric[0].accuracy}
 
 
-def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row], Arrays], Figure],
-                 block: str = "") -> Figures:
+def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[..., Figure], block: str = "") -> Figures:
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
     figures = {}
     for (network, domain), part in parts_of(rows, network=NETWORKS, domain=DOMAINS):

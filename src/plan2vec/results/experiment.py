@@ -58,8 +58,6 @@ SMOKE = Size(num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequenc
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run."""
-
     experiment: str = ""  # whose rows are made
     seeds: tuple[int, ...] = (0,)
     asked: ReproduceRequest = ReproduceRequest("all")  # selections, of which empty ones mean all, and files to read
@@ -107,8 +105,7 @@ class Experiment:
 
     def publish(self, out: Path, is_smoke: bool = False) -> list[str]:
         """Table as markdown, figures as PNG; gives the table's lines. Rows stay: others may be appending."""
-        rows = read_rows(out / f"{self.name}.jsonl")
-        if not rows:
+        if not (rows := read_rows(out / f"{self.name}.jsonl")):
             return []
         lines = [*(["*Smoke run: tiny data, no results.*", ""] if is_smoke else []), *self.table(rows)]
         write_text(out / f"{self.name}.md", "\n".join(lines))
