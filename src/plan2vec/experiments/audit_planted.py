@@ -104,8 +104,7 @@ def trimmed(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
 
 def reencoded(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
     """Through a real video codec and back, in the size of a camera's pictures."""
-    av = import_extra("av")
-    file, num = BytesIO(), ENLARGED
+    av, file, num = import_extra("av"), BytesIO(), ENLARGED
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=10, options=CODEC)
         stream.height, stream.width, stream.pix_fmt = num * frames.shape[1], num * frames.shape[2], "yuv420p"
@@ -229,8 +228,7 @@ def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict
         wrong = pairs - {frozenset(pair) for pair in damaged.planted.items()}
         return {"planted": len(damaged.planted), "found": len(right), "false": len(wrong), "known": 0}
     flagged, known = ({one.episode for one in some} for some in (named, before))
-    elsewhere = flagged - damaged.planted.keys()
-    seen = damaged.planted.keys() - damaged.hidden
+    elsewhere, seen = flagged - damaged.planted.keys(), damaged.planted.keys() - damaged.hidden
     return {"planted": len(damaged.planted), "found": len(flagged & damaged.planted.keys()), "seen": len(seen),
             "found_seen": len(flagged & seen), "false": len(elsewhere - known), "known": len(elsewhere & known)}
 

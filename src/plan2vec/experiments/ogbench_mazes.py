@@ -165,10 +165,10 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     acted = select(rows, block="act", metric="success")
     domains = [domain_of(maze, kind) for kind in ("stitch", "navigate") for maze in MAZES]
     kinds = {domain: domain.split("-")[1:3] for domain in in_order(acted, "domain", domains)}
-    shown = [Panel(acted, ", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
+    shown = [Panel(", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
     methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
                if method in PLAIN or method.endswith("squared")}
-    figure, axes = comparisons.panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
+    figure, axes = comparisons.panel_figure(acted, methods, shown, (9, 4.2), legend=False, num_rows=2)
     for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
         if maze != "teleport":
             best = max(shares[maze, kind] for shares in PUBLISHED.values())

@@ -42,8 +42,7 @@ BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 OURS, FOLD = "plan2vec", "local metric"
 FOLD_METRIC = LocalMetricConfig(num_updates=1500)
 PLANNERS = (OURS, *BASELINES, "Dijkstra")
-METHODS = (*PLANNERS, FOLD)
-BLOCKS = ("plans", "accuracy")
+METHODS, BLOCKS = (*PLANNERS, FOLD), ("plans", "accuracy")
 NUM_FOLDS = {False: 10, True: 2}  # by whether it is a smoke run
 MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
@@ -114,8 +113,8 @@ def table(rows: list[Row]) -> Lines:
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     plans = select(rows, block="plans")
     methods = by_method(plans, METHODS)
-    shown = [Panel(plans, "", words, {"metric": metric}, factor) for metric, words, factor, _ in SHOWN[:3]]
-    return {"": panel_figure(methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]} if plans else {}
+    shown = [Panel("", words, {"metric": metric}, factor) for metric, words, factor, _ in SHOWN[:3]]
+    return {"": panel_figure(plans, methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]} if plans else {}
 
 
 EXPERIMENT = Experiment("rope-table", "The rope: plans and local metric", __doc__, run, table, draw, ("rope",), METHODS,

@@ -33,8 +33,7 @@ from plan2vec.results.rows import Arrays, Lines, Row, cell, in_order, markdown, 
 from plan2vec.search.shortest_paths import distances_from
 
 DOMAINS = ("street-small", "street-large")
-METHODS = ("restricted", "control")
-BLOCKS = ("2-d", "as in Table 2")
+METHODS, BLOCKS = ("restricted", "control"), ("2-d", "as in Table 2")
 NUM_STARTS = 32  # of the free points that guide a flat map
 NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
@@ -77,8 +76,7 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
     """(n, 2) points of the plane at about these distances; inf: not to be known. Of many random starts, of which few do
     not fold where tasks are left out, the one that errs least on the known ones."""
     num_starts, num_updates = (2, 10) if is_smoke else (NUM_STARTS, 400)
-    generator = torch.Generator(device).manual_seed(seed)
-    is_known = np.isfinite(path)
+    generator, is_known = torch.Generator(device).manual_seed(seed), np.isfinite(path)
     known, unit = torch.from_numpy(is_known).to(device), float(path[is_known].mean())
     target = torch.from_numpy(np.where(is_known, path, 0) / unit).float().to(device)
     points = (0.5 * torch.randn(num_starts, len(path), 2, generator=generator, device=device)).requires_grad_()

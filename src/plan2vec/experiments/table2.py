@@ -133,8 +133,7 @@ def measure_unseen(scene: StreetScene) -> dict[str, Found]:
     first_unseen = (street_scene.PASSES - 1) * scene.streets.num_views  # every pass sees every view once
     fitted, fresh = np.split(np.arange(len(scene.visited)), [first_unseen])
     site = scene.visits_site(slice(first_unseen))
-    learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
-    between = learned.on(scene.noisy.frames)
+    between = scene.train_map(site, scene.noisy_config, scene.noisy_teaching).on(scene.noisy.frames)
     return {"seen": asked_about(site, between, fitted), "unseen": asked_about(site, between, fresh)}
 
 
