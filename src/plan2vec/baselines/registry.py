@@ -41,8 +41,7 @@ class MetricScorer:
 
 
 def baseline_trainers(recordings: Sequences, metric: Callable[[], LocalMetric], encoder: str, dim: int,
-                      shorten: Callable[[Any], Any], seed: int,
-                      device: torch.device) -> dict[str, Callable[[], Scorer]]:
+                      shorten: Callable[..., Any], seed: int, device: torch.device) -> dict[str, Callable[[], Scorer]]:
     """Baselines, each trained on the recordings when called; `shorten` cuts a stage's updates; VAE 2-d is the paper's.
     *pixels* is l2 in 0..1: beyond a moving block's own size, where it overlaps its goal, all distances are alike."""
     frames, sequence, nce = recordings.frames, recordings.sequence, ContrastiveConfig()

@@ -149,8 +149,7 @@ class Scene:
 
     def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
                    truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> Found:
-        """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps; cleaned: without random
-        pairs that are not truly far."""
+        """Share of pairs on the right side of `cut_off` x `max_gap` steps; cleaned: of random ones the truly far."""
         found: Found = {}
         for name, usable in parts.items():
             pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)

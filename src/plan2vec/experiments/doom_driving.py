@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,7 +32,6 @@ from plan2vec.acting.steering import Buttons, SteeringConfig, SteeringNetwork, c
 from plan2vec.baselines.sptm_memory import Reachability, ReachabilityConfig, SptmGuide, train_reachability
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
-from plan2vec.domains.doom import TURNS, HeldButtons, explore
 from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
 from plan2vec.files import replacing
 from plan2vec.graph.build import graph_of_edges
@@ -52,16 +52,6 @@ VALIDATION = "Val/"  # how the folders of mazes begin in which may be explored
 BUTTONS = Buttons(pairs=((0, 1), (2, 3), (5, 6)))
 Network = TypeVar("Network", bound=nn.Module)
 GUIDES = {"plan2vec": "map", "graph search": "dijkstra"}
-
-
-class Roamer:
-    """Drives at random, as who explores does."""
-
-    def __init__(self, seed: int):
-        self.act = HeldButtons(rng_at(seed, Stream.DRIVING))
-
-    def reset(self, goal: np.ndarray) -> None:
-        """It heads for nothing."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +93,7 @@ class DoomScene(Scene):
 
     @cached_property
     def exploration(self) -> Sequences:
-        parts = [explore(self.elsewhere, maze, self.num_explored, 0, *PICTURE) for maze in self.explored_mazes]
+        parts = [doom.explore(self.elsewhere, maze, self.num_explored, 0, *PICTURE) for maze in self.explored_mazes]
         labels = np.concatenate([part.sequence + 100 * number for number, part in enumerate(parts)])
         frames, actions = (np.concatenate([getattr(part, name) for part in parts]) for name in ("frames", "action"))
         return make_sequences(frames, labels, action=actions, source="exploration")
@@ -130,9 +120,10 @@ class DoomScene(Scene):
         untrained = Reachability(self.recordings.frames, config)
         return self.learned_elsewhere("reachability", untrained, train_reachability, config)
 
-    def driver(self, method: str) -> Driver | Roamer:
+    def driver(self, method: str) -> Any:
+        """A `Driver`; or who drives at random, as who explores does, whatever the goal."""
         if method == "random":
-            return Roamer(self.seed)
+            return SimpleNamespace(act=doom.HeldButtons(rng_at(self.seed, Stream.DRIVING)), reset=lambda goal: None)
         guide: Guide = GoalItself()
         if method in GUIDES:
             guide = RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
@@ -140,13 +131,13 @@ class DoomScene(Scene):
             guide = RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
         elif method == "SPTM":
             guide = SptmGuide(self.recordings.frames, self.reachability)
-        return Driver(guide, self.controller, TURNS, self.seed)
+        return Driver(guide, self.controller, doom.TURNS, self.seed)
 
     @cached_property
     def ways(self) -> "Ways":
         """For evaluation only: where one can walk in this maze."""
         walked, seen = (np.asarray(some.position) for some in (
-            self.recordings, explore(self.folder, self.maze, self.num_explored, 0, *PICTURE)))
+            self.recordings, doom.explore(self.folder, self.maze, self.num_explored, 0, *PICTURE)))
         moved = np.linalg.norm(np.diff(walked, axis=0), axis=1)  # a walkthrough is one sequence
         return Ways(np.concatenate((walked, seen)), min(THINNEST, float(np.median(moved[moved > 1]))))
 
@@ -175,7 +166,7 @@ def route(sequence: np.ndarray) -> csr_array:
     return graph_of_edges(*ends, np.ones(2 * len(first), np.float32), len(sequence))
 
 
-def drive(environment: doom.DoomMaze, driver: Driver | Roamer, seed: int, max_decisions: int,
+def drive(environment: doom.DoomMaze, driver: Any, seed: int, max_decisions: int,
           watch: Callable[[np.ndarray, np.ndarray], None] = lambda view, position: None) -> Episode:
     """One episode. The driver is given views alone, shrunk to the size of the recording."""
     view, info = environment.reset(seed)

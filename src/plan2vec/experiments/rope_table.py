@@ -31,7 +31,6 @@ from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, settled
-from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
 from plan2vec.results.experiment import Experiment, Settings
@@ -55,7 +54,7 @@ SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "loca
 
 def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
-    for scene in RopeScene.chosen(settings, ("rope",)):
+    for scene in rope_scene.RopeScene.chosen(settings, ("rope",)):
         if "plans" in blocks:
             yield from scene.measured(settings, PLANNERS, measure, block="plans")
         for fold in range(NUM_FOLDS[scene.size.is_smoke]):
@@ -63,7 +62,7 @@ def run(settings: Settings) -> Groups:
                 yield from scene.measured(settings, (FOLD,), accuracies, block="accuracy", fold=fold)
 
 
-def measure(scene: RopeScene, method: str, block: str) -> Found:
+def measure(scene: rope_scene.RopeScene, method: str, block: str) -> Found:
     sequence, tasks, graph = scene.recordings.sequence, scene.tasks, scene.site.graph
     if method == OURS:
         distance = scene.learned
@@ -85,14 +84,14 @@ def measure(scene: RopeScene, method: str, block: str) -> Found:
     return scores
 
 
-def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
+def accuracies(scene: rope_scene.RopeScene, method: str, block: str, fold: int) -> Found:
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])
     config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLD_METRIC))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric
-    return scene.accuracies(metric, {"train": ~held_out, "test": held_out}, CUT_OFF, MAX_GAP,
+    return scene.accuracies(metric, {"train": ~held_out, "test": held_out}, rope_scene.CUT_OFF, MAX_GAP,
                             lambda *pairs: ~scene.moves.are_local(*pairs), Stream.ROPE_JUDGED_PAIRS)
 
 

@@ -18,12 +18,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from plan2vec.baselines import VectorScorer
 from plan2vec.embedding.train import Teaching
-from plan2vec.experiments import street_scene
 from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.street_maps import align, draw_map
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene
+from plan2vec.experiments.street_scene import FLAT_TEACHING, NETWORKS, TITLES, StreetScene, as_flat, part_figures
 from plan2vec.experiments.table2 import PAPER_SETTINGS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
@@ -41,7 +39,15 @@ NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 def measure(scene: StreetScene, method: str, block: str) -> Found:
     site, opposite, rng = scene.site, opposite_quarters(scene.site.position), rng_at(scene.seed, Stream.STREET_PAIRS)
     path = distances_from(site.graph, np.arange(len(site.view)))
-    learned, distance = taught(scene, block, ~opposite | (method == "control"), path)
+    allowed, config, teaching = ~opposite | (method == "control"), scene.config, Teaching()
+    if block == "2-d":  # free points fitted to the allowed tasks guide a flat map
+        config = as_flat(config, 2, PAPER_SETTINGS[scene.domain][-1])
+        guide = fit_points(np.where(allowed, path, np.inf), config.norm_order, scene.seed, scene.device,
+                           scene.size.is_smoke)
+        teaching = replace(FLAT_TEACHING, guide=guide)
+    learned = scene.train_map(replace(site, name=""), config, replace(teaching, allowed=allowed))
+    first, second = (ends.ravel() for ends in np.indices(path.shape))
+    distance = learned.on(site.frames)(first, second).reshape(path.shape)
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
     found: Found = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
                     "links": np.empty((0, 2), np.int32)}
@@ -57,19 +63,6 @@ def opposite_quarters(position: np.ndarray) -> np.ndarray:
     """(n, n) bool: two views lie in quarters that touch at a corner only."""
     east, north = (position > position.mean(axis=0)).T
     return (east[:, None] != east) & (north[:, None] != north)
-
-
-def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[VectorScorer, np.ndarray]:
-    """A map taught the allowed tasks, and its distances (n, n). Free points fitted to these guide a flat map."""
-    site, config, teaching = scene.site, scene.config, Teaching()
-    if block == "2-d":
-        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain][-1])
-        known = np.where(allowed, path, np.inf)
-        guide = fit_points(known, config.norm_order, scene.seed, scene.device, scene.size.is_smoke)
-        teaching = replace(street_scene.FLAT_TEACHING, guide=guide)
-    learned = scene.train_map(replace(site, name=""), config, replace(teaching, allowed=allowed))
-    first, second = (ends.ravel() for ends in np.indices(path.shape))
-    return learned, learned.on(site.frames)(first, second).reshape(path.shape)
 
 
 def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.device, is_smoke: bool) -> np.ndarray:
@@ -122,7 +115,7 @@ def ratio_words(rows: list[Row], domain: str) -> str:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     return {name: figure for block in in_order(rows, "block", BLOCKS)
-            for name, figure in street_scene.part_figures(rows, arrays, generalization_figure, block).items()}
+            for name, figure in part_figures(rows, arrays, generalization_figure, block).items()}
 
 
 def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:

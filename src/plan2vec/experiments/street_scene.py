@@ -18,7 +18,6 @@ from scipy.sparse.csgraph import dijkstra
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
-from plan2vec.domains.streets import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
 from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, some_frames
@@ -36,7 +35,7 @@ TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medi
 DOMAINS = tuple(TITLES)
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
 PASSES = 4
-FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
+FALSE_BEYOND = 3 * city.STEP  # metres along the streets beyond which a closure is false
 NOISY_UPDATES = dict(zip(DOMAINS, (600, 1000, 1400, 2000), strict=True))  # of the local metric, of visits that differ
 FLAT_UPDATES = 2000  # of a map to look at
 
@@ -49,8 +48,8 @@ class Rule(NamedTuple):
 
 
 # by metric: PROTOCOL's (2 x the hops of the graph's shortest path + 10), and that of the authors' code
-RULES = {"success": Rule(50, SuccessRule(radius=2 * STEP, epsilon=0.05, hops_factor=2)),
-         "success_near": Rule(15, SuccessRule(radius=2 * STEP, epsilon=0.05, max_hops=20))}
+RULES = {"success": Rule(50, SuccessRule(radius=2 * city.STEP, epsilon=0.05, hops_factor=2)),
+         "success_near": Rule(15, SuccessRule(radius=2 * city.STEP, epsilon=0.05, max_hops=20))}
 # For visits that differ: frames changed at random as visits are. Otherwise the networks tell visits apart, not views:
 # other visits of a view are far pairs to the local metric.
 NOISY_CHANGE = Augmentation(jitter=0.09, brightness=0.3, noise=0.05)

@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,9 +61,9 @@ class Settings:
     seeds: tuple[int, ...] = (0,)
     asked: ReproduceRequest = ReproduceRequest("all")  # selections, of which empty ones mean all, and files to read
     size: Size = Size()
-    device: torch.device = field(default_factory=partial(torch.device, "cpu"))
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
-    stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
+    stamp: Stamp = Stamp("unknown", "unknown")
     street_graph: Path | None = None  # file of the real street network; None: a generated city
     finished: tuple[Row, ...] = ()  # what has rows is not run again
     sizes: tuple[int, ...] = ()  # frames, of a benchmark; empty: its own
