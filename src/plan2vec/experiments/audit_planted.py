@@ -267,7 +267,7 @@ def table(rows: list[Row]) -> Lines:
 
 def draw(rows: list[Row], arrays: object) -> Figures:
     if not (parts := list(parts_of(select(rows, block="planted"), domain=()))):
-        return {}
+        return
     figure, axes = panels(len(parts), 9, 3.4)
     for ax, ((domain,), part) in zip(axes, parts, strict=True):
         kinds = in_order(part, "damage", EXPECTED)
@@ -278,7 +278,7 @@ def draw(rows: list[Row], arrays: object) -> Figures:
         ax.set_yticks(np.arange(len(kinds))[::-1], kinds, fontsize=8)
         ax.set(xlim=(0, 103), xlabel="%", title=domain)
     legend_below(figure, axes[-1], 2, fontsize=10)
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("audit", "Damaged episodes found", __doc__, run, table, draw, DOMAINS, METHODS, BLOCKS)

@@ -208,12 +208,12 @@ def table(rows: list[Row]) -> Lines:
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     recorded = [row for row in rows if row["domain"] not in SIMULATED]
     if not (methods := list(by_method(recorded, METHODS))):
-        return {}
+        return
     figure, axes = panels(3, 9, 1.2 + 0.25 * len(methods))
     for ax, words in zip(axes, ("tau", "gap", "VOC"), strict=True):
         bars(ax, methods, [values(recorded, method=method, metric=words.lower()) for method in methods])
         ax.set_xlabel(words)
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("progress", "Progress of unseen episodes", __doc__, run, table, draw, DOMAINS, METHODS)

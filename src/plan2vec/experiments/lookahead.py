@@ -38,7 +38,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     shown = [({"xlabel": "lookahead k (hops)", "ylim": (0, 103), "xticks": DEPTHS, "title": ROOM_TITLES[room]},
               {method: {"domain": room, "method": method} for method in WALKERS})
              for room in in_order(rows, "domain", DOMAINS)]
-    return {"": curve_figure(rows, "lookahead", shown, (9, 3.2), 4)}
+    yield "", curve_figure(rows, "lookahead", shown, (9, 3.2), 4)
 
 
 EXPERIMENT = Experiment("lookahead", "Figure 6b: success against lookahead", __doc__,

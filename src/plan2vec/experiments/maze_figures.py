@@ -137,12 +137,11 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    yield "4-rooms", rooms_figure()
     by_room = {room: pictured(select(rows, domain=room), arrays) for room in DOMAINS}
-    figures = {"4-rooms": rooms_figure()}
     for method, (_, drawn) in METHODS.items():
         if parts := {room: known[method] for room, known in by_room.items() if method in known}:
-            figures |= {name: figure_of(parts) for name, figure_of in drawn.items()}
-    return figures
+            yield from ((name, figure_of(parts)) for name, figure_of in drawn.items())
 
 
 def prepare(ax: Axes, room: str, title: str, labels: bool = True) -> None:

@@ -174,7 +174,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
             best = max(shares[maze, kind] for shares in PUBLISHED.values())
             ax.axvline(best, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
     comparisons.legend_below(figure, axes[0], 4)
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("ogbench", "OGBench: the map drives an agent through point mazes", __doc__, run, table, draw,

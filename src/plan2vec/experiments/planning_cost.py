@@ -90,7 +90,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()
         ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2))
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,

@@ -118,7 +118,9 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    return {PARTS[method][1]: sheet_figure(part, PARTS[method][2]) for method, part in pictured(rows, arrays).items()}
+    for method, part in pictured(rows, arrays).items():
+        _, number, title = PARTS[method]
+        yield number, sheet_figure(part, title)
 
 
 def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:

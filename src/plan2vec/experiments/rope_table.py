@@ -113,7 +113,8 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     plans = select(rows, block="plans")
     methods = by_method(plans, METHODS)
     shown = [Panel("", words, {"metric": metric}, factor) for metric, words, factor, _ in SHOWN[:3]]
-    return {"": panel_figure(plans, methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]} if plans else {}
+    if plans:
+        yield "", panel_figure(plans, methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]
 
 
 EXPERIMENT = Experiment("rope-table", "The rope: plans and local metric", __doc__, run, table, draw, ("rope",), METHODS,

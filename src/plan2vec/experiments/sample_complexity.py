@@ -81,13 +81,11 @@ def table(rows: list[Row]) -> Lines:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    figures = {}
     for (place,), part in parts_of(rows, planned_on=PLACES):
         shown = [({"xlabel": "rollouts of 10 frames", "title": f"{space}, {PLACES[place]}", "ylim": (0, 103)},
                   {method: {"space": space, "method": method} for method in METHODS})
                  for space in in_order(part, "space", BLOCKS)]
-        figures[place] = curve_figure(part, "rollouts", shown, (4 * len(shown), 3.4), 2, True, 100 * ENOUGH)
-    return figures
+        yield place, curve_figure(part, "rollouts", shown, (4 * len(shown), 3.4), 2, True, 100 * ENOUGH)
 
 
 EXPERIMENT = Experiment("sample-complexity", "Figure 6a: success against the number of rollouts", __doc__, run, table,

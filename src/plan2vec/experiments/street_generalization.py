@@ -114,8 +114,8 @@ def ratio_words(rows: list[Row], domain: str) -> str:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    return {name: figure for block in in_order(rows, "block", BLOCKS)
-            for name, figure in part_figures(rows, arrays, generalization_figure, block).items()}
+    for block in in_order(rows, "block", BLOCKS):
+        yield from part_figures(rows, arrays, generalization_figure, block)
 
 
 def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:

@@ -190,11 +190,9 @@ class StreetScene(Scene):
 
 def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[..., Figure], block: str = "") -> Figures:
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
-    figures = {}
     for (network, domain), part in parts_of(rows, network=NETWORKS, domain=DOMAINS):
         if known := pictured(select(part, block=block) if block else part, arrays):
             figure = figure_of(part, known)
             latents = f"; latents: {block}, seed {min(in_order(part, 'seed'))}" if block else ""
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}{latents}", fontsize=11)
-            figures["-".join(filter(None, (network, domain, block.replace(" ", "-"))))] = figure
-    return figures
+            yield "-".join(filter(None, (network, domain, block.replace(" ", "-")))), figure

@@ -114,13 +114,12 @@ def table(rows: list[Row]) -> Lines:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    figures = {}
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         methods = by_method(part, METHODS)
         if len(BLOCKS[name].methods) > 1:
-            figures[name] = domain_figure(part, methods, ROOM_TITLES, (9, 1.3 + 0.22 * len(methods)), PAPER)
-            figures[name].suptitle(BLOCKS[name].words, fontsize=10)
-    return figures
+            figure = domain_figure(part, methods, ROOM_TITLES, (9, 1.3 + 0.22 * len(methods)), PAPER)
+            figure.suptitle(BLOCKS[name].words, fontsize=10)
+            yield name, figure
 
 
 EXPERIMENT = Experiment("table1", "Table 1: planning success in the three rooms", __doc__, run, table, draw, DOMAINS,

@@ -187,15 +187,13 @@ def table(rows: list[Row]) -> Lines:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    figures = {}
     for (network, block), part in parts_of(select(rows, metric="success"), network=NETWORKS, block=BLOCKS):
         if "random scores" in BLOCKS[block]:
             methods = by_method(part, BLOCKS[block])
             size = max(5.0, 2.4 * len(in_order(part, "domain"))), 1.5 + 0.22 * len(methods)
             figure = domain_figure(part, methods, TITLES, size, PAPER)
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
-            figures[f"{network}-{block}"] = figure
-    return figures
+            yield f"{network}-{block}", figure
 
 
 EXPERIMENT = Experiment("table2", "Table 2: planning success on the streets", __doc__, run, table, draw, DOMAINS,

@@ -99,8 +99,8 @@ class Experiment:
 
     def figures(self, rows: list[Row], out: Path) -> Figures:
         """By the name of their file; the arrays are those of an output folder."""
-        drawn = self.draw(rows, read_arrays(out / ARRAYS, self.name)) if rows and self.draw else {}
-        return {"-".join(filter(None, (self.name, part))): figure for part, figure in drawn.items()}
+        for part, figure in self.draw(rows, read_arrays(out / ARRAYS, self.name)) if rows and self.draw else ():
+            yield "-".join(filter(None, (self.name, part))), figure
 
     def publish(self, out: Path, is_smoke: bool = False) -> list[str]:
         """Table as markdown, figures as PNG; gives the table's lines. Rows stay: others may be appending."""
@@ -108,7 +108,7 @@ class Experiment:
             return []
         lines = [*(["*Smoke run: tiny data, no results.*", ""] if is_smoke else []), *self.table(rows)]
         write_text(out / f"{self.name}.md", "\n".join(lines))
-        for name, figure in self.figures(rows, out).items():
+        for name, figure in self.figures(rows, out):
             if is_smoke:
                 figure.text(0.005, 0.99, "smoke run: no results", fontsize=7, color="0.5", va="top")
             save_figure(figure, out / f"{name}.png")
