@@ -19,7 +19,6 @@ from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.config import DEFAULTS, WALKED_UPDATES, Config, by_settings, setting, settle, with_settings
 from plan2vec.data import RECORDED, Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
-from plan2vec.embedding.value_iteration import Walks
 from plan2vec.evaluation import graph_numbers
 from plan2vec.graph.join import join_frames, share_refused
 from plan2vec.graph.neighbors import usearch_installed
@@ -34,7 +33,7 @@ from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_ar
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
 
-SMOKE_WALKS = Walks(num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6)
+SMOKE_WALKS: dict[str, Any] = {"num_rounds": 2, "rollouts": 8, "rollouts_per_update": 4, "hops": 6}
 # what a method gave: numbers; arrays for pictures; and by a further entry of the setting, by its value, more numbers
 Found = dict[str, Any]
 
@@ -130,8 +129,7 @@ class Scene:
     def train_map(self, site: Site, config: Config, teaching: Teaching = Teaching()) -> VectorScorer:
         """Stage 4 on a site; on a named site once per configuration and teaching."""
         if self.size.is_smoke:
-            teaching = replace(teaching, walks=replace(
-                SMOKE_WALKS, lookahead=teaching.walks.lookahead, target_hops=teaching.walks.target_hops))
+            teaching = replace(teaching, walks=replace(teaching.walks, **SMOKE_WALKS))
         known = self.maps.get((site.name, config, teaching)) if site.name else None
         learned = known or VectorScorer(
             train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)

@@ -170,8 +170,7 @@ def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | N
     good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]
     known = [(curve[some], some) for curve in good if (some := np.isfinite(curve)).sum() >= 3]
     order = np.array([rank_agreement(curve, np.flatnonzero(some)) or 0.0 for curve, some in known])  # 0 of a flat one
-    success, half, failed = (final[outcome == kind].mean() if kind in outcomes else np.nan
-                             for kind in (SUCCESS, HALF, FAILED))
+    success, half, failed = (final[outcome == k].mean() if k in outcomes else np.nan for k in (SUCCESS, HALF, FAILED))
     first, second = np.triu_indices(len(outcome), 1)
     apart = np.sign(outcome[first] - outcome[second])
     agrees = apart * np.sign(final[first] - final[second])

@@ -71,7 +71,6 @@ def choose_experiments(request: ReproduceRequest) -> list[str]:
 
 
 def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
-    """Rows of the run join the committed ones; the figures and pages are made from all of them."""
     for name in chosen:
         keep_rows(docs, out, EXPERIMENTS[name])
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))

@@ -123,9 +123,8 @@ class StreetScene(Scene):
     def __init__(self, domain: str, seed: int, settings: Settings):
         super().__init__(domain, seed, settings)
         path, longer = settings.street_graph, replace(self.config.local_metric, num_updates=NOISY_UPDATES[domain])
-        self.noisy_config = self.config if self.size.is_smoke else replace(
-            self.config, encoder="medium", local_metric=longer)
-        self.noisy_teaching = Teaching() if self.size.is_smoke else NOISY_TEACHING
+        noisy = replace(self.config, encoder="medium", local_metric=longer), NOISY_TEACHING
+        self.noisy_config, self.noisy_teaching = (self.config, Teaching()) if self.size.is_smoke else noisy
         self.labels = {"network": "generated" if path is None else "manhattan"}
         # the seeds share the city; walks and networks differ
         self.streets = city.read_network(path, domain) if path else city.generate_city(domain, seed=0)
@@ -155,7 +154,6 @@ class StreetScene(Scene):
         return self.nodes_of(self.recordings, self.visited, self.metric, self.config, "views")
 
     def visits_site(self, frames: slice = slice(None)) -> StreetSite:
-        """Of these noisy frames."""
         recorded, change = some_frames(self.noisy, frames), None if self.size.is_smoke else NOISY_CHANGE
         metric = self.train_metric(recorded, self.noisy_config, change=change).metric
         return self.nodes_of(recorded, self.visited[frames], metric, self.noisy_config)
