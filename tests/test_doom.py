@@ -12,6 +12,7 @@ from plan2vec.domains import doom
 from plan2vec.experiments import doom_driving
 from plan2vec.experiments.doom_driving import DoomScene
 from plan2vec.results.experiment import SMOKE, Settings
+from plan2vec.results.requests import ReproduceRequest
 
 DATA = Path(os.environ.get("PLAN2VEC_SPTM", "sptm"))
 needs_mazes = pytest.mark.skipif(not (DATA / "setups.json").exists(), reason="PLAN2VEC_SPTM names no folder of mazes")
@@ -53,12 +54,12 @@ def test_driving_is_left_out_with_one_line_where_no_mazes_are_given(capsys):
 def test_the_controller_never_explores_the_maze_that_is_driven_in_and_says_where_it_may(tmp_path):
     (tmp_path / "setups.json").write_text('{"star": {"folder": "Val/star"}, "moon": {"folder": "Val/moon"}, '
                                           '"sun": {"folder": "Test/sun"}}')
-    explored = {maze: DoomScene(maze, 0, Settings(doom_data=tmp_path), tmp_path).explored_mazes
-                for maze in ("star", "sun")}
+    settings = Settings(asked=ReproduceRequest("doom", doom_data=tmp_path))
+    explored = {maze: DoomScene(maze, 0, settings, tmp_path).explored_mazes for maze in ("star", "sun")}
     assert explored == {"star": ["moon"], "sun": ["star", "moon"]}
     (tmp_path / "setups.json").write_text('{"sun": {"folder": "Test/sun"}}')
     with pytest.raises(ValueError, match="no validation maze .* give by --doom-explore a folder that has some"):
-        _ = DoomScene("sun", 0, Settings(doom_data=tmp_path), tmp_path).explored_mazes
+        _ = DoomScene("sun", 0, settings, tmp_path).explored_mazes
 
 
 def test_who_explores_holds_buttons_and_turns_away_where_nothing_moves():
@@ -119,8 +120,8 @@ def test_exploration_starts_at_every_map_and_is_the_same_every_time():
 @needs_mazes
 def test_driving_gives_rows_of_every_method_that_was_asked_for(tmp_path):
     pytest.importorskip("vizdoom")
-    settings = Settings(size=SMOKE, doom_data=DATA, mazes=("branching",), methods=("random", "controller alone"),
-                        arrays=tmp_path / "arrays")
+    asked = ReproduceRequest("doom", doom_data=DATA, mazes=("branching",), methods=("random", "controller alone"))
+    settings = Settings(size=SMOKE, asked=asked, arrays=tmp_path / "arrays")
     rows = [row for group in doom_driving.EXPERIMENT.run(settings) for row in group]
     assert {row["method"] for row in rows} == {"random", "controller alone"}
     assert {row["metric"] for row in rows} == {"success", "success_2000", "path_ratio", "decisions_per_second",

@@ -277,15 +277,16 @@ def test_a_method_is_known_if_any_chosen_experiment_has_it():
 
 
 def test_an_experiment_of_which_nothing_was_selected_is_left_out():
-    assert not has_work(planning_cost.EXPERIMENT, Settings(methods=("DQN",))) and has_work(
-        sample_complexity.EXPERIMENT, Settings(methods=("DQN",))
-    )
-    assert not has_work(planning_cost.EXPERIMENT, Settings(domains=("c-maze",)))
-    assert has_work(planning_cost.EXPERIMENT, Settings(blocks=("fitted",)))  # it knows no blocks
+    dqn, c_maze, fitted = (Settings(asked=ReproduceRequest("all", **{kind: (name,)})) for kind, name in (
+        ("methods", "DQN"), ("domains", "c-maze"), ("blocks", "fitted")))
+    assert not has_work(planning_cost.EXPERIMENT, dqn) and has_work(sample_complexity.EXPERIMENT, dqn)
+    assert not has_work(planning_cost.EXPERIMENT, c_maze)
+    assert has_work(planning_cost.EXPERIMENT, fitted)  # it knows no blocks
 
 
 def test_a_scene_trains_nothing_twice():
-    (one,), (same,) = (MazeScene.chosen(Settings(seeds=(3,), domains=("open",), size=SMOKE), DOMAINS) for _ in range(2))
+    settings = Settings(seeds=(3,), asked=ReproduceRequest("all", domains=("open",)), size=SMOKE)
+    (one,), (same,) = (MazeScene.chosen(settings, DOMAINS) for _ in range(2))
     assert one is same
     assert one.metric is one.metric and one.small is one.small
 
@@ -297,7 +298,7 @@ def test_no_two_sets_of_recordings_are_the_same():
 
 
 def test_selections_keep_the_experiments_order():
-    settings = Settings(domains=("c-maze", "open"), methods=("SPTM", "plan2vec"))
+    settings = Settings(asked=ReproduceRequest("all", domains=("c-maze", "open"), methods=("SPTM", "plan2vec")))
     assert settings.chosen("domains", table1.DOMAINS) == ("open", "c-maze")
     assert settings.chosen("methods", ("plan2vec", "SPTM", "pixels")) == ("plan2vec", "SPTM")
 

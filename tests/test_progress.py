@@ -315,7 +315,7 @@ def test_failures_are_made_of_held_out_successes_alone_and_true_failures_are_fou
     place = np.array([*range(10)] * 3 + [*range(9, -1, -1)], float)[:, None]
     recorded = make_sequences(np.stack((place[:, 0], place[:, 0]), 1), np.repeat(np.arange(4), 10), position=place)
     assert failed_in_truth(recorded) == {3}
-    trials = make_trials(recorded, recorded.sequence >= 1)
-    assert [trial.outcome for trial in trials] == [0, 2, 1, 1, 0, 2, 1, 1, 0]
-    assert trials[0].frames.tolist() == [*range(30, 40)] and trials[2].frames.tolist() == [*range(10, 15)]
-    assert trials[3].frames.tolist() == [*range(10, 15), *range(20, 25)] and trials[4].frames[0] == 19
+    trials, outcomes = make_trials(recorded, recorded.sequence >= 1)
+    assert outcomes == [0, 2, 1, 1, 0, 2, 1, 1, 0]
+    assert trials[0].tolist() == [*range(30, 40)] and trials[2].tolist() == [*range(10, 15)]
+    assert trials[3].tolist() == [*range(10, 15), *range(20, 25)] and trials[4][0] == 19

@@ -25,11 +25,8 @@ NUMBERS_AT_ONCE = 2**24  # features gathered for a block of pairs: 64 MB of floa
 
 
 class Scorer(Protocol):
-    """Gives a distance between frames."""
-
     def on(self, frames: np.ndarray) -> Distance:
         """D between numbers of *these* frames."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -51,16 +51,13 @@ def train_contrastive(frames: np.ndarray, sequence: np.ndarray, encoder: str, di
 
 
 class Futures:
-    """Frames and what the same sequence shows later."""
-
     def __init__(self, sequence: np.ndarray):
         self.starts = transitions(sequence)  # frames that have a later one
         self.num_left = frames_left(sequence)[self.starts]  # frames that follow, at least 1
 
     def draw(self, num: int, mean_gap: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(num,), (num,): frames, and a later one of the same sequence each; gaps have geometric chance."""
-        place = rng.integers(len(self.starts), size=num)
-        stay = 1 - 1 / mean_gap
+        place, stay = rng.integers(len(self.starts), size=num), 1 - 1 / mean_gap
         covered = 1 - stay ** self.num_left[place]  # chance that an uncut gap ends inside the sequence
         gap = 1 + np.floor(np.log1p(-rng.random(num) * covered) / np.log(stay)) if stay > 0 else np.ones(num)
         gap = np.minimum(gap, self.num_left[place]).astype(np.int64)

@@ -77,8 +77,7 @@ def train_dqn(frames: np.ndarray, sequence: np.ndarray, action: np.ndarray, conf
               device: torch.device, journal: Journal = Journal()) -> DQNScorer:
     """`action` (n,) or (n, 1): the number of the action that leads from a frame to the next, where there is a next."""
     torch.manual_seed(seed)
-    futures = Futures(sequence)
-    taken = np.asarray(action).reshape(len(sequence), -1)
+    futures, taken = Futures(sequence), np.asarray(action).reshape(len(sequence), -1)
     if taken.shape[1] != 1 or taken.dtype.kind not in "iu" or taken[futures.starts].min() < 0:
         raise ValueError("DQN needs one action number a frame, 0 or more, "
                          f"but action has shape {np.shape(action)} and type {taken.dtype}")
@@ -116,8 +115,7 @@ class Learner(nn.Module):
 
     def _costs(self, network: CostNetwork, states: Tensor, goals: Tensor) -> Tensor:
         """[b, 2 + m, actions]: goals (b + b + m,) are two of each state's own, then those that all states share."""
-        num = len(states)
-        features = network(self.images(torch.cat((states, goals))))
+        num, features = len(states), network(self.images(torch.cat((states, goals))))
         state, goal = features[:num].chunk(2, dim=1)[0], features[num:].chunk(2, dim=1)[1]
         own, shared = torch.stack(goal[: 2 * num].split(num), dim=1), goal[2 * num :]
         return network.cost(state[:, None], torch.cat((own, shared.expand(num, -1, -1)), dim=1))

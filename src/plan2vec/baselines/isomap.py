@@ -1,7 +1,6 @@
-"""scikit-learn's Isomap on our graph: what a user would pick today for a map from a neighbour graph.
+"""scikit-learn's Isomap on our graph: what a user would pick today for a map from a neighbour graph. Needs [sklearn].
 
-It needs all n x n distances and an eigenvalue problem of that size, gives coordinates of the graph's own frames, and no
-network that could place others. Needs the extra [sklearn].
+It needs all n x n distances and an eigenvalue problem of that size, and has no network that could place other frames.
 """
 
 import numpy as np
@@ -16,8 +15,7 @@ MOST_NODES = 10_000  # 0.8 GB for every n x n matrix it holds
 
 
 def fit_isomap(graph: csr_array, dim: int) -> Distance:
-    """D = l2 between Isomap's coordinates, in steps; inf from and to frames outside the graph's largest part. A
-    directed graph counts as undirected."""
+    """D = l2 between coordinates, in steps; inf from and to frames outside the largest part; edges lead both ways."""
     try:
         from sklearn.manifold import Isomap
         from sklearn.neighbors import sort_graph_by_row_values

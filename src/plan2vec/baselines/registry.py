@@ -1,6 +1,4 @@
-"""The baselines by name. Those that learn nothing of their own are here: raw pixels, an untrained network, and the
-local metric itself (SPTM).
-"""
+"""The baselines by name, and those that learn nothing of their own: pixels, untrained network, local metric (SPTM)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,10 +28,9 @@ def random_scorer(frames: np.ndarray, encoder: str, dim: int, seed: int, device:
 @dataclass(frozen=True)
 class MetricScorer:
     """The local metric as distance to the goal, in steps (Savinov et al., 2018; the paper's "SPTM (1-step)"). Beyond
-    about two steps it only says "far", so a greedy walker is blind until it is near. A Siamese metric has vectors; a
-    stacked one scores every pair anew."""
+    about two steps it only says "far", so a greedy walker is blind until it is near."""
 
-    metric: LocalMetric
+    metric: LocalMetric  # a Siamese one has vectors, a stacked one scores every pair anew
     device: torch.device
 
     def on(self, frames: np.ndarray) -> Distance:
@@ -44,11 +41,9 @@ class MetricScorer:
 
 
 def baseline_trainers(recordings: Sequences, metric: Callable[[], LocalMetric], encoder: str, dim: int,
-                      shorten: Callable[[Any], Any], seed: int,
-                      device: torch.device) -> dict[str, Callable[[], Scorer]]:
-    """Baselines by name, each trained on the recordings when called; the VAE 2-d is the paper's. `shorten` gives a
-    stage's configuration with as many updates as there is time for. *pixels* is l2 between pixels in 0..1: a moving
-    block overlaps its goal only within its own size, so beyond that all distances are alike."""
+                      shorten: Callable[..., Any], seed: int, device: torch.device) -> dict[str, Callable[[], Scorer]]:
+    """Baselines, each trained on the recordings when called; `shorten` cuts a stage's updates; VAE 2-d is the paper's.
+    *pixels* is l2 in 0..1: beyond a moving block's own size, where it overlaps its goal, all distances are alike."""
     frames, sequence, nce = recordings.frames, recordings.sequence, ContrastiveConfig()
     return {"SPTM": lambda: MetricScorer(metric(), device), "pixels": lambda: VectorScorer(nn.Flatten(), device),
             "VAE 2-d": lambda: train_vae(frames, "resnet18", 2, shorten(VAEConfig()), seed, device),

@@ -69,9 +69,8 @@ class Reachability(nn.Module):
 
 
 class Places:
-    """Draws the frames of an update: a few stretches of time, and a few frames of each. The paper draws pairs. Frames
-    are what costs time, so all pairs of the frames drawn are learned from: those of one stretch are reachable, those of
-    two stretches nearly always far apart."""
+    """Draws a few stretches of time, a few frames of each. The paper draws pairs; frames are what costs time, so all
+    pairs of them are learned from: those of one stretch are reachable, those of two nearly always far apart."""
 
     def __init__(self, sequence: np.ndarray, config: ReachabilityConfig):
         self.config, self.starts = config, transitions(sequence)
@@ -94,14 +93,12 @@ def train_reachability(exploration: Sequences, config: ReachabilityConfig, seed:
     reachability = Reachability(exploration.frames, config).to(device)
     images, places = FrameTensors(exploration.frames, device), Places(exploration.sequence, config)
 
-    def draw(update: int) -> tuple[Array, ...]:
-        return places.draw(rng_at(seed, Stream.SPTM, update))
-
     def loss(frames: Array, times: Array) -> Tensor:
         codes, time = reachability(images(frames)), on_device(times, device)
         return pair_loss(reachability.logits(codes[:, None], codes), (time[:, None] - time).abs(), config)
 
-    train(reachability, Step(draw, loss, images), config.num_updates, config.learning_rate, "reachability", journal)
+    step = Step(lambda update: places.draw(rng_at(seed, Stream.SPTM, update)), loss, images)
+    train(reachability, step, config.num_updates, config.learning_rate, "reachability", journal)
     return reachability
 
 
@@ -139,8 +136,7 @@ class SptmGuide:
 
     def reset(self, goal: np.ndarray) -> None:
         """Shortest paths from everywhere to the goal view. It becomes a node, joined to the place most like it."""
-        num = len(self.frames)
-        self.goal, self.here = goal, None
+        self.goal, self.here, num = goal, None, len(self.frames)
         code = self.reachability.codes(goal[None])
         near = self._middle_of_best(np.arange(num), self._logits(code, np.arange(num)))
         self.codes[num:] = code
@@ -189,8 +185,7 @@ class SptmGuide:
     @torch.no_grad()
     def _logits(self, code: Tensor, nodes: np.ndarray) -> np.ndarray:
         self.num_touched += len(nodes)
-        known = self.codes[on_device(nodes, self.codes.device)]
-        return self.reachability.logits(code, known).cpu().numpy()
+        return self.reachability.logits(code, self.codes[on_device(nodes, self.codes.device)]).cpu().numpy()
 
 
 @torch.no_grad()

@@ -71,7 +71,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         ax.set_ylim(low / 1.3, high * 1.3)  # three names or more, also where the values span less than a power of ten
         ax.grid(color="0.9")
     legend_below(figure, axes[0], 3, fontsize=8)
-    return {"": figure}
+    yield "", figure
 
 
 BENCHMARK = Experiment("bench-scale", "From ten thousand frames to a million", __doc__, run, table, draw)

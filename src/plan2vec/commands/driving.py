@@ -9,14 +9,15 @@ from plan2vec.learning.frame_tensors import choose_device
 from plan2vec.model import load
 from plan2vec.pictures.films import Moment, save_drive, writer_of
 from plan2vec.results.experiment import Settings
+from plan2vec.results.requests import ReproduceRequest
 
 
 def run_drive(command: DriveCommand) -> None:
     if command.film is not None:
         writer_of(command.film)  # refuses before any work is done
     doom.find_setup(command.doom_data, command.maze)
-    settings = Settings(device=choose_device(command.device), doom_data=command.doom_data,
-                        doom_explore=command.doom_explore)
+    asked = ReproduceRequest("doom", doom_data=command.doom_data, doom_explore=command.doom_explore)
+    settings = Settings(asked=asked, device=choose_device(command.device))
     scene = DoomScene(command.maze, command.seed, settings, command.run.parent)
     scene.model = load(command.run, command.device, command.encoder)
     if scene.model.sequences.frame_shape != (*PICTURE, 3):

@@ -32,7 +32,7 @@ from plan2vec.readers import read
 from plan2vec.readers.messages import import_extra
 from plan2vec.results.comparisons import Figures, legend_below, panels
 from plan2vec.results.experiment import Experiment, Settings, timed
-from plan2vec.results.rows import Arrays, Case, Groups, Row, in_order, make_rows, markdown, parts_of, select, values
+from plan2vec.results.rows import Case, Groups, Lines, Row, in_order, make_rows, markdown, parts_of, select, values
 
 SHARE = 0.1  # of the episodes
 KEPT = (0.6, 0.8)  # of a trimmed copy
@@ -88,9 +88,7 @@ def splice(sequences: Sequences, chosen: list[int], rng: np.random.Generator) ->
 
 
 def within_two_steps(sequences: Sequences, first: int, second: int) -> bool:
-    """Whether others get from one frame to the other in two steps: where things are and how the robot's joints stand
-    differs by no more than over nearly all recorded steps by two.
-    """
+    """Whether things and joints moved no more from one frame to the other than nearly always over two steps."""
     start = frames_ahead(sequences.sequence, 2)
     known = [truth for truth in (sequences.position, sequences.action) if truth is not None]
     return bool(known) and all(
@@ -106,8 +104,7 @@ def trimmed(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
 
 def reencoded(frames: Episode, rate: float, rng: np.random.Generator) -> Episode:
     """Through a real video codec and back, in the size of a camera's pictures."""
-    av = import_extra("av")
-    file, num = BytesIO(), ENLARGED
+    av, file, num = import_extra("av"), BytesIO(), ENLARGED
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=10, options=CODEC)
         stream.height, stream.width, stream.pix_fmt = num * frames.shape[1], num * frames.shape[2], "yuv420p"
@@ -196,15 +193,15 @@ def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
     for known, seed in settings.scenes(DOMAINS):
         is_simulated, kinds = known == SIMULATED, FRAMES_ONLY if "planted" in blocks else ()
-        if is_simulated and "map" in blocks:
-            kinds += ("there and back",)
+        kinds += ("there and back",) if is_simulated and "map" in blocks else ()
         for domain, path in {SIMULATED: None}.items() if is_simulated else robot_recordings(settings).items():
             cases = {kind: Case(settings.experiment, domain, {"block": "planted", "damage": kind}, METHODS[0], seed)
                      for kind in kinds if settings.lacks(domain=domain, damage=kind, seed=seed)}
-            num_simulated = 12 if settings.size.is_smoke else NUM_EPISODES
-            if cases:
-                sequences = goal_episodes(SIMULATED, num_simulated, seed) if path is None else read(path)
-                yield from audited(settings, sequences, SIMULATED_RATE if path is None else ROBOT_RATE, cases)
+            if cases and path is not None:
+                yield from audited(settings, read(path), ROBOT_RATE, cases)
+            elif cases:
+                num = 12 if settings.size.is_smoke else NUM_EPISODES
+                yield from audited(settings, goal_episodes(SIMULATED, num, seed), SIMULATED_RATE, cases)
 
 
 def audited(settings: Settings, sequences: Sequences, rate: float, cases: dict[str, Case]) -> Groups:
@@ -231,8 +228,7 @@ def counts(damaged: Damaged, answer: Audit, unspoiled: Audit, kind: str) -> dict
         wrong = pairs - {frozenset(pair) for pair in damaged.planted.items()}
         return {"planted": len(damaged.planted), "found": len(right), "false": len(wrong), "known": 0}
     flagged, known = ({one.episode for one in some} for some in (named, before))
-    elsewhere = flagged - damaged.planted.keys()
-    seen = damaged.planted.keys() - damaged.hidden
+    elsewhere, seen = flagged - damaged.planted.keys(), damaged.planted.keys() - damaged.hidden
     return {"planted": len(damaged.planted), "found": len(flagged & damaged.planted.keys()), "seen": len(seen),
             "found_seen": len(flagged & seen), "false": len(elsewhere - known), "known": len(elsewhere & known)}
 
@@ -245,8 +241,7 @@ def wilson(num: float, of: float) -> str:
     return f"{num / of:.2f} ({low:.2f}-{high:.2f})"
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines = []
+def table(rows: list[Row]) -> Lines:
     for (domain,), part in parts_of(select(rows, block="planted"), domain=()):
         body = []
         for kind, expected in EXPECTED.items():
@@ -262,19 +257,17 @@ def table(rows: list[Row]) -> list[str]:
                     body.append([f"- {kind}, ends {words}", "", f"{num:.0f}", wilson(right, num), "", "", ""])
         clean = select(rows, domain=domain, block="unspoiled")
         head = f"{domain}, {values(clean, metric='episodes').mean():.0f} episodes: damage"
-        lines += markdown([head, "finding", "planted", "recall", "precision", "false", "known"], body)
+        yield from markdown([head, "finding", "planted", "recall", "precision", "false", "known"], body)
         words = ", ".join(f"{metric.removeprefix('findings ')} {values(clean, metric=metric).mean():.1f}"
                           for metric in in_order(clean, "metric")
                           if metric.startswith("findings") and values(clean, metric=metric).any())
-        lines += [f"Findings in the unspoiled recording, per repetition ({len(in_order(clean, 'seed'))}): "
-                  f"{words or 'none'}.", ""]
-    return lines
+        yield from (f"Findings in the unspoiled recording, per repetition ({len(in_order(clean, 'seed'))}): "
+                    f"{words or 'none'}.", "")
 
 
-def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    parts = list(parts_of(select(rows, block="planted"), domain=()))
-    if not parts:
-        return {}
+def draw(rows: list[Row], arrays: object) -> Figures:
+    if not (parts := list(parts_of(select(rows, block="planted"), domain=()))):
+        return
     figure, axes = panels(len(parts), 9, 3.4)
     for ax, ((domain,), part) in zip(axes, parts, strict=True):
         kinds = in_order(part, "damage", EXPECTED)
@@ -285,7 +278,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         ax.set_yticks(np.arange(len(kinds))[::-1], kinds, fontsize=8)
         ax.set(xlim=(0, 103), xlabel="%", title=domain)
     legend_below(figure, axes[-1], 2, fontsize=10)
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("audit", "Damaged episodes found", __doc__, run, table, draw, DOMAINS, METHODS, BLOCKS)

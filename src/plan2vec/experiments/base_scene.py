@@ -19,7 +19,6 @@ from plan2vec.baselines.registry import baseline_trainers
 from plan2vec.config import DEFAULTS, WALKED_UPDATES, Config, by_settings, setting, settle, with_settings
 from plan2vec.data import RECORDED, Sequences, SuccessRule
 from plan2vec.embedding.train import Teaching, train_map
-from plan2vec.embedding.value_iteration import Walks
 from plan2vec.evaluation import graph_numbers
 from plan2vec.graph.join import join_frames, share_refused
 from plan2vec.graph.neighbors import usearch_installed
@@ -27,22 +26,20 @@ from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.random_streams import rng_at
 from plan2vec.learning.recorded_pairs import draw_judged, recorded_pairs
-from plan2vec.local_metric import LocalMetric, TrainedMetric, pair_distances, train_local_metric
+from plan2vec.local_metric import LocalMetric, TrainedMetric, local_vectors, pair_distances, train_local_metric
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.experiment import Settings, timed
 from plan2vec.results.rows import Case, Groups, Row, make_rows, part_of, save_arrays
 from plan2vec.search.gpu_search import distances_from_on
 from plan2vec.validity import straight_line
 
-SMOKE_WALKS = Walks(num_rounds=2, rollouts=8, rollouts_per_update=4, hops=6)
+SMOKE_WALKS: dict[str, Any] = {"num_rounds": 2, "rollouts": 8, "rollouts_per_update": 4, "hops": 6}
 # what a method gave: numbers; arrays for pictures; and by a further entry of the setting, by its value, more numbers
 Found = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Frames and their graph: where walks take place."""
-
     scene: Any
     frames: np.ndarray
     graph: csr_array
@@ -78,6 +75,7 @@ class Site:
 class Scene:
     """Subclasses say what is recorded; `config` is settled here."""
 
+    recordings: Any  # `Sequences`, of each subclass
     smallest = -1  # place among the domains of the one that a smoke run takes
     site_kind = Site
 
@@ -93,10 +91,6 @@ class Scene:
         """Of the chosen domains and seeds; all experiments of a process share them."""
         common = Settings(size=settings.size, device=settings.device, street_graph=settings.street_graph)
         return (shared(cls, *case, common) for case in settings.scenes(tuple(domains), domains[cls.smallest]))
-
-    @property
-    def recordings(self) -> Sequences:
-        raise NotImplementedError
 
     @cached_property
     def timed_metric(self) -> tuple[TrainedMetric, float]:
@@ -135,8 +129,7 @@ class Scene:
     def train_map(self, site: Site, config: Config, teaching: Teaching = Teaching()) -> VectorScorer:
         """Stage 4 on a site; on a named site once per configuration and teaching."""
         if self.size.is_smoke:
-            teaching = replace(teaching, walks=replace(
-                SMOKE_WALKS, lookahead=teaching.walks.lookahead, target_hops=teaching.walks.target_hops))
+            teaching = replace(teaching, walks=replace(teaching.walks, **SMOKE_WALKS))
         known = self.maps.get((site.name, config, teaching)) if site.name else None
         learned = known or VectorScorer(
             train_map(self.images(site.frames), site.graph, config, teaching=teaching), self.device)
@@ -154,8 +147,7 @@ class Scene:
 
     def accuracies(self, metric: LocalMetric, parts: dict[str, np.ndarray], cut_off: float, max_gap: int,
                    truly_far: Callable[[np.ndarray, np.ndarray], np.ndarray], *stream: int) -> Found:
-        """Share of recorded and random pairs on the right side of `cut_off` x `max_gap` steps, by part of the frames.
-        Cleaned: without random pairs that are not truly far."""
+        """Share of pairs on the right side of `cut_off` x `max_gap` steps; cleaned: of random ones the truly far."""
         found: Found = {}
         for name, usable in parts.items():
             pairs, rng = recorded_pairs(self.recordings, usable, max_gap), rng_at(self.seed, *stream)
@@ -167,6 +159,9 @@ class Scene:
 
     def images(self, frames: np.ndarray) -> FrameTensors:
         return FrameTensors(frames, self.device)
+
+    def local_vectors(self, frames: np.ndarray) -> np.ndarray:
+        return local_vectors(self.metric, self.images(frames))
 
     def lacking(self, settings: Settings, methods: Iterable[str], **setting: Any) -> list[str]:
         """The chosen ones of the methods that are still to be run."""

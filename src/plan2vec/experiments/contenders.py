@@ -37,7 +37,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance
 from plan2vec.results.comparisons import by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings, Size
-from plan2vec.results.rows import Groups, Row, in_order, parts_of
+from plan2vec.results.rows import Groups, Lines, Row, in_order, parts_of
 from plan2vec.search.shortest_paths import distances_from
 
 TITLES = ROOM_TITLES | {"rooms-2x2": "vectors", "street-tiny": "streets, Tiny", "street-small": "streets, Small",
@@ -86,9 +86,11 @@ def measure(scene: Any, method: str) -> Found:
         unseen = scores(scene.small, scene.train_map(scene.large, config).on(scene.small.frames))
         fitted = scores(site, scene.train_map(site, config).on(site.frames))
         return fitted | {f"{name}_unseen": value for name, value in unseen.items()}
-    scored = street_scores if isinstance(scene, StreetScene) else rope_scores
     distance = scene.train_map(scene.site, config).on(scene.site.frames)
-    return scored(scene, config, distance) | error(scene.site, distance)
+    if isinstance(scene, StreetScene):
+        return street_scores(scene, config, distance) | error(scene.site, distance)
+    plans = plan_scores(scene.moves, scene.tasks, greedy_plans(scene.site.graph, distance, scene.tasks))
+    return {"success": plans["goal_reached"], "valid": plans["valid_plans"]} | error(scene.site, distance)
 
 
 def error(site: Site, distance: Distance) -> Found:
@@ -114,17 +116,10 @@ def street_scores(scene: StreetScene, config: Config, distance: Distance) -> Fou
     return {"success": site.success(distance, RULES["success"]), "error_untaught": off.mean()}
 
 
-def rope_scores(scene: RopeScene, config: Config, distance: Distance) -> Found:
-    found = plan_scores(scene.moves, scene.tasks, greedy_plans(scene.site.graph, distance, scene.tasks))
-    return {"success": found["goal_reached"], "valid": found["valid_plans"]}
-
-
-def table(rows: list[Row]) -> list[str]:
-    lines = []
+def table(rows: list[Row]) -> Lines:
     for (domain,), part in parts_of(rows, domain=DOMAINS):
         columns = by_metric((metric, WORDS[metric], 100, 1) for metric in in_order(part, "metric", WORDS))
-        lines += compare(part, TITLES[domain], by_method(part, METHODS), columns)
-    return lines
+        yield from compare(part, TITLES[domain], by_method(part, METHODS), columns)
 
 
 EXPERIMENT = Experiment("contenders", "One default: heads, dimensions and losses in every domain", __doc__, run, table,

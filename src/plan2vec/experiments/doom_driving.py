@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,7 +32,6 @@ from plan2vec.acting.steering import Buttons, SteeringConfig, SteeringNetwork, c
 from plan2vec.baselines.sptm_memory import Reachability, ReachabilityConfig, SptmGuide, train_reachability
 from plan2vec.data import Sequences, make_sequences, transitions
 from plan2vec.domains import doom
-from plan2vec.domains.doom import TURNS, HeldButtons, explore
 from plan2vec.experiments.base_scene import Found, Scene, mean_or_none
 from plan2vec.files import replacing
 from plan2vec.graph.build import graph_of_edges
@@ -54,16 +54,6 @@ Network = TypeVar("Network", bound=nn.Module)
 GUIDES = {"plan2vec": "map", "graph search": "dijkstra"}
 
 
-class Roamer:
-    """Drives at random, as who explores does."""
-
-    def __init__(self, seed: int):
-        self.act = HeldButtons(rng_at(seed, Stream.DRIVING))
-
-    def reset(self, goal: np.ndarray) -> None:
-        """It heads for nothing."""
-
-
 @dataclass(frozen=True)
 class Episode:
     arrived: bool
@@ -77,9 +67,9 @@ class DoomScene(Scene):
 
     def __init__(self, maze: str, seed: int, settings: Settings, products: Path):
         super().__init__(f"doom/{maze}", seed, settings)
-        assert settings.doom_data is not None
-        self.maze, self.folder = maze, settings.doom_data
-        self.elsewhere, self.products = settings.doom_explore or settings.doom_data, products
+        assert settings.asked.doom_data is not None
+        self.maze, self.folder, self.products = maze, settings.asked.doom_data, products
+        self.elsewhere = settings.asked.doom_explore or self.folder
         self.num_explored = 400 if self.size.is_smoke else NUM_EXPLORED
 
     @cached_property
@@ -103,17 +93,16 @@ class DoomScene(Scene):
 
     @cached_property
     def exploration(self) -> Sequences:
-        parts = [explore(self.elsewhere, maze, self.num_explored, 0, *PICTURE) for maze in self.explored_mazes]
-        labels = [part.sequence + 100 * number for number, part in enumerate(parts)]
+        parts = [doom.explore(self.elsewhere, maze, self.num_explored, 0, *PICTURE) for maze in self.explored_mazes]
+        labels = np.concatenate([part.sequence + 100 * number for number, part in enumerate(parts)])
         frames, actions = (np.concatenate([getattr(part, name) for part in parts]) for name in ("frames", "action"))
-        return make_sequences(frames, np.concatenate(labels), action=actions, source="exploration")
+        return make_sequences(frames, labels, action=actions, source="exploration")
 
-    def learned_elsewhere(self, name: str, network: Network, train: Callable[..., nn.Module],
-                          *settings: Any) -> Network:
+    def learned_elsewhere(self, name: str, network: Network, train: Callable[..., nn.Module], *config: Any) -> Network:
         """A network that explored other mazes: trained once per set of them, then filled from its file."""
         path = self.products / f"{name}-{'-'.join(sorted(self.explored_mazes))}.safetensors"
         if not path.exists():
-            trained = train(self.exploration, *settings, 0, self.device, Journal(show_progress=True))
+            trained = train(self.exploration, *config, 0, self.device, Journal(show_progress=True))
             with replacing(path) as temporary:
                 save_module(temporary, trained)
         load_module(path, network)
@@ -131,9 +120,10 @@ class DoomScene(Scene):
         untrained = Reachability(self.recordings.frames, config)
         return self.learned_elsewhere("reachability", untrained, train_reachability, config)
 
-    def driver(self, method: str) -> Driver | Roamer:
+    def driver(self, method: str) -> Any:
+        """A `Driver`; or who drives at random, as who explores does, whatever the goal."""
         if method == "random":
-            return Roamer(self.seed)
+            return SimpleNamespace(act=doom.HeldButtons(rng_at(self.seed, Stream.DRIVING)), reset=lambda goal: None)
         guide: Guide = GoalItself()
         if method in GUIDES:
             guide = RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
@@ -141,13 +131,13 @@ class DoomScene(Scene):
             guide = RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
         elif method == "SPTM":
             guide = SptmGuide(self.recordings.frames, self.reachability)
-        return Driver(guide, self.controller, TURNS, self.seed)
+        return Driver(guide, self.controller, doom.TURNS, self.seed)
 
     @cached_property
     def ways(self) -> "Ways":
         """For evaluation only: where one can walk in this maze."""
         walked, seen = (np.asarray(some.position) for some in (
-            self.recordings, explore(self.folder, self.maze, self.num_explored, 0, *PICTURE)))
+            self.recordings, doom.explore(self.folder, self.maze, self.num_explored, 0, *PICTURE)))
         moved = np.linalg.norm(np.diff(walked, axis=0), axis=1)  # a walkthrough is one sequence
         return Ways(np.concatenate((walked, seen)), min(THINNEST, float(np.median(moved[moved > 1]))))
 
@@ -176,7 +166,7 @@ def route(sequence: np.ndarray) -> csr_array:
     return graph_of_edges(*ends, np.ones(2 * len(first), np.float32), len(sequence))
 
 
-def drive(environment: doom.DoomMaze, driver: Driver | Roamer, seed: int, max_decisions: int,
+def drive(environment: doom.DoomMaze, driver: Any, seed: int, max_decisions: int,
           watch: Callable[[np.ndarray, np.ndarray], None] = lambda view, position: None) -> Episode:
     """One episode. The driver is given views alone, shrunk to the size of the recording."""
     view, info = environment.reset(seed)
@@ -201,14 +191,14 @@ SHOWN = (("success", "success, %", 100, 1), ("success_2000", "within 2,000 tics,
 
 
 def run(settings: Settings) -> Groups:
-    if settings.doom_data is None:
+    folder, mazes = settings.asked.doom_data, settings.asked.mazes
+    if folder is None:
         print("doom is left out: give the folder of SPTM's mazes by --doom-data FOLDER (docs/control-and-reward.md)",
               file=sys.stderr)
         return
-    setups = doom.read_setups(settings.doom_data)
-    for maze in settings.mazes:
-        doom.find_setup(settings.doom_data, maze)
-    for domain, seed in settings.scenes(tuple(f"doom/{maze}" for maze in settings.mazes or setups)):
+    for maze in mazes:
+        doom.find_setup(folder, maze)
+    for domain, seed in settings.scenes(tuple(f"doom/{maze}" for maze in mazes or doom.read_setups(folder))):
         scene = DoomScene(domain.removeprefix("doom/"), seed, settings, settings.arrays.parent / "runs")
         yield from scene.measured(settings, METHODS if seed == settings.seeds[0] else MAIN, measure)
 
@@ -226,13 +216,12 @@ def measure(scene: DoomScene, method: str) -> Found:
         driven = [np.linalg.norm(np.diff(one.path, axis=0), axis=1).sum() for one in tried if one.arrived]
         ratios += [float(length) / shortest for length in driven]
         episodes += tried
-    num = sum(episode.num_decisions for episode in episodes)
-    tics = np.array([doom.TICS * episode.num_decisions if episode.arrived else np.inf for episode in episodes])
+    num, seconds = (sum(getattr(one, name) for one in episodes) for name in ("num_decisions", "seconds"))
+    tics = np.array([doom.TICS * one.num_decisions if one.arrived else np.inf for one in episodes])
     touched = driver.guide.num_touched if isinstance(driver, Driver) else 0
     found = {"success": np.isfinite(tics).mean(), "success_2000": (tics <= 2000).mean(),
              "path_ratio": mean_or_none(np.array([ratio for ratio in ratios if np.isfinite(ratio)])),
-             "decisions_per_second": num / sum(episode.seconds for episode in episodes),
-             "touched_per_decision": touched / num, "episodes": len(episodes)}
+             "decisions_per_second": num / seconds, "touched_per_decision": touched / num, "episodes": len(episodes)}
     return found | ({"fit_seconds": sum(scene.model.seconds.values())} if method == "plan2vec" else {})
 
 

@@ -25,7 +25,6 @@ import sys
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -43,7 +42,7 @@ from plan2vec.progress import LEAST_LEFT, progress_curve, steps_left
 from plan2vec.readers import read
 from plan2vec.results.comparisons import Figures, bars, by_domain, by_method, by_metric, compare, panels
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, parts_of, values
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, parts_of, values
 from plan2vec.search.shortest_paths import distances_from
 
 ROBOT, STAND_IN = "g1-bottle", "made-up"  # the latter is the domain of a smoke run
@@ -53,20 +52,14 @@ METHODS = ("plan2vec", "map distance", "elapsed time", "pixels", "contrastive", 
 OURS = ("plan2vec", "map distance")
 IN_SIMULATORS = (*OURS, "pixels")
 HELD_OUT = 0.2  # share of the episodes
-NUM_ROLLOUTS, ROPE_SIZE = 400, (8, 400)  # of a maze; sequences and drags of the rope
+MAZE_SIZE, ROPE_SIZE = (400, 10), (8, 400)  # rollouts of a maze and their frames; sequences and drags of the rope
 SUCCESS, HALF, FAILED = 2, 1, 0
 SHOWN = (("voc", "VOC", 1, 2), ("tau", "tau", 1, 2), ("gap", "gap, failed", 1, 2), ("gap_half", "gap, half done", 1, 2),
          ("unknown", "unknown frames, %", 100, 1))
 
 
-class Trial(NamedTuple):
-    frames: np.ndarray  # (m,) in order
-    outcome: int  # what became of it
-
-
 class Fitted(Scene):
-    """One recording and one seed: the model, what was held out, and the distances of all methods. The run folder stays,
-    so that a later call goes on from there."""
+    """One recording and one seed: model, held-out frames, distances. A later call goes on in the run folder."""
 
     def __init__(self, domain: str, seed: int, settings: Settings, sequences: Sequences):
         super().__init__(domain, seed, settings)
@@ -103,19 +96,17 @@ def run(settings: Settings) -> Groups:
         if settings.size.is_smoke:
             yield from Fitted(STAND_IN, seed, settings, stand_in(seed)).measured(settings, METHODS, outcome_scores)
             continue
-        if not settings.domains or ROBOT in settings.domains:
-            for domain, path in robot_recordings(settings).items():
-                yield from Fitted(domain, seed, settings, read(path)).measured(settings, METHODS, outcome_scores)
+        for domain, path in robot_recordings(settings).items() if settings.chosen("domains", (ROBOT,)) else ():
+            yield from Fitted(domain, seed, settings, read(path)).measured(settings, METHODS, outcome_scores)
         for domain in settings.chosen("domains", SIMULATED):
-            made = maze.simulate(domain, NUM_ROLLOUTS, seed=seed) if domain != rope.NAME else rope.simulate(
-                *ROPE_SIZE, seed=seed)
+            made = rope.simulate(*ROPE_SIZE, seed) if domain == rope.NAME else maze.simulate(domain, *MAZE_SIZE, seed)
             yield from Fitted(domain, seed, settings, made).measured(settings, IN_SIMULATORS, true_scores)
 
 
 def robot_recordings(settings: Settings) -> dict[str, Path]:
     """By the domain, which is named after the file; none, and said so, where no file was given."""
-    if settings.recordings is not None:
-        return {settings.recordings.stem.replace("_", "-"): settings.recordings}
+    if settings.asked.recordings is not None:
+        return {settings.asked.recordings.stem.replace("_", "-"): settings.asked.recordings}
     print(f"{ROBOT} is left out: its frames are not part of the program; give them by --recordings PATH "
           "(docs/domains.md says where they come from)", file=sys.stderr)
     return {}
@@ -148,29 +139,29 @@ def failed_in_truth(sequences: Sequences) -> set[int]:
     return set(np.unique(sequences.sequence)[from_start < from_end].tolist())
 
 
-def make_trials(sequences: Sequences, held_out: np.ndarray) -> list[Trial]:
+def make_trials(sequences: Sequences, held_out: np.ndarray) -> tuple[list[np.ndarray], list[int]]:
+    """The frames of every trial in order, and what became of it."""
     failed, recorded = failed_in_truth(sequences), episode_frames(sequences.sequence, held_out)
-    trials = [Trial(frames, FAILED) for frames in recorded if sequences.sequence[frames[0]] in failed]
+    trials = [frames for frames in recorded if sequences.sequence[frames[0]] in failed]
     good = [frames for frames in recorded if sequences.sequence[frames[0]] not in failed]
+    outcomes = [FAILED] * len(trials) + [SUCCESS, HALF, HALF, FAILED] * len(good)
     for frames, other in zip(good, good[1:] + good[:1], strict=True):
         half, again = frames[: len(frames) // 2], other[: len(other) // 2]
-        trials += [Trial(frames, SUCCESS), Trial(half, HALF), Trial(np.concatenate((half, again)), HALF),
-                   Trial(frames[::-1], FAILED)]
-    return trials
+        trials += [frames, half, np.concatenate((half, again)), frames[::-1]]
+    return trials, outcomes
 
 
 def outcome_scores(fitted: Fitted, method: str) -> Found:
     sequences, unseen = fitted.sequences, np.flatnonzero(~fitted.kept)
-    trials = make_trials(sequences, ~fitted.kept)
+    trials, outcomes = make_trials(sequences, ~fitted.kept)
     if method == "elapsed time":
         usual = np.median(np.unique(sequences.sequence[fitted.kept], return_counts=True)[1]) - 1
-        curves = [np.clip(np.arange(len(trial.frames)) / usual, 0, 1) for trial in trials]
+        curves = [np.clip(np.arange(len(frames)) / usual, 0, 1) for frames in trials]
     else:
         left = np.full(len(sequences), np.nan)
         left[unseen] = fitted.left_by(method, choose_goals(fitted.model, LAST).numbers, unseen)
-        least = LEAST_LEFT if method in OURS else 0.0
-        curves = [progress_curve(left[trial.frames], least) for trial in trials]
-    return scores([trial.outcome for trial in trials], curves)
+        curves = [progress_curve(left[frames], LEAST_LEFT if method in OURS else 0.0) for frames in trials]
+    return scores(outcomes, curves)
 
 
 def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | None]:
@@ -179,8 +170,7 @@ def scores(outcomes: list[int], curves: list[np.ndarray]) -> dict[str, float | N
     good = [curve for curve, one in zip(curves, outcomes, strict=True) if one == SUCCESS]
     known = [(curve[some], some) for curve in good if (some := np.isfinite(curve)).sum() >= 3]
     order = np.array([rank_agreement(curve, np.flatnonzero(some)) or 0.0 for curve, some in known])  # 0 of a flat one
-    success, half, failed = (float(final[outcome == kind].mean()) if (outcome == kind).any() else np.nan
-                             for kind in (SUCCESS, HALF, FAILED))
+    success, half, failed = (final[outcome == k].mean() if k in outcomes else np.nan for k in (SUCCESS, HALF, FAILED))
     first, second = np.triu_indices(len(outcome), 1)
     apart = np.sign(outcome[first] - outcome[second])
     agrees = apart * np.sign(final[first] - final[second])
@@ -194,8 +184,7 @@ def true_scores(fitted: Fitted, method: str) -> Found:
     sequence, unseen = fitted.sequences.sequence, np.flatnonzero(~fitted.kept)
     goal = rng_at(fitted.seed, Stream.PROGRESS_GOAL).choice(np.flatnonzero(fitted.kept))
     if fitted.domain == rope.NAME:  # the fewest moves that a hand could make between recorded states
-        moves = rope.true_moves(fitted.sequences)
-        truth = distances_from(moves.graph(), np.array([goal]))[0, unseen]
+        truth = distances_from(rope.true_moves(fitted.sequences).graph(), np.array([goal]))[0, unseen]
     else:  # metres around walls
         place = np.asarray(fitted.sequences.position)
         truth = maze.geodesic(fitted.domain, place[unseen], np.tile(place[goal], (len(unseen), 1)))
@@ -204,29 +193,26 @@ def true_scores(fitted: Fitted, method: str) -> Found:
     parts = np.split(left, np.flatnonzero(np.diff(sequence[unseen])) + 1)  # by episode
     curve = np.concatenate([progress_curve(np.append([farthest, np.nan], part), 0.0)[2:] for part in parts])
     known = np.isfinite(curve) & np.isfinite(truth)
-    return {"correlation": -float(np.corrcoef(curve[known], truth[known])[0, 1]),
-            "unknown": float(np.isnan(curve).mean())}
+    return {"correlation": -np.corrcoef(curve[known], truth[known])[0, 1], "unknown": np.isnan(curve).mean()}
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: list[Row]) -> Lines:
     recorded, simulated = ([row for row in rows if (row["domain"] in SIMULATED) == kind] for kind in (False, True))
-    lines = []
     for (domain,), some in parts_of(recorded, domain=()):
-        lines += compare(some, domain, by_method(some, METHODS), by_metric(SHOWN))
-    columns = by_domain(simulated, SIMULATED, (("correlation", "correlation", 1, 3),))
-    return lines + (compare(simulated, "simulators", by_method(simulated, METHODS), columns) if simulated else [])
+        yield from compare(some, domain, by_method(some, METHODS), by_metric(SHOWN))
+    if columns := by_domain(simulated, SIMULATED, (("correlation", "correlation", 1, 3),)):
+        yield from compare(simulated, "simulators", by_method(simulated, METHODS), columns)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     recorded = [row for row in rows if row["domain"] not in SIMULATED]
-    methods = list(by_method(recorded, METHODS))
-    if not methods:
-        return {}
+    if not (methods := list(by_method(recorded, METHODS))):
+        return
     figure, axes = panels(3, 9, 1.2 + 0.25 * len(methods))
-    for ax, (metric, words) in zip(axes, (("tau", "tau"), ("gap", "gap"), ("voc", "VOC")), strict=True):
-        bars(ax, methods, [values(recorded, method=method, metric=metric) for method in methods])
+    for ax, words in zip(axes, ("tau", "gap", "VOC"), strict=True):
+        bars(ax, methods, [values(recorded, method=method, metric=words.lower()) for method in methods])
         ax.set_xlabel(words)
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("progress", "Progress of unseen episodes", __doc__, run, table, draw, DOMAINS, METHODS)

@@ -22,7 +22,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.local_metric import NEAR
 from plan2vec.results.comparisons import Column, by_method, compare
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Row, parts_of
+from plan2vec.results.rows import Lines, Row, parts_of
 
 METHODS = list(map(" ".join, product(("siamese", "stacked"), ("hinge", "regression", "nce"))))
 PAPER = {"open": (98.6, 97.8), "table": (98.3, 97.6), "c-maze": (98.3, 97.4)}  # train, test
@@ -46,15 +46,13 @@ def measure(scene: MazeScene, method: str) -> Found:
     return found | {name: numbers[name] for name in ("false_edge_share", "radius", "largest_component_share")}
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines, methods = [], by_method(rows, METHODS)
+def table(rows: list[Row]) -> Lines:
     shares = [Column(f"{part}{words}", {"metric": f"{part}_accuracy{kind}"}, digits=2)
               for kind, words in (("", ""), ("_cleaned", ", cleaned")) for part in ("train", "test")]
     for (room,), part in parts_of(rows, domain=DOMAINS):
         paper = Column("paper, train / test", texts={PAPERS_METHOD: " / ".join(map(str, PAPER[room]))})
         columns = [*shares, paper, Column("false edges, share", {"metric": "false_edge_share"}, 1, 6)]
-        lines += compare(part, f"{ROOM_TITLES[room]}, accuracy %", methods, columns)
-    return lines
+        yield from compare(part, f"{ROOM_TITLES[room]}, accuracy %", by_method(rows, METHODS), columns)
 
 
 EXPERIMENT = Experiment("local-metric", "Table 5: accuracy of the local metric", __doc__,

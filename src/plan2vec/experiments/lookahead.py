@@ -12,7 +12,7 @@ from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.maze_scene import DOMAINS, HOPS, ROOM_TITLES, MazeScene
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, in_order, parts_of
+from plan2vec.results.rows import Arrays, Lines, Row, in_order, parts_of
 
 WALKERS = ("plan2vec", "SPTM", "random network", "random scores")
 DEPTHS = (1, 2, 3, 4, 5, 6, 7)
@@ -20,26 +20,25 @@ DEPTHS = (1, 2, 3, 4, 5, 6, 7)
 
 def measure(scene: MazeScene, method: str) -> Found:
     site = scene.small
-    if method == "random scores":
-        distance = site.random_distance()
-    else:
+    distance = site.random_distance()
+    if method != "random scores":
         judge = scene.train_map(site, scene.config) if method == "plan2vec" else scene.baseline(method)
         distance = judge.on(site.frames)
     reach = {k: lookahead_graph(site.graph, k, scene.device) for k in DEPTHS}
     return {"lookahead": {k: {"success": site.success(distance, reach[k], HOPS // k)} for k in DEPTHS}}
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: list[Row]) -> Lines:
     columns = [Column(f"k = {k}", {"lookahead": k}) for k in DEPTHS]
-    return [line for (room,), part in parts_of(rows, domain=DOMAINS)
-            for line in compare(part, f"{ROOM_TITLES[room]}, success %", by_method(rows, WALKERS), columns)]
+    for (room,), part in parts_of(rows, domain=DOMAINS):
+        yield from compare(part, f"{ROOM_TITLES[room]}, success %", by_method(rows, WALKERS), columns)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     shown = [({"xlabel": "lookahead k (hops)", "ylim": (0, 103), "xticks": DEPTHS, "title": ROOM_TITLES[room]},
               {method: {"domain": room, "method": method} for method in WALKERS})
              for room in in_order(rows, "domain", DOMAINS)]
-    return {"": curve_figure(rows, "lookahead", shown, (9, 3.2), 4)}
+    yield "", curve_figure(rows, "lookahead", shown, (9, 3.2), 4)
 
 
 EXPERIMENT = Experiment("lookahead", "Figure 6b: success against lookahead", __doc__,

@@ -93,11 +93,10 @@ def connections(scene: MazeScene) -> Found:
 def walk(scene: MazeScene) -> Found:
     """Figures 3, 10d and 10e, between the ends of the C: memoryless walk, search, greedy walk and value map."""
     site = scene.large
-    start, goal = ends_of_c(site)
+    (start, goal), grid = ends_of_c(site), free_grid(scene.domain, FINE)
     learned = scene.train_map(site, scene.config)
     greedy = walk_between(site, learned.on(site.frames), start, goal)
     owner, neighbor = neighbor_lists(site.graph, greedy)
-    grid = free_grid(scene.domain, FINE)
     frames = np.concatenate((maze.render(maze.ROOMS[scene.domain], grid), site.frames[goal][None]))
     value = learned.on(frames)(np.arange(len(grid)), np.full(len(grid), len(grid)))
     away = np.linalg.norm(site.position[greedy[-1]] - site.position[goal])
@@ -111,7 +110,7 @@ def sampling_and_search(site: MazeSite) -> dict[str, np.ndarray]:
     start, goal = ends_of_c(site)
     rng, position = rng_at(site.scene.seed, Stream.SAMPLED_WALK), site.position
     sampled = walk_between(site, lambda nodes, goals: rng.random(len(nodes)), start, goal)
-    found = make_plan(site.graph, lambda nodes, goals: np.zeros(len(nodes)), start, goal, "dijkstra")
+    found = make_plan(site.graph, site.straight_distance(), start, goal, "dijkstra")
     return {"all": position, "sampled": position[sampled], "path": position[found.nodes or [start]],
             "touched": position[sorted(found.touched)], "small_goal": position[goal]}
 
@@ -124,13 +123,13 @@ def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> n
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
     starts, goals, max_hops = np.array([[start], [goal], [maze.SUCCESS.max_hops]])
     rng = rng_at(site.scene.seed, Stream.SHOWN_WALK)
-    walks = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng)
-    return walks.nodes[walks.nodes[:, 0] >= 0, 0]
+    nodes = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng).nodes[:, 0]
+    return nodes[nodes >= 0]
 
 
 def table(rows: list[Row]) -> list[str]:
-    shown = (("spearman_plan2vec", "2-d plan2vec: rank correlation with the true way", 3),
-             ("spearman_VAE", "2-d VAE: rank correlation with the true way", 3),
+    agrees = "rank correlation with the true way"
+    shown = (("spearman_plan2vec", f"2-d plan2vec: {agrees}", 3), ("spearman_VAE", f"2-d VAE: {agrees}", 3),
              *((f"aliasing_{dim}", f"local metric {dim}-d: aliasing, share", 4) for dim in DIMENSIONS),
              ("recorded_steps", "recorded steps of the small graph", 0), ("closures", "closures found", 0),
              ("hops", "hops of the walk in 10d", 1))
@@ -138,12 +137,11 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
+    yield "4-rooms", rooms_figure()
     by_room = {room: pictured(select(rows, domain=room), arrays) for room in DOMAINS}
-    figures = {"4-rooms": rooms_figure()}
     for method, (_, drawn) in METHODS.items():
         if parts := {room: known[method] for room, known in by_room.items() if method in known}:
-            figures |= {name: figure_of(parts) for name, figure_of in drawn.items()}
-    return figures
+            yield from ((name, figure_of(parts)) for name, figure_of in drawn.items())
 
 
 def prepare(ax: Axes, room: str, title: str, labels: bool = True) -> None:
@@ -184,13 +182,8 @@ def embedding_figure(parts: Arrays) -> Figure:
     return figure
 
 
-def of_the_c(parts: Arrays) -> tuple[str, dict[str, np.ndarray]]:
-    """Of pictures of a single room: the C where it is at hand, as in the paper."""
-    return list(parts.items())[-1]
-
-
 def score_figure(parts: Arrays) -> Figure:
-    room, arrays = of_the_c(parts)
+    *_, (room, arrays) = parts.items()  # where a single room is shown: the C if it is at hand, as in the paper
     figure, axes = panels(len(DIMENSIONS), 9, 3.3)
     highest = max(float(arrays[f"score_{dim}"].max()) for dim in DIMENSIONS)
     for ax, dim in zip(axes, DIMENSIONS, strict=True):
@@ -223,10 +216,9 @@ def connection_figure(parts: Arrays) -> Figure:
 
 
 def sampling_figure(parts: Arrays) -> Figure:
-    (figure, axes), (room, arrays) = panels(2, 7, 3.9), of_the_c(parts)
-    num = len(arrays["sampled"])
-    revisits = num - len(np.unique(arrays["sampled"], axis=0))
-    sampling = f"memoryless sampling: {num - 1} hops,\n{revisits} of them to frames seen before"
+    (figure, axes), (*_, (room, arrays)) = panels(2, 7, 3.9), parts.items()
+    num, num_distinct = len(arrays["sampled"]), len(np.unique(arrays["sampled"], axis=0))
+    sampling = f"memoryless sampling: {num - 1} hops,\n{num - num_distinct} of them to frames seen before"
     search = f"search: {len(arrays['path']) - 1} hops,\n{len(arrays['touched'])} frames touched"
     for ax, (name, words, color) in zip(axes, (("sampled", sampling, ORANGE), ("path", search, BLUE)), strict=True):
         ax.plot(*arrays["all"].T, ".", color="0.88", markersize=3, zorder=1, label="frames")
@@ -240,7 +232,7 @@ def sampling_figure(parts: Arrays) -> Figure:
 
 
 def walk_figure(parts: Arrays) -> Figure:
-    room, arrays = of_the_c(parts)
+    *_, (room, arrays) = parts.items()
     position = arrays["position"]
     moments = np.unique(np.linspace(0, max(len(position) - 2, 0), NUM_MOMENTS).astype(int))
     figure, axes = panels(len(moments), 2.0 * len(moments) + 0.6, 2.9)

@@ -94,12 +94,11 @@ class MazeScene(Scene):
     @cached_property
     def oracle(self) -> MazeSite:
         """The fresh frames, joined by recorded steps and where their true places are near."""
-        fresh = self.fresh
-        assert fresh.position is not None
-        pairs = near_pairs(fresh.position / TRULY_NEAR, 1.0, fresh.num_frames, self.device)
+        fresh, place = self.fresh, np.asarray(self.fresh.position)
+        pairs = near_pairs(place / TRULY_NEAR, 1.0, fresh.num_frames, self.device)
         graph = build_graph(fresh.sequence, pairs, None, False, np.ones(fresh.num_frames, bool))
-        return MazeSite(scene=self, frames=fresh.frames, graph=graph, radius=1.0, name="oracle",
-                        position=fresh.position, sequences=fresh)
+        return MazeSite(scene=self, frames=fresh.frames, graph=graph, radius=1.0, name="oracle", position=place,
+                        sequences=fresh)
 
 
 def first_rollouts(sequences: Sequences, num: int) -> Sequences:

@@ -32,13 +32,12 @@ from plan2vec.domains.ogbench import KINDS, MAZES, NAMES, generate, make_environ
 from plan2vec.experiments.base_scene import Found, Scene, Site, mean_or_none
 from plan2vec.graph.chance import cut_after, jumps_by_chance, price_risk, soon_by_chance
 from plan2vec.graph.sparsify import cover_frames, join_balls
-from plan2vec.local_metric import local_vectors
 from plan2vec.pictures.figures import ORANGE
 from plan2vec.readers import read
 from plan2vec.results import comparisons
 from plan2vec.results.comparisons import Column, Figures, Panel, by_method, by_metric, compare
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, markdown, select
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, in_order, markdown, select
 
 HEADS: dict[str, Head] = {"l2": "lp", "max-relu": "max-relu", "mrn": "mrn", "squared": "squared"}
 NUM_TASKS, NUM_EPISODES = 5, 50  # OGBench's
@@ -52,7 +51,7 @@ CONTROLLER = ControllerConfig(max_ahead=20)
 AGENT = AgentConfig(ahead=10, heuristic_weight=1.1)
 DOMAINS = tuple(f"ogbench/{name}" for name in NAMES)
 PLANNERS: dict[str, Guidance] = {"greedy": "greedy", "lookahead": "lookahead", "A*": "astar"}
-PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}
+PLAIN: dict[str, Guidance] = {"controller": "direct", "graph search": "graph"}  # which ask for no distance
 ACTING = (*PLAIN, *(f"{planner}, {head}" for planner in PLANNERS for head in HEADS))
 SUCCESS = {"GCBC": (9, 29, 1, 23, 7, 0), "GCIVL": (63, 45, 0, 70, 12, 0), "GCIQL": (53, 34, 0, 21, 31, 0),
            "QRL": (82, 86, 68, 80, 84, 50), "CRL": (29, 39, 27, 0, 0, 0), "HIQL": (79, 58, 46, 74, 13, 0)}
@@ -64,7 +63,8 @@ class PointMaze(Scene):
     def __init__(self, domain: str, seed: int, settings: Settings):
         metric = SMOKE_METRIC if settings.size.is_smoke else METRIC
         super().__init__(domain, seed, settings, Config(encoder="mlp", max_gap=MAX_GAP, local_metric=metric))
-        self.env, self.folder = domain.removeprefix("ogbench/"), settings.ogbench_data
+        self.env = domain.removeprefix("ogbench/")
+        self.folder = settings.asked.ogbench_data or settings.arrays.parent / "ogbench"
         self.labels = {"data": "regenerated"}
 
     @cached_property
@@ -73,13 +73,10 @@ class PointMaze(Scene):
             return read(generate(self.env, self.folder / "smoke", num_episodes=SMOKE_EPISODES, num_workers=1))
         return read(generate(self.env, self.folder))
 
-    def embed(self, observations: np.ndarray) -> np.ndarray:
-        return local_vectors(self.metric, self.images(observations))
-
     @cached_property
     def site(self) -> Site:
         """The nodes and their graph; where chance decides, as in a teleport, no passage leads through."""
-        vectors, sequence = self.embed(self.recordings.frames), self.recordings.sequence
+        vectors, sequence = self.local_vectors(self.recordings.frames), self.recordings.sequence
         jumps = jumps_by_chance(sequence, vectors, MAX_GAP, np.ones(len(sequence), bool))
         cover = cover_frames(vectors, RADIUS)
         graph = join_balls(cover, cut_after(sequence, jumps), MAX_PASSAGE)
@@ -93,13 +90,13 @@ class PointMaze(Scene):
         return train_controller(self.recordings, self.size.shorten(CONTROLLER), self.seed, self.device)
 
     def agent(self, method: Guidance, head: str) -> Agent:
-        site, distance = self.site, self.site.straight_distance()  # which nobody asks where no map leads
-        if method not in ("direct", "graph"):
+        site, distance = self.site, self.site.straight_distance()
+        if method not in PLAIN.values():
             stage = self.size.shorten(EmbeddingConfig(num_updates=1500, updates_per_round=1500, goals_per_round=10_000,
                                                       loss="relative"))
             config = replace(self.config, encoder="fourier", head=HEADS[head], dim=64, embedding=stage)
             distance = self.train_map(site, config).on(site.frames)
-        places = AgentMap(site.frames, site.graph, distance, self.embed(site.frames), self.embed)
+        places = AgentMap(site.frames, site.graph, distance, self.local_vectors(site.frames), self.local_vectors)
         return Agent(self.controller, places, replace(AGENT, method=method))
 
     @cached_property
@@ -108,10 +105,8 @@ class PointMaze(Scene):
         return [make_environment(self.env, disable_env_checker=True) for _ in range(num)]
 
 
-def act_out(agent: Agent, environments: list[Any], task: int, seed: int,
-            limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """One episode of a task in every environment, side by side: whether it succeeded, as the environment says, and its
-    steps, (m,) each."""
+def act_out(agent: Agent, environments: list[Any], task: int, seed: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """An episode of a task per environment, side by side: (m,) its success, as the environment says, and (m,) steps."""
     np.random.seed((seed, task))  # noqa: NPY002 - where the environments draw starts and goals from
     begun = [env.reset(seed=1000 * seed + number, options={"task_id": task}) for number, env in enumerate(environments)]
     observations = np.array([observation for observation, _ in begun], np.float32)
@@ -146,26 +141,25 @@ def measure(maze: PointMaze, method: str, block: str) -> Found:
     steps = np.concatenate([num_steps[arrived] for arrived, num_steps in acted])
     found = {"success": success.mean(), "num_steps": mean_or_none(steps), "num_plans": agent.num_plans} | {
         f"success_task{task}": one for task, one in enumerate(success, 1)}
-    if method == "graph search":
-        num_nodes, graph = len(maze.site.frames), maze.site.graph
-        found |= {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": graph.nnz / num_nodes}
-    return found
+    num_nodes, num_edges = len(maze.site.frames), maze.site.graph.nnz
+    graph = {"num_frames": maze.recordings.num_frames, "num_nodes": num_nodes, "degree": num_edges / num_nodes}
+    return found | (graph if method == "graph search" else {})
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines, acted = [], select(rows, block="act")
+def table(rows: list[Row]) -> Lines:
+    acted = select(rows, block="act")
     for kind in KINDS:
         if mazes := [maze for maze in MAZES if select(acted, domain=domain_of(maze, kind))]:
             published = [[f"{name} (published)", *(str(shares.get((maze, kind), "")) for maze in mazes)]
                          for name, shares in PUBLISHED.items()]
             columns = [Column(maze, {"metric": "success", "domain": domain_of(maze, kind)}) for maze in mazes]
-            lines += [f"**{kind}**, success %, regenerated data", "", *markdown(["method", *mazes], published)[:-1],
-                      *compare(acted, "method", by_method(acted, ACTING), columns)[2:]]
+            yield from (f"**{kind}**, success %, regenerated data", "", *markdown(["method", *mazes], published)[:-1],
+                        *compare(acted, "method", by_method(acted, ACTING), columns)[2:])
     graphs = select(acted, method="graph search")
     shown = (("num_frames", "frames", 1, 0), ("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 0),
              ("num_steps", "steps of an episode", 1, 0))
     sets = {domain.removeprefix("ogbench/"): {"domain": domain} for domain in in_order(graphs, "domain", DOMAINS)}
-    return lines + (compare(graphs, "data set", sets, by_metric(shown)) if graphs else [])
+    yield from compare(graphs, "data set", sets, by_metric(shown)) if graphs else ()
 
 
 def domain_of(maze: str, kind: str) -> str:
@@ -177,16 +171,16 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     acted = select(rows, block="act", metric="success")
     domains = [domain_of(maze, kind) for kind in ("stitch", "navigate") for maze in MAZES]
     kinds = {domain: domain.split("-")[1:3] for domain in in_order(acted, "domain", domains)}
-    shown = [Panel(acted, ", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
+    shown = [Panel(", ".join(kind), "success (%)", {"domain": domain}) for domain, kind in kinds.items()]
     methods = {method.removesuffix(", squared"): line for method, line in by_method(acted, ACTING).items()
                if method in PLAIN or method.endswith("squared")}
-    figure, axes = comparisons.panel_figure(methods, shown, (9, 4.2), legend=False, num_rows=2)
+    figure, axes = comparisons.panel_figure(acted, methods, shown, (9, 4.2), legend=False, num_rows=2)
     for ax, (maze, kind) in zip(axes, kinds.values(), strict=True):
         if maze != "teleport":
             best = max(shares[maze, kind] for shares in PUBLISHED.values())
             ax.axvline(best, color=ORANGE, linestyle="--", label="best of OGBench's baselines (QRL), published")
     comparisons.legend_below(figure, axes[0], 4)
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("ogbench", "OGBench: the map drives an agent through point mazes", __doc__, run, table, draw,

@@ -19,7 +19,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, Plan
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, cell, fitted_exponent, in_order, select, values
+from plan2vec.results.rows import Arrays, Lines, Row, cell, fitted_exponent, in_order, select, values
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
 METHODS = ("Dijkstra", "A*", "plan2vec")
@@ -66,16 +66,16 @@ def growth(lengths: np.ndarray, counts: np.ndarray) -> float | None:
     return fitted_exponent(known, [counts[lengths == length].mean() for length in known])
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: list[Row]) -> Lines:
     methods = by_method(rows, METHODS)
     paper = Column("paper", texts={"Dijkstra": "2 (quadratic)", "plan2vec": "1 (linear)"})
     exponents = [Column(name, {"metric": f"exponent_{name}"}, 1, 2) for name in COUNTS]
-    lines = compare(rows, "growth exponent", methods, [*exponents, paper])
+    yield from compare(rows, "growth exponent", methods, [*exponents, paper])
     by_length = [Column(f"{length}", {"steps": length}, 1) for length in in_order(rows, "steps")]
     for name in COUNTS:
-        lines += compare(select(rows, metric=name), f"frames {name}, by steps", methods, by_length)
+        yield from compare(select(rows, metric=name), f"frames {name}, by steps", methods, by_length)
     shares = ", ".join(f"{method} {cell(values(rows, method=method, metric='found'), 100)}" for method in methods)
-    return [*lines, f"Plans found, %: {shares}.", ""]
+    yield from (f"Plans found, %: {shares}.", "")
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
@@ -90,7 +90,7 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
         ax.set_xticks(lengths, [str(length) for length in lengths])
         ax.minorticks_off()
         ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2))
-    return {"": figure}
+    yield "", figure
 
 
 EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,

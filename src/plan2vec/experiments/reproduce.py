@@ -71,7 +71,6 @@ def choose_experiments(request: ReproduceRequest) -> list[str]:
 
 
 def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
-    """Rows of the run join the committed ones; the figures and pages are made from all of them."""
     for name in chosen:
         keep_rows(docs, out, EXPERIMENTS[name])
     write_text(docs / "results.md", results_page(docs, EXPERIMENTS))
@@ -81,10 +80,10 @@ def write_docs(out: Path, docs: Path, chosen: list[str]) -> None:
 def results_page(docs: Path, experiments: dict[str, Experiment]) -> str:
     sections = [HEAD]
     for name, (picture, table, note) in PARTS.items():
-        experiment = experiments[name]
+        title = experiments[name].title
         if rows := read_rows(docs / RESULTS / f"{name}.jsonl"):
-            text = f"{claim_of(experiment.text)} {note} [All methods](results/tables.md#{anchor(experiment.title)})."
-            sections += section(experiment.title, text, picture, table(rows))
+            text = f"{claim_of(experiments[name].text)} {note} [All methods](results/tables.md#{anchor(title)})."
+            sections += section(title, text, picture, table(rows))
     titles = "; ".join(one.title for name, one in experiments.items() if name not in PARTS)
     more = in_lines(f"[All tables](results/tables.md) also has: {titles}.")
     return "\n".join([*sections, *speed(docs), "## More", "", more, ""])
@@ -134,9 +133,8 @@ def mazes(rows: list[Row]) -> list[str]:
     columns = [Column(", ".join(kind), {"domain": domain_of(*kind), "metric": "success"}) for kind in kinds]
     methods = lines_of("A*, squared", "greedy, squared", "controller", "graph search")
     lines = compare(part, "method, success %", methods, columns)
-    name = max(PUBLISHED, key=lambda name: sum(PUBLISHED[name].values()))
-    known = [str(PUBLISHED[name].get(kind, "")) for kind in kinds]
-    return [*lines[:-1], *markdown([f"{name}, published", *known], [])[::2]]
+    name, shares = max(PUBLISHED.items(), key=lambda one: sum(one[1].values()))
+    return [*lines[:-1], *markdown([f"{name}, published", *(str(shares.get(kind, "")) for kind in kinds)], [])[::2]]
 
 
 def speed(docs: Path) -> list[str]:

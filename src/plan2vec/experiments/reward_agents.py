@@ -39,8 +39,7 @@ class AgentSettings:
 
 def shrunk(frames: np.ndarray) -> np.ndarray:
     """(n, 64, 64, 1) -> (n, SIDE, SIDE, 1) uint8: means over squares of pixels."""
-    square = maze.PIXELS // SIDE
-    parts = frames.reshape(len(frames), SIDE, square, SIDE, square, 1)
+    parts = frames.reshape(len(frames), SIDE, maze.PIXELS // SIDE, SIDE, maze.PIXELS // SIDE, 1)
     return np.rint(parts.mean(axis=(2, 4), dtype=np.float32)).astype(np.uint8)
 
 
@@ -113,11 +112,9 @@ class Blocks(VecEnv):
         reward = np.where(arrived, 0.0, -1.0)
         if self.shaping is not None:
             reward = self.shaping.reward(reward, before, self.distance, arrived)
-        cut_off = ~arrived & (self.moves >= maze.SUCCESS.max_hops)
-        last = self.observation()
+        cut_off, last = ~arrived & (self.moves >= maze.SUCCESS.max_hops), self.observation()
         infos = [{"TimeLimit.truncated": bool(cut), "terminal_observation": last[k]} for k, cut in enumerate(cut_off)]
-        ended = arrived | cut_off
-        if ended.any():
+        if (ended := arrived | cut_off).any():
             self.begin(ended)
         return self.observation(), reward, ended, infos
 
@@ -141,8 +138,7 @@ def examine(agent: DQN, room: maze.Room, sight: Sight, num: int, rng: np.random.
     here, goal = maze.sample_positions(room, 2 * num, rng).reshape(2, num, 2)
     wanted, arrived = sight.look(shrunk(maze.render(room, goal))), has_arrived(here, goal)
     for _ in range(maze.SUCCESS.max_hops or 0):
-        going = np.flatnonzero(~arrived)
-        if not len(going):
+        if not len(going := np.flatnonzero(~arrived)):
             break
         seen = sight.observe(sight.look(shrunk(maze.render(room, here[going]))), wanted[going])
         best, chance = agent.predict(seen, deterministic=True)[0], rng.random(len(going))
@@ -158,8 +154,7 @@ def has_arrived(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 def train_agent(room: str, model: Model, sees: str, is_shaped: bool, settings: AgentSettings,
                 seed: int) -> dict[int, float]:
-    """Success by the number of environment steps taken; `sees`: images or vectors. Starts and goals of the episodes
-    that count are always the same."""
+    """Success by environment steps taken; `sees`: images or vectors. The episodes that count are always the same."""
     sight, shaping = Sight(sees, model), Shaping("potential", DISCOUNT) if is_shaped else None
     blocks = Blocks(room, NUM_BLOCKS, sight, model, shaping, rng_at(seed, Stream.LEARNING_TASKS))
     agent = DQN("MlpPolicy", blocks, lambda left: 1e-3 * left, buffer_size=settings.num_steps, batch_size=128,

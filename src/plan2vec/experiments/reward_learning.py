@@ -71,7 +71,7 @@ def table(rows: list[Row]) -> list[str]:
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     lines = {method: {"method": method, "metric": "success"} for method in METHODS}
     shown = [({"xlabel": "environment steps", "title": ROOM_TITLES[ROOM], "ylim": (0, 103)}, lines)]
-    return {"": curve_figure(rows, "steps", shown, (6.0, 3.6), 2, level=100 * WANTED)}
+    yield "", curve_figure(rows, "steps", shown, (6.0, 3.6), 2, level=100 * WANTED)
 
 
 EXPERIMENT = Experiment("reward", "The distance as reward, the map as observation: learning to act", __doc__,

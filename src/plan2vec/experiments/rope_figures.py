@@ -22,7 +22,7 @@ from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, greedy_plans, pl
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.recorded_pairs import draw_far, draw_neighbors, recorded_pairs
-from plan2vec.local_metric import local_vectors, pair_distances
+from plan2vec.local_metric import pair_distances
 from plan2vec.pictures.figures import BLACK
 from plan2vec.planner import make_plan
 from plan2vec.results.comparisons import Figures, facts
@@ -51,21 +51,20 @@ def pair_scores(scene: RopeScene, first: np.ndarray, second: np.ndarray) -> np.n
 
 
 def pairs(scene: RopeScene) -> Found:
-    recorded = recorded_pairs(scene.recordings, np.ones(len(scene.recordings.frames), bool), 2)
-    rng = rng_at(scene.seed, Stream.ROPE_PAIRS)
+    num, rng = len(scene.recordings.frames), rng_at(scene.seed, Stream.ROPE_PAIRS)
+    recorded = recorded_pairs(scene.recordings, np.ones(num, bool), 2)
     near, gap = draw_neighbors(recorded, COLUMNS, rng)
-    far = draw_far(recorded, rng.choice(len(scene.recordings.frames), COLUMNS), rng)
+    far = draw_far(recorded, rng.choice(num, COLUMNS), rng)
     none, near_score, far_score = [np.nan] * COLUMNS, pair_scores(scene, near, near + gap), pair_scores(scene, *far)
     return {"near_score": near_score.mean(), "far_score": far_score.mean()} | sheet(
         scene, [near, near + gap, *far], [none, near_score, none, far_score])
 
 
 def neighbours(scene: RopeScene) -> Found:
-    vectors = local_vectors(scene.metric, scene.images(scene.recordings.frames))
+    vectors = scene.local_vectors(scene.recordings.frames)
     queries = rng_at(scene.seed, Stream.ROPE_QUERIES).choice(len(vectors), QUERIES, replace=False)
     ranks = np.array([0, *(rank for rank in RANKS if rank < len(vectors))])
-    number, distance = nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device)
-    number, distance = number[:, ranks], distance[:, ranks]
+    number, distance = (some[:, ranks] for some in nearest(vectors, vectors[queries], int(ranks[-1]) + 1, scene.device))
     near = distance[:, 1:] <= CUT_OFF
     local = scene.moves.are_local(np.repeat(queries, near.sum(axis=1)), number[:, 1:][near])
     number[:, 0], distance[:, 0] = queries, np.nan
@@ -87,7 +86,7 @@ def plan_facts(scene: RopeScene, nodes: list[int]) -> dict[str, float | None]:
 def across(scene: RopeScene) -> Found:
     """Figure 7: a plan of middling length between two sequences, among those that find their goal where any does."""
     tasks, sequence = scene.tasks, scene.recordings.sequence
-    nodes = greedy_plans(scene.site.graph, scene.timed_map[0].on(scene.recordings.frames), tasks)
+    nodes = greedy_plans(scene.site.graph, scene.learned, tasks)
     hops, last = plan_ends(nodes)
     found, between = last == tasks.goals, sequence[tasks.starts] != sequence[tasks.goals]
     candidates = np.flatnonzero(found & between if (found & between).any() else between)
@@ -101,11 +100,10 @@ def within(scene: RopeScene) -> Found:
     start = min(100, scene.size.rope_drags // 4)
     goal = min(start + RECORDED, scene.size.rope_drags)
     recorded = list(range(start, goal + 1, EVERY))
-    distance = scene.timed_map[0].on(scene.recordings.frames)
-    ways = ("dijkstra", "greedy")  # of a plan that was not found the start alone
-    plans = {way: make_plan(scene.site.graph, distance, start, goal, way).nodes or [start] for way in ways}
+    plans = {way: make_plan(scene.site.graph, scene.learned, start, goal, way).nodes or [start]  # not found: the start
+             for way in ("dijkstra", "greedy")}
     rows, scores = zip(*(plan_row(scene, nodes) for nodes in (recorded, *plans.values())), strict=True)
-    known = {f"{way}_{fact}": value for way in ways for fact, value in plan_facts(scene, plans[way]).items()}
+    known = {f"{way}_{fact}": value for way, plan in plans.items() for fact, value in plan_facts(scene, plan).items()}
     return known | {"recorded_steps": goal - start} | sheet(scene, rows, scores)
 
 
@@ -120,7 +118,9 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    return {PARTS[method][1]: sheet_figure(part, PARTS[method][2]) for method, part in pictured(rows, arrays).items()}
+    for method, part in pictured(rows, arrays).items():
+        _, number, title = PARTS[method]
+        yield number, sheet_figure(part, title)
 
 
 def sheet_figure(part: dict[str, np.ndarray], title: str) -> Figure:

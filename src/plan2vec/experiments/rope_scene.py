@@ -17,7 +17,6 @@ from plan2vec.experiments.base_scene import Found, Scene, degree_and_parts, mean
 from plan2vec.graph.build import build_graph, closure_entries, edge_rows
 from plan2vec.graph.neighbors import NearPairs, near_pairs
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.local_metric import local_vectors
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.experiment import timed
 from plan2vec.search.gpu_search import distances_from_on
@@ -43,19 +42,20 @@ class RopeScene(Scene):
         return timed(self.train_map, self.site, self.config)
 
     @cached_property
+    def learned(self) -> Distance:
+        return self.timed_map[0].on(self.recordings.frames)
+
+    @cached_property
     def tasks(self) -> "Tasks":
         return draw_tasks(self.moves, self.size.episodes, self.device, rng_at(self.seed, Stream.ROPE_TASKS))
 
 
 def baseline_way(scene: RopeScene, name: str) -> tuple[csr_array, Distance]:
-    """A baseline's graph and its distance: l2 between pixels, the local metric's vectors (SPTM), or those of a network
-    of the map's size that it trains on the recordings. Its graph has the recorded transitions and the closest pairs, as
-    many as the scene's graph has closures."""
-    sequence, dim = scene.recordings.sequence, scene.config.dim
-    if name == "SPTM":
-        vectors = local_vectors(scene.metric, scene.images(scene.recordings.frames))
-    else:
-        vectors = scene.baseline(f"VAE {dim}-d" if name == "VAE" else name, dim).vectors(scene.recordings.frames)
+    """A baseline's graph, and l2 between its vectors: of pixels, the local metric (SPTM), or a network of the map's
+    size. The graph has the recorded transitions, and as many closest pairs as the scene's graph has closures."""
+    sequence, frames, dim = scene.recordings.sequence, scene.recordings.frames, scene.config.dim
+    vectors = scene.local_vectors(frames) if name == "SPTM" else scene.baseline(
+        f"VAE {dim}-d" if name == "VAE" else name, dim).vectors(frames)
     num_closures = int(np.count_nonzero(closure_entries(scene.site.graph, sequence))) // 2
     pairs = closest_pairs(vectors, num_closures, sequence, scene.device)
     graph = build_graph(sequence, pairs, None, False, np.ones(len(sequence), bool))
@@ -80,8 +80,7 @@ class Tasks(NamedTuple):
 def draw_tasks(moves: rope.TrueMoves, num: int, device: torch.device, rng: np.random.Generator) -> Tasks:
     """`num` random pairs, less those that are a local move apart from the beginning."""
     n = len(moves.position)
-    goals = np.resize(rng.choice(n, min(NUM_GOALS, n), replace=False), num)
-    starts = rng.integers(n, size=num)
+    goals, starts = np.resize(rng.choice(n, min(NUM_GOALS, n), replace=False), num), rng.integers(n, size=num)
     apart = ~moves.are_local(starts, goals)
     starts, goals = starts[apart], goals[apart]
     ends, place = np.unique(goals, return_inverse=True)
@@ -120,17 +119,11 @@ def plan_scores(moves: rope.TrueMoves, tasks: Tasks, nodes: np.ndarray) -> dict[
 def cost_scores(graph: csr_array, sequence: np.ndarray, tasks: Tasks, nodes: np.ndarray) -> dict[str, float | None]:
     """What plans cost, and for how many tasks the graph has one."""
     hops, last = plan_ends(nodes)
-    expanded = hops + (last != tasks.goals)
-    part = connected_parts(graph)[1]
+    expanded, part = hops + (last != tasks.goals), connected_parts(graph)[1]
     joined, across = part[tasks.starts] == part[tasks.goals], sequence[tasks.starts] != sequence[tasks.goals]
-    shortest = shortest_hops(graph, tasks)[joined]
+    shortest = shortest_plans(graph, tasks.starts, tasks.goals)[1][joined]
     return {"expanded_per_step": float(expanded[joined].sum() / shortest.sum()) if shortest.sum() else None,
             "cross_sequence_plans": mean_or_none(joined[across])}
-
-
-def shortest_hops(graph: csr_array, tasks: Tasks) -> np.ndarray:
-    """(m,) steps of the shortest path on the graph; inf where none leads."""
-    return shortest_plans(graph, tasks.starts, tasks.goals)[1]
 
 
 def graph_scores(graph: csr_array, sequence: np.ndarray, moves: rope.TrueMoves) -> Found:

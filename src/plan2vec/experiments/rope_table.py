@@ -31,18 +31,17 @@ from plan2vec.config import LocalMetricConfig
 from plan2vec.evaluation import dijkstra_cost
 from plan2vec.experiments import rope_scene
 from plan2vec.experiments.base_scene import Found, settled
-from plan2vec.experiments.rope_scene import CUT_OFF, RopeScene, Tasks, shortest_hops
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.results.comparisons import Figures, Panel, by_method, by_metric, compare, facts, panel_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, cell, in_order, markdown, select, values
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, cell, in_order, markdown, select, values
+from plan2vec.search.shortest_paths import shortest_plans
 
 BASELINES = ("SPTM", "VAE", "pixels", "contrastive")
 OURS, FOLD = "plan2vec", "local metric"
 FOLD_METRIC = LocalMetricConfig(num_updates=1500)
 PLANNERS = (OURS, *BASELINES, "Dijkstra")
-METHODS = (*PLANNERS, FOLD)
-BLOCKS = ("plans", "accuracy")
+METHODS, BLOCKS = (*PLANNERS, FOLD), ("plans", "accuracy")
 NUM_FOLDS = {False: 10, True: 2}  # by whether it is a smoke run
 MAX_GAP = 2  # frames so far apart are neighbours (paper), whatever the settings
 NUM_COSTED = 64  # tasks for which the cost of Dijkstra's search is counted
@@ -55,7 +54,7 @@ SHOWN = (("goal_reached", "goal reached, %", 100, 1), ("local_step_share", "loca
 
 def run(settings: Settings) -> Groups:
     blocks = settings.chosen("blocks", BLOCKS)
-    for scene in RopeScene.chosen(settings, ("rope",)):
+    for scene in rope_scene.RopeScene.chosen(settings, ("rope",)):
         if "plans" in blocks:
             yield from scene.measured(settings, PLANNERS, measure, block="plans")
         for fold in range(NUM_FOLDS[scene.size.is_smoke]):
@@ -63,10 +62,10 @@ def run(settings: Settings) -> Groups:
                 yield from scene.measured(settings, (FOLD,), accuracies, block="accuracy", fold=fold)
 
 
-def measure(scene: RopeScene, method: str, block: str) -> Found:
+def measure(scene: rope_scene.RopeScene, method: str, block: str) -> Found:
     sequence, tasks, graph = scene.recordings.sequence, scene.tasks, scene.site.graph
     if method == OURS:
-        distance = scene.timed_map[0].on(scene.recordings.frames)
+        distance = scene.learned
     elif method == "Dijkstra":
         distance = scene.site.exact_distance_to(tasks.goals)  # who walks by it walks a shortest path
     else:
@@ -74,53 +73,48 @@ def measure(scene: RopeScene, method: str, block: str) -> Found:
     nodes = rope_scene.greedy_plans(graph, distance, tasks)
     scores = rope_scene.plan_scores(scene.moves, tasks, nodes) | rope_scene.graph_scores(graph, sequence, scene.moves)
     scores |= rope_scene.cost_scores(graph, sequence, tasks, nodes)
-    if method == "Dijkstra":
-        scores["expanded_per_step"] = search_cost(scene, tasks)
+    if method == "Dijkstra":  # what the search expands, for the first tasks that have a path
+        hops = shortest_plans(graph, tasks.starts, tasks.goals)[1]
+        costed = np.flatnonzero(np.isfinite(hops) & (hops > 0))[:NUM_COSTED]
+        counts = [dijkstra_cost(graph, int(tasks.starts[k]), int(tasks.goals[k])).num_expanded for k in costed]
+        scores["expanded_per_step"] = float(np.sum(counts) / hops[costed].sum())
     if method == OURS:  # wall time of metric, graph and map; pixels that two recorded steps reach
         seconds = scene.timed_metric[1] + scene.site.seconds + scene.timed_map[1]
         scores |= {"fit_seconds": seconds, "radius": scene.site.radius, "reach": scene.moves.reach}
     return scores
 
 
-def search_cost(scene: RopeScene, tasks: Tasks) -> float:
-    """Frames that Dijkstra's search expands over the steps of the path, for the first tasks that have one."""
-    graph, hops = scene.site.graph, shortest_hops(scene.site.graph, tasks)
-    costed = np.flatnonzero(np.isfinite(hops) & (hops > 0))[:NUM_COSTED]
-    counts = [dijkstra_cost(graph, int(tasks.starts[k]), int(tasks.goals[k])).num_expanded for k in costed]
-    return float(np.sum(counts) / hops[costed].sum())
-
-
-def accuracies(scene: RopeScene, method: str, block: str, fold: int) -> Found:
+def accuracies(scene: rope_scene.RopeScene, method: str, block: str, fold: int) -> Found:
     sequence = scene.recordings.sequence
     labels = rng_at(scene.seed, Stream.ROPE_FOLDS).permutation(np.unique(sequence))
     held_out = np.isin(sequence, np.array_split(labels, NUM_FOLDS[scene.size.is_smoke])[fold])
     config = settled(replace(scene.config, max_gap=MAX_GAP, local_metric=FOLD_METRIC))
     config = replace(config, local_metric=scene.size.shorten(config.local_metric))
     metric = scene.train_metric(scene.recordings, config, ~held_out).metric
-    return scene.accuracies(metric, {"train": ~held_out, "test": held_out}, CUT_OFF, MAX_GAP,
-                            lambda first, second: ~scene.moves.are_local(first, second), Stream.ROPE_JUDGED_PAIRS)
+    return scene.accuracies(metric, {"train": ~held_out, "test": held_out}, rope_scene.CUT_OFF, MAX_GAP,
+                            lambda *pairs: ~scene.moves.are_local(*pairs), Stream.ROPE_JUDGED_PAIRS)
 
 
-def table(rows: list[Row]) -> list[str]:
-    plans, folds, lines = select(rows, block="plans"), select(rows, block="accuracy"), []
+def table(rows: list[Row]) -> Lines:
+    plans, folds = select(rows, block="plans"), select(rows, block="accuracy")
     if plans:
-        lines += compare(plans, "method", by_method(plans, METHODS), by_metric(SHOWN))
+        yield from compare(plans, "method", by_method(plans, METHODS), by_metric(SHOWN))
         known = (("fit_seconds", "seconds of a fit", 1), ("radius", "radius, steps", 2), ("reach", "reach, pixels", 2))
         device = ", ".join(in_order(select(plans, method=OURS), "device"))
-        lines += facts(plans, known, {f"{OURS} ({device})": {"method": OURS}})
+        yield from facts(plans, known, {f"{OURS} ({device})": {"method": OURS}})
     if folds:
         kinds = (("accuracy", "plain", "96.6 / 92.4"), ("accuracy_cleaned", "cleaned", ""))
         body = [[FOLD, words, *(cell(values(folds, metric=f"{part}_{metric}"), 100, 2) for part in ("train", "test")),
                  paper] for metric, words, paper in kinds]
-        lines += markdown(["", "accuracy, %", "train", "held out", "paper, train / test"], body)
-    return lines
+        yield from markdown(["", "accuracy, %", "train", "held out", "paper, train / test"], body)
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     plans = select(rows, block="plans")
     methods = by_method(plans, METHODS)
-    shown = [Panel(plans, "", words, {"metric": metric}, factor) for metric, words, factor, _ in SHOWN[:3]]
-    return {"": panel_figure(methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]} if plans else {}
+    shown = [Panel("", words, {"metric": metric}, factor) for metric, words, factor, _ in SHOWN[:3]]
+    if plans:
+        yield "", panel_figure(plans, methods, shown, (9, 1.3 + 0.25 * len(methods)))[0]
 
 
 EXPERIMENT = Experiment("rope-table", "The rope: plans and local metric", __doc__, run, table, draw, ("rope",), METHODS,

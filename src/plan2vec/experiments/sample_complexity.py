@@ -23,8 +23,8 @@ from plan2vec.baselines.dqn import DQNConfig, train_dqn
 from plan2vec.experiments.base_scene import Found
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite, first_rollouts
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve_figure
-from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select, values
+from plan2vec.results.experiment import SMOKE, Experiment, Settings
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, in_order, parts_of, select, values
 
 METHODS = ("plan2vec", "DQN", "exact graph distance")
 BLOCKS = ("state", "image")  # what is observed
@@ -34,8 +34,7 @@ ENOUGH = 0.95  # success
 
 
 def run(settings: Settings) -> Groups:
-    most = settings.size.num_rollouts
-    rollouts = (most // 2, most) if settings.size.is_smoke else ROLLOUTS
+    rollouts = (SMOKE.num_rollouts // 2, SMOKE.num_rollouts) if settings.size.is_smoke else ROLLOUTS
     cases = product(settings.chosen("blocks", BLOCKS), rollouts)
     for scene, (space, num) in product(MazeScene.chosen(settings, ("open",)), cases):
         yield from scene.measured(settings, METHODS, measure, space=space, rollouts=num)
@@ -43,14 +42,14 @@ def run(settings: Settings) -> Groups:
 
 def measure(scene: MazeScene, method: str, space: str, rollouts: int) -> Found:
     sites = sites_of(scene, space, rollouts)
-    distances = {place: site.exact_distance() for place, site in sites.items()}
-    if method != "exact graph distance":
+    judge: Scorer | None = None  # exact distances need none
+    if method == "plan2vec":
+        judge = scene.train_map(sites["recorded"], scene.config)
+    elif method == "DQN":
         recorded, config = sites["recorded"].sequences, scene.size.shorten(DQNConfig())
-        assert recorded.action is not None
-        judge: Scorer = scene.train_map(sites["recorded"], scene.config) if method == "plan2vec" else train_dqn(
-            recorded.frames, recorded.sequence, recorded.action, config, scene.seed, scene.device)
-        distances = {place: judge.on(site.frames) for place, site in sites.items()}
-    return {"planned_on": {place: {"success": site.success(distances[place])} for place, site in sites.items()}}
+        judge = train_dqn(recorded.frames, recorded.sequence, recorded.action, config, scene.seed, scene.device)
+    return {"planned_on": {place: {"success": site.success(judge.on(site.frames) if judge else site.exact_distance())}
+                           for place, site in sites.items()}}
 
 
 @lru_cache(maxsize=1)
@@ -69,26 +68,24 @@ def enough_at(rows: list[Row], **wanted: str) -> int | None:
     return enough[-1] if enough else None
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines, sentences = [], []
+def table(rows: list[Row]) -> Lines:
+    sentences = []
     columns = [Column(f"{num}", {"rollouts": num}) for num in in_order(rows, "rollouts")]
     for (space, place), part in parts_of(rows, space=BLOCKS, planned_on=PLACES):
         methods = by_method(part, METHODS)
-        lines += compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
+        yield from compare(part, f"{space}, {PLACES[place]}, success %", methods, columns)
         words = ", ".join(f"{method} {enough_at(part, method=method) or 'never here'}" for method in methods)
         sentences.append(f"- {space}, {place}: {words}")
     words = "The fewest rollouts from which on the mean success is 95 % or more, among the numbers that were run"
-    return [*lines, f"{words} (- above: not run):", "", *sentences, ""]
+    yield from (f"{words} (- above: not run):", "", *sentences, "")
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    figures = {}
     for (place,), part in parts_of(rows, planned_on=PLACES):
         shown = [({"xlabel": "rollouts of 10 frames", "title": f"{space}, {PLACES[place]}", "ylim": (0, 103)},
                   {method: {"space": space, "method": method} for method in METHODS})
                  for space in in_order(part, "space", BLOCKS)]
-        figures[place] = curve_figure(part, "rollouts", shown, (4 * len(shown), 3.4), 2, True, 100 * ENOUGH)
-    return figures
+        yield place, curve_figure(part, "rollouts", shown, (4 * len(shown), 3.4), 2, True, 100 * ENOUGH)
 
 
 EXPERIMENT = Experiment("sample-complexity", "Figure 6a: success against the number of rollouts", __doc__, run, table,

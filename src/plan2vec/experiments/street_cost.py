@@ -22,7 +22,7 @@ from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below, panels
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, in_order, parts_of, select, values
+from plan2vec.results.rows import Arrays, Lines, Row, in_order, parts_of, select, values
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, shortest_plans
 
 DOMAINS = ("street-small", "street-large")
@@ -60,14 +60,11 @@ def draw_tasks(scene: StreetScene, block: str) -> np.ndarray:
 
 
 def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]:
-    site = scene.site
-    if method == "Dijkstra":
-        return planning_cost.make_plans(site.graph, site.straight_distance(), method, tasks)
-    is_true = method == "A* with l1"
-    distance = block_distance(site) if is_true else scene.train_map(site, scene.config).on(site.frames)
+    site, has_map = scene.site, "plan2vec" in method  # Dijkstra asks for no distance
+    distance = scene.train_map(site, scene.config).on(site.frames) if has_map else block_distance(site)
     if method == "plan2vec":
         return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
-    return planning_cost.make_plans(site.graph, distance, "greedy" if method == "plan2vec, no memory" else "A*", tasks)
+    return planning_cost.make_plans(site.graph, distance, method.split(" with ")[0], tasks)
 
 
 def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
@@ -79,8 +76,8 @@ def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int)
 def block_distance(site: StreetSite) -> Distance:
     """The l1 distance of true positions in steps, in the axes of the grid of streets (the direction of most links)."""
     streets = site.scene.streets
-    links = streets.xy[streets.links[:, 1]] - streets.xy[streets.links[:, 0]]
-    angle = np.angle(np.sum((links[:, 0] + 1j * links[:, 1]) ** 4)) / 4  # the same for all four directions of a grid
+    east, north = (streets.xy[streets.links[:, 1]] - streets.xy[streets.links[:, 0]]).T
+    angle = np.angle(np.sum((east + 1j * north) ** 4)) / 4  # the same for all four directions of a grid
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     place = site.position @ turn / np.median(streets.link_lengths)
     return lambda nodes, goals: np.abs(place[nodes] - place[goals]).sum(axis=1)
@@ -90,19 +87,16 @@ def picture(scene: StreetScene, method: str, plan: Plan) -> dict[str, np.ndarray
     site, touched = scene.site, sorted(plan.touched)
     if method == "Dijkstra":  # counted from all distances at once; the nodes are those nearer than the goal
         touched = np.flatnonzero(distances_from(site.graph, np.array([plan.start]))[0] <= plan.length).tolist()
-    path = plan.nodes or best_first(site.graph, plan.start, plan.goal).nodes or []
-    return {"position": site.position.astype(np.float32), "touched": np.array(touched, int),
-            "path": np.array(path, int)}
+    path = np.array(plan.nodes or best_first(site.graph, plan.start, plan.goal).nodes or [], int)
+    return {"position": site.position.astype(np.float32), "touched": np.array(touched, int), "path": path}
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines = []
+def table(rows: list[Row]) -> Lines:
     for (network, domain, block), part in parts_of(rows, network=NETWORKS, domain=DOMAINS, block=BLOCKS):
         touched = PAPER if (domain, block) == ("street-large", "corners") else {}
         columns = [*by_metric(SHOWN), Column("paper, touched", texts=touched)]
         head = f"{TITLES[domain]}, {BLOCKS[block]}, a step"
-        lines += [f"**{NETWORKS[network]}**", "", *compare(part, head, by_method(part, METHODS), columns)]
-    return lines
+        yield from (f"**{NETWORKS[network]}**", "", *compare(part, head, by_method(part, METHODS), columns))
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -18,40 +18,43 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from plan2vec.baselines import VectorScorer
 from plan2vec.embedding.train import Teaching
-from plan2vec.experiments import street_scene
 from plan2vec.experiments.base_scene import Found, in_scenes
 from plan2vec.experiments.street_maps import align, draw_map
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene
+from plan2vec.experiments.street_scene import FLAT_TEACHING, NETWORKS, TITLES, StreetScene, as_flat, part_figures
 from plan2vec.experiments.table2 import PAPER_SETTINGS
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.figures import BLACK, ORANGE
 from plan2vec.results.comparisons import Figures, panels
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, cell, in_order, markdown, parts_of, select, values
+from plan2vec.results.rows import Arrays, Lines, Row, cell, in_order, markdown, parts_of, select, values
 from plan2vec.search.shortest_paths import distances_from
 
 DOMAINS = ("street-small", "street-large")
-METHODS = ("restricted", "control")
-BLOCKS = ("2-d", "as in Table 2")
+METHODS, BLOCKS = ("restricted", "control"), ("2-d", "as in Table 2")
 NUM_STARTS = 32  # of the free points that guide a flat map
 NUM_DOTS = 1500  # pairs of a kind in a scatter plot
 
 
 def measure(scene: StreetScene, method: str, block: str) -> Found:
-    site, opposite = scene.site, opposite_quarters(scene.site.position)
+    site, opposite, rng = scene.site, opposite_quarters(scene.site.position), rng_at(scene.seed, Stream.STREET_PAIRS)
     path = distances_from(site.graph, np.arange(len(site.view)))
-    learned, distance = taught(scene, block, ~opposite | (method == "control"), path)
-    known = np.isfinite(path) & (path >= 1)
-    kinds = {"opposite": opposite & known, "other": ~opposite & known}
+    allowed, config, teaching = ~opposite | (method == "control"), scene.config, Teaching()
+    if block == "2-d":  # free points fitted to the allowed tasks guide a flat map
+        config = as_flat(config, 2, PAPER_SETTINGS[scene.domain][-1])
+        guide = fit_points(np.where(allowed, path, np.inf), config.norm_order, scene.seed, scene.device,
+                           scene.size.is_smoke)
+        teaching = replace(FLAT_TEACHING, guide=guide)
+    learned = scene.train_map(replace(site, name=""), config, replace(teaching, allowed=allowed))
+    first, second = (ends.ravel() for ends in np.indices(path.shape))
+    distance = learned.on(site.frames)(first, second).reshape(path.shape)
     place = align(learned.vectors(site.frames), site.position)[0] if block == "2-d" else np.empty((0, 2))
     found: Found = {"place": place.astype(np.float32), "position": site.position.astype(np.float32),
                     "links": np.empty((0, 2), np.int32)}
-    rng = rng_at(scene.seed, Stream.STREET_PAIRS)
-    for kind, chosen in kinds.items():  # with a few pairs of each kind, for the scatter plots
+    for kind, is_kind in (("opposite", opposite), ("other", ~opposite)):
+        chosen = is_kind & np.isfinite(path) & (path >= 1)
         pairs, error = rng.choice(np.flatnonzero(chosen), NUM_DOTS), (distance[chosen] - path[chosen]) / path[chosen]
-        found |= {f"{kind}_path": path.ravel()[pairs], f"{kind}_distance": distance.ravel()[pairs],
+        found |= {f"{kind}_path": path.ravel()[pairs], f"{kind}_distance": distance.ravel()[pairs],  # a few, to draw
                   f"error_{kind}": np.abs(error).mean(), f"bias_{kind}": error.mean()}
     return found
 
@@ -62,25 +65,11 @@ def opposite_quarters(position: np.ndarray) -> np.ndarray:
     return (east[:, None] != east) & (north[:, None] != north)
 
 
-def taught(scene: StreetScene, block: str, allowed: np.ndarray, path: np.ndarray) -> tuple[VectorScorer, np.ndarray]:
-    """A map taught the allowed tasks, and its distances (n, n). Free points fitted to these guide a flat map."""
-    site, config, teaching = scene.site, scene.config, Teaching()
-    if block == "2-d":
-        config = street_scene.as_flat(config, 2, PAPER_SETTINGS[scene.domain][-1])
-        known = np.where(allowed, path, np.inf)
-        guide = fit_points(known, config.norm_order, scene.seed, scene.device, scene.size.is_smoke)
-        teaching = replace(street_scene.FLAT_TEACHING, guide=guide)
-    learned = scene.train_map(replace(site, name=""), config, replace(teaching, allowed=allowed))
-    first, second = (ends.ravel() for ends in np.indices(path.shape))
-    return learned, learned.on(site.frames)(first, second).reshape(path.shape)
-
-
 def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.device, is_smoke: bool) -> np.ndarray:
-    """(n, 2) points of the plane at about these distances; inf: not to be known. Of many random starts the one that
-    errs least on the known ones: where tasks are left out few starts do not fold, and the known tasks tell which."""
+    """(n, 2) points of the plane at about these distances; inf: not to be known. Of many random starts, of which few do
+    not fold where tasks are left out, the one that errs least on the known ones."""
     num_starts, num_updates = (2, 10) if is_smoke else (NUM_STARTS, 400)
-    generator = torch.Generator(device).manual_seed(seed)
-    is_known = np.isfinite(path)
+    generator, is_known = torch.Generator(device).manual_seed(seed), np.isfinite(path)
     known, unit = torch.from_numpy(is_known).to(device), float(path[is_known].mean())
     target = torch.from_numpy(np.where(is_known, path, 0) / unit).float().to(device)
     points = (0.5 * torch.randn(num_starts, len(path), 2, generator=generator, device=device)).requires_grad_()
@@ -89,9 +78,8 @@ def fit_points(path: np.ndarray, norm_order: float, seed: int, device: torch.dev
         optimizer.param_groups[0]["lr"] = 0.05 * (1 - update / num_updates)
         rows = torch.randint(len(path), (128,), generator=generator, device=device)
         off = points_apart(points[:, rows], points, norm_order) - target[rows]
-        error = off.square() / target[rows].clamp(min=0.05)
         optimizer.zero_grad()
-        (error * known[rows]).sum().backward()
+        (off.square() / target[rows].clamp(min=0.05) * known[rows]).sum().backward()
         optimizer.step()
     with torch.no_grad():
         error = torch.stack([((points_apart(some, some, norm_order) - target).abs() * known).sum() for some in points])
@@ -104,9 +92,9 @@ def points_apart(first: torch.Tensor, second: torch.Tensor, norm_order: float) -
     return apart.pow(norm_order).sum(-1).pow(1 / norm_order)
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines, columns = [], (("error_opposite", "opposite, error %"), ("bias_opposite", "bias %"),
-                          ("error_other", "other tasks, error %"))
+def table(rows: list[Row]) -> Lines:
+    columns = (("error_opposite", "opposite, error %"), ("bias_opposite", "bias %"),
+               ("error_other", "other tasks, error %"))
     for (network,), part in parts_of(rows, network=NETWORKS):
         shown = [(domain, *column) for domain in in_order(part, "domain", DOMAINS) for column in columns]
         header, body = ["latents", "taught", *(f"{TITLES[domain]}, {words}" for domain, _, words in shown)], []
@@ -115,8 +103,7 @@ def table(rows: list[Row]) -> list[str]:
                                        for domain, metric, _ in shown)] for method in in_order(part, "method", METHODS)]
             body.append([block, "ratio", *(ratio_words(some, domain) if metric == "error_opposite" else ""
                                            for domain, metric, _ in shown)])
-        lines += [f"**{NETWORKS[network]}**", "", *markdown(header, body)]
-    return lines
+        yield from (f"**{NETWORKS[network]}**", "", *markdown(header, body))
 
 
 def ratio_words(rows: list[Row], domain: str) -> str:
@@ -127,13 +114,12 @@ def ratio_words(rows: list[Row], domain: str) -> str:
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    return {name: figure for block in in_order(rows, "block", BLOCKS)
-            for name, figure in street_scene.part_figures(rows, arrays, generalization_figure, block).items()}
+    for block in in_order(rows, "block", BLOCKS):
+        yield from part_figures(rows, arrays, generalization_figure, block)
 
 
 def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
-    has_map = all(len(part["place"]) for part in parts.values())
-    num = 1 + len(parts) * (1 + has_map)
+    num = 1 + len(parts) * (1 + all(len(part["place"]) for part in parts.values()))  # those of flat maps show them too
     figure, axes = panels(num, 2.8 * num, 3.1)
     position = next(iter(parts.values()))["position"]
     (x, y), (east, north) = position.T, (position > position.mean(axis=0)).T
@@ -141,8 +127,7 @@ def generalization_figure(rows: list[Row], parts: Arrays) -> Figure:
     axes[0].set(xticks=[], yticks=[], aspect="equal", title="quarters")
     for ax, (method, part) in zip(axes[1:], parts.items(), strict=False):
         for kind, color, label in (("other", BLACK, "taught to both"), ("opposite", ORANGE, "opposite quarters")):
-            dots = part[f"{kind}_path"], part[f"{kind}_distance"]
-            ax.plot(*dots, ".", color=color, markersize=2, alpha=0.5, label=label)
+            ax.plot(part[f"{kind}_path"], part[f"{kind}_distance"], ".", color=color, ms=2, alpha=0.5, label=label)
         ax.axline((0, 0), slope=1, color="0.6", linewidth=0.8)
         ax.set(xlabel="shortest path (steps)", ylabel="D (steps)", title=method)
         ax.legend(frameon=False, fontsize=7)

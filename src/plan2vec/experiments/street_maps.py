@@ -21,7 +21,7 @@ from plan2vec.experiments.street_scene import DOMAINS, NETWORKS, TITLES, StreetS
 from plan2vec.pictures.figures import place_colors
 from plan2vec.results.comparisons import Figures, by_domain, by_method, compare
 from plan2vec.results.experiment import Experiment
-from plan2vec.results.rows import Arrays, Row, parts_of
+from plan2vec.results.rows import Arrays, Lines, Row, parts_of
 
 LATENTS = {"l2, 2-d": (2, 2.0), "l2, 3-d": (3, 2.0), "l1.2, 3-d": (3, 1.2)}  # dimensions, norm order
 METHODS = (*LATENTS, "true GPS")
@@ -49,11 +49,11 @@ def align(vectors: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, float]
     return aligned, float(((aligned - target) ** 2).sum() / (target**2).sum())
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: list[Row]) -> Lines:
     shown = ("spearman_true", "Spearman", 1, 3), ("procrustes", "residual", 1, 3)
-    return [line for (network,), part in parts_of(rows, network=NETWORKS)
-            for line in (f"**{NETWORKS[network]}**", "", *compare(
-                part, "latents", by_method(part, METHODS), by_domain(part, TITLES, shown)))]
+    for (network,), part in parts_of(rows, network=NETWORKS):
+        yield from (f"**{NETWORKS[network]}**", "")
+        yield from compare(part, "latents", by_method(part, METHODS), by_domain(part, TITLES, shown))
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:

@@ -18,7 +18,6 @@ from scipy.sparse.csgraph import dijkstra
 from plan2vec.config import Config
 from plan2vec.data import Sequences, SuccessRule, equal_frames
 from plan2vec.domains import streets as city
-from plan2vec.domains.streets import STEP
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import Episodes, allowed_hops, rank_agreement
 from plan2vec.experiments.base_scene import Found, Scene, Site, degree_and_parts, some_frames
@@ -36,7 +35,7 @@ TITLES = {"street-tiny": "Tiny", "street-small": "Small", "street-medium": "Medi
 DOMAINS = tuple(TITLES)
 NETWORKS = {"manhattan": "Manhattan panorama graph, rendered city", "generated": "generated city, rendered"}
 PASSES = 4
-FALSE_BEYOND = 3 * STEP  # metres along the streets beyond which a closure is false
+FALSE_BEYOND = 3 * city.STEP  # metres along the streets beyond which a closure is false
 NOISY_UPDATES = dict(zip(DOMAINS, (600, 1000, 1400, 2000), strict=True))  # of the local metric, of visits that differ
 FLAT_UPDATES = 2000  # of a map to look at
 
@@ -49,8 +48,8 @@ class Rule(NamedTuple):
 
 
 # by metric: PROTOCOL's (2 x the hops of the graph's shortest path + 10), and that of the authors' code
-RULES = {"success": Rule(50, SuccessRule(radius=2 * STEP, epsilon=0.05, hops_factor=2)),
-         "success_near": Rule(15, SuccessRule(radius=2 * STEP, epsilon=0.05, max_hops=20))}
+RULES = {"success": Rule(50, SuccessRule(radius=2 * city.STEP, epsilon=0.05, hops_factor=2)),
+         "success_near": Rule(15, SuccessRule(radius=2 * city.STEP, epsilon=0.05, max_hops=20))}
 # For visits that differ: frames changed at random as visits are. Otherwise the networks tell visits apart, not views:
 # other visits of a view are far pairs to the local metric.
 NOISY_CHANGE = Augmentation(jitter=0.09, brightness=0.3, noise=0.05)
@@ -112,9 +111,9 @@ class StreetSite(Site):
         joined = np.zeros((self.scene.streets.num_views,) * 2, bool)
         joined[edges] = True
         false = self.scene.metres[edges][self.closure] > FALSE_BEYOND
-        return {"radius": self.radius, **degree_and_parts(self.graph),
-                "num_nodes": len(self.view), "num_closures": np.count_nonzero(self.closure) // 2,
-                "num_false": np.count_nonzero(false) // 2, "false_edge_share": false.mean() if len(false) else 0.0,
+        return {"radius": self.radius, **degree_and_parts(self.graph), "num_nodes": len(self.view),
+                "num_closures": np.count_nonzero(self.closure) // 2, "num_false": np.count_nonzero(false) // 2,
+                "false_edge_share": false.mean() if len(false) else 0.0,
                 "missed_link_share": np.mean(~joined[tuple(self.scene.streets.links.T)])}
 
 
@@ -124,9 +123,8 @@ class StreetScene(Scene):
     def __init__(self, domain: str, seed: int, settings: Settings):
         super().__init__(domain, seed, settings)
         path, longer = settings.street_graph, replace(self.config.local_metric, num_updates=NOISY_UPDATES[domain])
-        self.noisy_config = self.config if self.size.is_smoke else replace(
-            self.config, encoder="medium", local_metric=longer)
-        self.noisy_teaching = Teaching() if self.size.is_smoke else NOISY_TEACHING
+        noisy = replace(self.config, encoder="medium", local_metric=longer), NOISY_TEACHING
+        self.noisy_config, self.noisy_teaching = (self.config, Teaching()) if self.size.is_smoke else noisy
         self.labels = {"network": "generated" if path is None else "manhattan"}
         # the seeds share the city; walks and networks differ
         self.streets = city.read_network(path, domain) if path else city.generate_city(domain, seed=0)
@@ -145,12 +143,10 @@ class StreetScene(Scene):
 
     @cached_property
     def recordings(self) -> Sequences:
-        """Clean: a view looks the same at every visit."""
         return city.record(self.streets, self.walks, city.ViewConfig())
 
     @cached_property
     def noisy(self) -> Sequences:
-        """The same walks, no two visits alike."""
         return city.record(self.streets, self.walks, city.NOISY, self.seed)
 
     @cached_property
@@ -158,7 +154,6 @@ class StreetScene(Scene):
         return self.nodes_of(self.recordings, self.visited, self.metric, self.config, "views")
 
     def visits_site(self, frames: slice = slice(None)) -> StreetSite:
-        """Of these noisy frames."""
         recorded, change = some_frames(self.noisy, frames), None if self.size.is_smoke else NOISY_CHANGE
         metric = self.train_metric(recorded, self.noisy_config, change=change).metric
         return self.nodes_of(recorded, self.visited[frames], metric, self.noisy_config)
@@ -179,9 +174,9 @@ class StreetScene(Scene):
         graph = join_equal(joined.graph, sequences.sequence, place)
         recorded = ~closure_entries(joined.graph, sequences.sequence)
         pairs = place[edge_rows(joined.graph)[recorded]] * len(kept) + place[joined.graph.indices[recorded]]
+        closure = ~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs)
         nodes = {"frames": sequences.frames[kept], "graph": graph, "position": joined.position[kept]}
-        return StreetSite(**vars(joined) | nodes, view=visited[kept],
-                          closure=~np.isin(edge_rows(graph) * len(kept) + graph.indices, pairs))
+        return StreetSite(**vars(joined) | nodes, view=visited[kept], closure=closure)
 
     def metric_accuracies(self) -> Found:
         """Of the local metric: on held-out sequences, on all pairs as in the paper, without truly near "far" pairs."""
@@ -191,14 +186,11 @@ class StreetScene(Scene):
         return found | {"test_accuracy": self.timed_metric[0].accuracy}
 
 
-def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[[list[Row], Arrays], Figure],
-                 block: str = "") -> Figures:
+def part_figures(rows: list[Row], arrays: Arrays, figure_of: Callable[..., Figure], block: str = "") -> Figures:
     """A figure per network and part of the city, where arrays of its first seed are at hand: by rows and arrays."""
-    figures = {}
     for (network, domain), part in parts_of(rows, network=NETWORKS, domain=DOMAINS):
         if known := pictured(select(part, block=block) if block else part, arrays):
             figure = figure_of(part, known)
             latents = f"; latents: {block}, seed {min(in_order(part, 'seed'))}" if block else ""
             figure.suptitle(f"{TITLES[domain]}, {NETWORKS[network]}{latents}", fontsize=11)
-            figures["-".join(filter(None, (network, domain, block.replace(" ", "-"))))] = figure
-    return figures
+            yield "-".join(filter(None, (network, domain, block.replace(" ", "-")))), figure

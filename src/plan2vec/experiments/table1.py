@@ -29,7 +29,7 @@ from plan2vec.experiments.base_scene import Found, settled
 from plan2vec.experiments.maze_scene import DOMAINS, ROOM_TITLES, MazeScene, first_rollouts
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings
-from plan2vec.results.rows import Arrays, Groups, Row, parts_of, select
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, parts_of, select
 
 BASELINE_DIM = 8
 PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-d": (73.9, 30.2, 52.7),
@@ -37,11 +37,9 @@ PAPER = {"plan2vec 2-d": (90.0, 76.4, 80.2), "SPTM": (39.7, 23.7, 31.4), "VAE 2-
 
 
 class Block(NamedTuple):
-    """Which frames a map is fitted to, which it plans on, and what is compared there."""
-
-    fitted_to: str
-    plans_on: str
-    methods: tuple[str, ...]
+    fitted_to: str  # frames that the map is fitted to
+    plans_on: str  # frames that it plans on
+    methods: tuple[str, ...]  # that are compared there
     words: str
 
 
@@ -74,8 +72,12 @@ def run(settings: Settings) -> Groups:
 
 
 def measure(scene: MazeScene, method: str, block: str, **_: str) -> Found:
-    if method == "paper's networks":
-        return measure_paper(scene)
+    if method == "paper's networks":  # both of them end to end
+        config = paper_config(scene)
+        metric = scene.train_metric(scene.recordings, config).metric
+        site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
+        scores = site.scores(scene.train_map(site, config).on(site.frames))
+        return scores | {"success_exact": site.success(site.exact_distance())} | site.numbers
     site, fitted_to = (getattr(scene, name) for name in (BLOCKS[block].plans_on, BLOCKS[block].fitted_to))
     if method in SANITY:
         distances = {"random scores": site.random_distance, "exact graph distance": site.exact_distance,
@@ -98,37 +100,26 @@ def paper_config(scene: MazeScene) -> Config:
                    encoder="small" if scene.size.is_smoke else config.encoder)
 
 
-def measure_paper(scene: MazeScene) -> Found:
-    """Both of the paper's networks end to end, planned on the large set."""
-    config = paper_config(scene)
-    metric = scene.train_metric(scene.recordings, config).metric
-    site = scene.join(first_rollouts(scene.recordings, scene.size.stacked_rollouts), metric, config)
-    scores = site.scores(scene.train_map(site, config).on(site.frames))
-    return scores | {"success_exact": site.success(site.exact_distance())} | site.numbers
-
-
-def table(rows: list[Row]) -> list[str]:
-    lines = []
+def table(rows: list[Row]) -> Lines:
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         columns = by_domain(part, ROOM_TITLES, [("success", "success %", 100, 1)], PAPER)
-        lines += [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
+        yield from [f"**{BLOCKS[name].words}**", "", *compare(part, "method", by_method(part, METHODS), columns)]
     graphs = select(rows, method="graph")  # false edges truly join places farther apart than three of the longest steps
     shown = (("radius", "radius, steps", 1, 2), ("degree", "degree", 1, 1), ("num_components", "parts", 1, 1),
              ("largest_component_share", "share of the largest", 1, 3),
              ("false_edge_share", "false edges, share", 1, 5))
     by_graph = {f"{frames} | {ROOM_TITLES[room]}": {"frames": frames, "domain": room}
                 for (frames, room), _ in parts_of(graphs, frames=("small", "large"), domain=DOMAINS)}
-    return lines + (compare(graphs, "graph | room", by_graph, by_metric(shown)) if graphs else [])
+    yield from compare(graphs, "graph | room", by_graph, by_metric(shown)) if graphs else ()
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    figures = {}
     for (name,), part in parts_of(select(rows, metric="success"), block=BLOCKS):
         methods = by_method(part, METHODS)
         if len(BLOCKS[name].methods) > 1:
-            figures[name] = domain_figure(part, methods, ROOM_TITLES, (9, 1.3 + 0.22 * len(methods)), PAPER)
-            figures[name].suptitle(BLOCKS[name].words, fontsize=10)
-    return figures
+            figure = domain_figure(part, methods, ROOM_TITLES, (9, 1.3 + 0.22 * len(methods)), PAPER)
+            figure.suptitle(BLOCKS[name].words, fontsize=10)
+            yield name, figure
 
 
 EXPERIMENT = Experiment("table1", "Table 1: planning success in the three rooms", __doc__, run, table, draw, DOMAINS,

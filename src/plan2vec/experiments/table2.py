@@ -39,7 +39,7 @@ from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, walk_many
 from plan2vec.results.comparisons import Figures, by_domain, by_method, by_metric, compare, domain_figure
 from plan2vec.results.experiment import Experiment, Settings, timed
-from plan2vec.results.rows import Arrays, Groups, Row, in_order, parts_of, select
+from plan2vec.results.rows import Arrays, Groups, Lines, Row, in_order, parts_of, select
 from plan2vec.search.shortest_paths import distances_from
 from plan2vec.validity import straight_line
 
@@ -60,6 +60,12 @@ PAPER = {**dict.fromkeys(("plan2vec", "plan2vec 2-d", "paper's settings"), (92.2
 # the paper's hyper-parameters of the streets: scaling of degrees, epochs, searches per epoch ("batch size"), p of l^p
 PAPER_SETTINGS = dict(zip(DOMAINS, ((200, 500, 20, 1.2), (700, 2000, 100, 1.2), (2000, 5000, 100, 1.5),
                                     (4000, 10_000, 100, 2.0)), strict=True))
+# of graphs and local metric; missed links join no two nodes, false closures join views more than 30 m apart
+OF_GRAPHS = (("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1),
+             ("num_closures", "closures", 1, 0), ("num_false", "false ones", 1, 1),
+             ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
+             ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
+             ("test_accuracy", "held out", 100, 2))
 STEP_DEGREES = 1.2e-4  # of longitude, about 10 m
 PAPER_LEARNING_RATE = 3e-4  # the paper's 1e-4 to 1e-5 go with gradients that its code never cleared
 
@@ -127,8 +133,7 @@ def measure_unseen(scene: StreetScene) -> dict[str, Found]:
     first_unseen = (street_scene.PASSES - 1) * scene.streets.num_views  # every pass sees every view once
     fitted, fresh = np.split(np.arange(len(scene.visited)), [first_unseen])
     site = scene.visits_site(slice(first_unseen))
-    learned = scene.train_map(site, scene.noisy_config, scene.noisy_teaching)
-    between = learned.on(scene.noisy.frames)
+    between = scene.train_map(site, scene.noisy_config, scene.noisy_teaching).on(scene.noisy.frames)
     return {"seen": asked_about(site, between, fitted), "unseen": asked_about(site, between, fresh)}
 
 
@@ -166,41 +171,29 @@ def paper_way(scene: StreetScene) -> tuple[Config, Teaching]:
     return settled(config), Teaching(unit=1 / (STEP_DEGREES * scaling))
 
 
-def table(rows: list[Row]) -> list[str]:
-    lines, known = [], (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
-                        ("spearman_true", "Spearman", 1, 3))
+def table(rows: list[Row]) -> Lines:
+    known = (("success", "50 hops, %", 100, 1), ("success_near", "15 hops, %", 100, 1),
+             ("spearman_true", "Spearman", 1, 3))
     for (network,), of_network in parts_of(rows, network=NETWORKS):
         for (block,), part in parts_of(of_network, block=BLOCKS):
             shown = [column for column in known if select(part, metric=column[0])]
             methods = by_method([row for row in part if row["method"] != "graph"], BLOCKS[block])
-            lines += [f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "",
-                      *compare(part, "method", methods, by_domain(part, TITLES, shown, PAPER))]
-        lines += graph_table(select(of_network, method="graph"))
-    return lines
-
-
-def graph_table(rows: list[Row]) -> list[str]:
-    """Graphs and local metric. Missed links join no two nodes; false closures join views more than 30 m apart."""
-    shown = (("num_nodes", "nodes", 1, 0), ("degree", "degree", 1, 2), ("num_components", "parts", 1, 1),
-             ("num_closures", "closures", 1, 0), ("num_false", "false ones", 1, 1),
-             ("missed_link_share", "missed links, %", 100, 2), ("radius", "radius, steps", 1, 2),
-             ("train_accuracy", "accuracy, %", 100, 2), ("train_accuracy_cleaned", "without near pairs", 100, 2),
-             ("test_accuracy", "held out", 100, 2))
-    lines = {f"{block} | {TITLES[domain]}": {"block": block, "domain": domain}
-             for (block, domain), _ in parts_of(rows, block=BLOCKS, domain=DOMAINS)}
-    return compare(rows, "graph | part", lines, by_metric(shown)) if rows else []
+            yield from (f"**{NETWORKS[network]}: {BLOCK_WORDS[block]}**", "",
+                        *compare(part, "method", methods, by_domain(part, TITLES, shown, PAPER)))
+        if graphs := select(of_network, method="graph"):
+            by_part = {f"{block} | {TITLES[domain]}": {"block": block, "domain": domain}
+                       for (block, domain), _ in parts_of(graphs, block=BLOCKS, domain=DOMAINS)}
+            yield from compare(graphs, "graph | part", by_part, by_metric(OF_GRAPHS))
 
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
-    figures = {}
     for (network, block), part in parts_of(select(rows, metric="success"), network=NETWORKS, block=BLOCKS):
         if "random scores" in BLOCKS[block]:
             methods = by_method(part, BLOCKS[block])
             size = max(5.0, 2.4 * len(in_order(part, "domain"))), 1.5 + 0.22 * len(methods)
             figure = domain_figure(part, methods, TITLES, size, PAPER)
             figure.suptitle(f"{NETWORKS[network]}:\n{BLOCK_WORDS[block]}", fontsize=10)
-            figures[f"{network}-{block}"] = figure
-    return figures
+            yield f"{network}-{block}", figure
 
 
 EXPERIMENT = Experiment("table2", "Table 2: planning success on the streets", __doc__, run, table, draw, DOMAINS,

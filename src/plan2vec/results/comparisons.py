@@ -25,7 +25,7 @@ LOOKS = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREEN, "^", "-."), (PURPLE, "D"
 OURS = ("plan2vec", "paper's", "local metric", "greedy", "lookahead", "A*", "amortized")  # how names of methods begin
 ORACLES = ("exact", "true ", "Dijkstra", "graph search", "A* with l1")
 KINDS = {"plan2vec": BLUE, "baseline": YELLOW, "exact or true distance": GRAY}
-Figures = dict[str, Figure]  # by what their files' names have after the experiment's
+Figures = Iterable[tuple[str, Figure]]  # with what their files' names have after the experiment's
 Wanted = Mapping[str, Any]  # which rows: values of their fields, or of entries of `setting`
 Papers = Mapping[str, Sequence[float | None]]  # the paper's numbers by method, one for each domain that has a title
 Shown = Iterable[tuple[str, str, float, int]]  # of metrics: name, words, factor, digits
@@ -129,12 +129,11 @@ def curve(ax: Axes, rows: list[Row], name: str, look: int, label: str, factor: f
 
 @dataclass(frozen=True)
 class Panel:
-    """Bars of some rows of each name, and the paper's numbers by name."""
+    """Bars of the wanted rows of each name, and the paper's numbers by name."""
 
-    rows: list[Row]
     title: str
     xlabel: str
-    wanted: Wanted = field(default_factory=dict)
+    wanted: Wanted
     factor: float = 100.0
     paper: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -142,17 +141,17 @@ class Panel:
 def domain_figure(rows: list[Row], names: Mapping[str, Wanted], titles: Mapping[str, str], size: tuple[float, float],
                   paper: Papers) -> Figure:
     """Success by name, a panel per domain."""
-    shown = [Panel(rows, titles[domain], "success (%)", {"domain": domain}, paper=papers_of(paper, titles, domain))
+    shown = [Panel(titles[domain], "success (%)", {"domain": domain}, paper=papers_of(paper, titles, domain))
              for domain in in_order(rows, "domain", titles)]
-    return panel_figure(names, shown, size)[0]
+    return panel_figure(rows, names, shown, size)[0]
 
 
-def panel_figure(names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float],
+def panel_figure(rows: list[Row], names: Mapping[str, Wanted], shown: Sequence[Panel], size: tuple[float, float],
                  legend: bool = True, num_rows: int = 1) -> tuple[Figure, list[Axes]]:
     """Panels of per cent beside each other that name their rows once."""
     figure, axes = panels(len(shown), *size, num_rows)
     for number, (ax, panel) in enumerate(zip(axes, shown, strict=True)):
-        samples = [panel.factor * values(panel.rows, **line, **panel.wanted) for line in names.values()]
+        samples = [panel.factor * values(rows, **line, **panel.wanted) for line in names.values()]
         bars(ax, list(names), samples, panel.paper)
         ax.set(xlabel=panel.xlabel, title=panel.title, xlim=(0, 103))
         if number % -(-len(axes) // num_rows):

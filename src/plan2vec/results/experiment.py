@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,36 +57,27 @@ SMOKE = Size(num_rollouts=10, graph_rollouts=8, stacked_rollouts=3, rope_sequenc
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run; empty selections mean all that the experiment has."""
-
     experiment: str = ""  # whose rows are made
     seeds: tuple[int, ...] = (0,)
-    domains: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    blocks: tuple[str, ...] = ()
+    asked: ReproduceRequest = ReproduceRequest("all")  # selections, of which empty ones mean all, and files to read
     size: Size = Size()
-    device: torch.device = field(default_factory=partial(torch.device, "cpu"))
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     arrays: Path = Path("arrays")  # folder of the small arrays that figures need
-    stamp: Stamp = field(default_factory=partial(Stamp, "unknown", "unknown"))
+    stamp: Stamp = Stamp("unknown", "unknown")
     street_graph: Path | None = None  # file of the real street network; None: a generated city
     finished: tuple[Row, ...] = ()  # what has rows is not run again
-    recordings: Path | None = None  # a robot's frames, for the experiment that needs them
     sizes: tuple[int, ...] = ()  # frames, of a benchmark; empty: its own
-    ogbench_data: Path = Path("ogbench")  # folder of OGBench's data sets; those that are missing are made there
-    doom_data: Path | None = None  # folder of SPTM's mazes
-    mazes: tuple[str, ...] = ()  # of these; empty: all
-    doom_explore: Path | None = None  # folder in whose validation mazes a controller explores; None: doom_data
 
     def chosen(self, kind: str, known: Iterable[str]) -> tuple[str, ...]:
         """The selected domains, methods or blocks among those that the experiment has."""
-        return tuple(name for name in known if name in (getattr(self, kind) or (name,)))
+        return tuple(name for name in known if name in (getattr(self.asked, kind) or (name,)))
 
     def lacks(self, **case: Any) -> bool:
         return not select(self.finished, experiment=self.experiment, **case)
 
     def scenes(self, known: tuple[str, ...], tiny: str | None = None) -> Iterator[tuple[str, int]]:
         """All chosen domains, seed by seed; a smoke run takes `tiny`, or the last one, unless it is told which."""
-        if self.size.is_smoke and not self.domains:
+        if self.size.is_smoke and not self.asked.domains:
             known = (tiny or known[-1],)
         return ((domain, seed) for seed in self.seeds for domain in self.chosen("domains", known))
 
@@ -98,7 +88,7 @@ class Experiment:
     title: str
     text: str | None  # three paragraphs: the claim; what is expected; details
     groups: Callable[[Any], Groups]  # rows as soon as they are known, from the settings (of a benchmark: the options)
-    table: Callable[[list[Row]], list[str]]  # markdown: mean and 95 % interval, the paper's number beside ours
+    table: Callable[[list[Row]], Iterable[str]]  # markdown: mean and 95 % interval, the paper's number beside ours
     draw: Callable[[list[Row], Arrays], Figures] | None  # from rows and the arrays that were kept beside them
     domains: Iterable[str] = ()
     methods: Iterable[str] = ()
@@ -109,17 +99,16 @@ class Experiment:
 
     def figures(self, rows: list[Row], out: Path) -> Figures:
         """By the name of their file; the arrays are those of an output folder."""
-        drawn = self.draw(rows, read_arrays(out / ARRAYS, self.name)) if rows and self.draw else {}
-        return {"-".join(filter(None, (self.name, part))): figure for part, figure in drawn.items()}
+        for part, figure in self.draw(rows, read_arrays(out / ARRAYS, self.name)) if rows and self.draw else ():
+            yield "-".join(filter(None, (self.name, part))), figure
 
     def publish(self, out: Path, is_smoke: bool = False) -> list[str]:
         """Table as markdown, figures as PNG; gives the table's lines. Rows stay: others may be appending."""
-        rows = read_rows(out / f"{self.name}.jsonl")
-        if not rows:
+        if not (rows := read_rows(out / f"{self.name}.jsonl")):
             return []
-        lines = (["*Smoke run: tiny data, no results.*", ""] if is_smoke else []) + self.table(rows)
+        lines = [*(["*Smoke run: tiny data, no results.*", ""] if is_smoke else []), *self.table(rows)]
         write_text(out / f"{self.name}.md", "\n".join(lines))
-        for name, figure in self.figures(rows, out).items():
+        for name, figure in self.figures(rows, out):
             if is_smoke:
                 figure.text(0.005, 0.99, "smoke run: no results", fontsize=7, color="0.5", va="top")
             save_figure(figure, out / f"{name}.png")
@@ -145,7 +134,11 @@ def choose_folder(request: Request, usual: str) -> Path:
 
 def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...] = ()) -> list[Row]:
     """Rows are appended as they come; at the time limit the run stops between two groups."""
-    settings, made, began = make_settings(chosen, request, out, sizes), list[Row](), time.monotonic()
+    device, made, began = choose_device(request.device), list[Row](), time.monotonic()
+    finished = [row for one in chosen for row in read_rows(out / f"{one.name}.jsonl")] if request.missing_only else []
+    settings = Settings("", tuple(range(request.seed_start, request.seed_start + request.seeds)), request,
+                        SMOKE if request.smoke else Size(), device, out / ARRAYS, stamp_of(device, request.commit),
+                        request.street_graph, tuple(finished), sizes)
     for experiment in (one for one in chosen if has_work(one, settings)):
         for rows in experiment.run(settings):
             append_rows(out / f"{experiment.name}.jsonl", rows)
@@ -161,15 +154,6 @@ def run_all(chosen: list[Experiment], request: ReproduceRequest, out: Path, size
 def has_work(experiment: Experiment, settings: Settings) -> bool:
     kinds = [kind for kind in ("domains", "methods", "blocks") if getattr(experiment, kind)]
     return all(settings.chosen(kind, getattr(experiment, kind)) for kind in kinds)
-
-
-def make_settings(chosen: list[Experiment], request: ReproduceRequest, out: Path, sizes: tuple[int, ...]) -> Settings:
-    device, seeds = choose_device(request.device), range(request.seed_start, request.seed_start + request.seeds)
-    finished = [row for one in chosen for row in read_rows(out / f"{one.name}.jsonl")] if request.missing_only else []
-    return Settings("", tuple(seeds), request.domains, request.methods, request.blocks,
-                    SMOKE if request.smoke else Size(), device, out / ARRAYS, stamp_of(device, request.commit),
-                    request.street_graph, tuple(finished), request.recordings, sizes,
-                    request.ogbench_data or out / "ogbench", request.doom_data, request.mazes, request.doom_explore)
 
 
 def progress(rows: list[Row], elapsed: float) -> str:

@@ -38,7 +38,7 @@ def keep_rows(docs: Path, out: Path, experiment: Experiment) -> None:
     path = docs / RESULTS / f"{experiment.name}.jsonl"
     if rows := read_rows(path) + read_rows(out / path.name):
         write_rows(path, rows)
-        for picture, figure in experiment.figures(read_rows(path), out).items():
+        for picture, figure in experiment.figures(read_rows(path), out):
             save_small(figure, docs / PICTURES / f"{picture}.png")
 
 

@@ -1,7 +1,6 @@
 """Result rows: one number each, as JSON lines, and how many of them become a cell of a table.
 
-Files are appended to, so that processes side by side can share one and a killed run loses nothing. Where two rows are
-about the same thing (`KEY`) the later one counts.
+Files are appended to: processes side by side can share one, a killed run loses nothing. The last row of a `KEY` counts.
 """
 
 import json
@@ -22,6 +21,7 @@ from plan2vec.version import METHOD_VERSION
 
 Row = dict[str, Any]
 Groups = Iterator[list[Row]]  # what an experiment or a benchmark gives, as soon as they are known
+Lines = Iterable[str]  # of markdown
 Arrays = dict[str, dict[str, np.ndarray]]  # part -> name -> array
 KEY = ("experiment", "domain", "setting", "method", "seed", "metric")
 FIELDS = (*KEY, "value", "seconds", "commit", "device", "method_version")
