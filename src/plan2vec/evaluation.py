@@ -42,7 +42,7 @@ class Episodes:
 
 def scorecard(graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int,
               truth: validity.Truth | None = None, rule: SuccessRule = SuccessRule(), false_beyond: float | None = None,
-              min_gap: int = 0, device: torch.device | None = None, costs: bool = True) -> dict[str, object]:
+              min_gap: int = 0, device: torch.device = torch.device("cpu"), costs: bool = True) -> dict[str, object]:
     """The numbers that follow from graph, map and truth. `costs`: plans are made one by one, which takes long."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
@@ -64,13 +64,11 @@ def graph_numbers(graph: csr_array) -> dict[str, object]:
 
 
 def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int,
-                device: torch.device | None = None) -> dict[str, object]:
+                device: torch.device = torch.device("cpu")) -> dict[str, object]:
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
-    if device is not None and device.type == "cuda":  # not `distances_from_on`, which all processes must call
-        lengths = DeviceGraph.of(graph, device).distances_from(sources).cpu().numpy()
-    else:
-        lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
+    search = DeviceGraph(graph, device).distances_from  # not `distances_from_on`, which all processes must call
+    lengths = search(sources).cpu().numpy()
     ends = rng.integers(num_frames, size=(len(sources), 400))
     exact = np.take_along_axis(lengths, ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())

@@ -76,17 +76,9 @@ class Rounds:
     def search(self, number: int) -> Round:
         rng = rng_at(self.seed, Stream.MAP_GOALS, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
-        if self.device.type == "cuda":
-            return Round(goals, self.backward_on_device.shared_distances_from(goals))
-        lengths = distances_from_on(self.device, self.backward, goals)
-        return Round(goals, torch.from_numpy(lengths).to(self.device))
+        return Round(goals, self.backward.shared_distances_from(goals))
 
     @cached_property
-    def backward_on_device(self) -> DeviceGraph:
-        """On a GPU the graph goes there once, and what is found stays there."""
-        return DeviceGraph.of(self.backward, self.device)
-
-    @cached_property
-    def backward(self) -> csr_array:
-        """The graph to search from a goal, so that rows hold distances *to* it."""
-        return self.graph.T.tocsr()
+    def backward(self) -> DeviceGraph:
+        """The graph to search from a goal, so that rows hold distances *to* it; what is found stays on the device."""
+        return DeviceGraph(self.graph.T.tocsr(), self.device)
