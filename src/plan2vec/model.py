@@ -13,14 +13,13 @@ from scipy.sparse import csr_array
 
 from plan2vec.config import Config, head_of
 from plan2vec.data import Sequences, transitions
-from plan2vec.embedding.heads import Head
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.graph.build import BuiltGraph, joined_nodes, places
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
 from plan2vec.learning.frozen import network_input
 from plan2vec.learning.training import Journal
-from plan2vec.local_metric import NEAR, LocalMetric, TrainedMetric, local_vectors, pair_distances
+from plan2vec.local_metric import NEAR, TrainedMetric, local_vectors, pair_distances
 from plan2vec.planner import Plan, make_plans
 from plan2vec.progress import goal_numbers, progress_curve, steps_left
 from plan2vec.readers.picture_to_frame import prepare_image
@@ -51,15 +50,23 @@ class Learned:
 
 
 class Model:
-    """Graph, metric map and planner. `encoder` and `head` are torch modules: batched, differentiable, on `device`."""
+    """Graph, metric map and planner.
+
+    Torch modules, batched, differentiable, on `device`: `encoder` is the map, images [b, c, h, w] in 0..1 or
+    observations [b, d] -> vectors [b, dim]; `head` its distance, vectors [..., dim], [..., dim] -> steps [...];
+    `local_metric` that of stage 1, two batches of images -> local distances in steps. `local_accuracy` is the local
+    metric's on sequences that it had not seen; None where those hold no step.
+    """
 
     def __init__(self, sequences: Sequences, config: Config, learned: Learned, seconds: dict[str, float] | None = None,
                  folder: Path | None = None):
         self.sequences, self.config, self.folder = sequences, config, folder
         self.trained, self.built = learned.metric, learned.graph
+        self.local_metric, self.local_accuracy = learned.metric.metric, learned.metric.accuracy
         self.graph, self.radius, self.closure_report = learned.graph.graph, learned.graph.radius, learned.graph.report
         self.directed, self.reversibility = learned.graph.directed, learned.graph.reversibility
         self.embedding, self.vectors = learned.embedding, learned.vectors
+        self.encoder, self.head = learned.embedding, learned.embedding.head
         self.seconds = seconds or {}  # wall time per stage
 
     def __repr__(self) -> str:
@@ -81,29 +88,9 @@ class Model:
             vars(self).pop(name, None)
 
     @property
-    def local_metric(self) -> LocalMetric:
-        """Of stage 1, as a torch module: two batches of images -> their local distances in steps."""
-        return self.trained.metric
-
-    @property
-    def local_accuracy(self) -> float | None:
-        """Of the local metric, on sequences that it had not seen; None where those hold no step."""
-        return self.trained.accuracy
-
-    @property
     def found_config(self) -> Config:
         """The configuration with the direction that the graph has."""
         return replace(self.config, directed=self.directed)
-
-    @property
-    def encoder(self) -> Embedding:
-        """The map as a torch module: images [b, c, h, w] in 0..1, or observations [b, d] -> vectors [b, dim]."""
-        return self.embedding
-
-    @property
-    def head(self) -> Head:
-        """The distance as a torch module: vectors [..., dim], [..., dim] -> steps [...]."""
-        return self.embedding.head
 
     @property
     def device(self) -> torch.device:
