@@ -113,10 +113,8 @@ def plan_numbers(graph: csr_array, distance: Distance, episodes: Episodes, rule:
 
 
 def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, object]:
-    """Of the first episodes with a path of some length: path_ratio of greedy plans that arrive; costs per hop.
-
-    A cost per hop is nodes over hops of the *shortest* path, failures included.
-    """
+    """Of the first episodes with a path of some length: path_ratio of greedy plans that arrive; costs per hop. A cost
+    per hop is nodes over hops of the *shortest* path, failures included."""
     chosen = np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
     starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen].sum()
     lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
@@ -166,8 +164,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     `rule`: when a plan counts as a success; None: the domain's. `false_beyond`: true distance above which a closure
     is false; None: seven median steps, in a simulated domain three of the longest. `min_gap`: closures inside a
     sequence count from this many frames on; None: 20, in a simulated domain 0. `costs`: also count what planners expand
-    and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means.
-    """
+    and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means."""
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)

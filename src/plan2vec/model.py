@@ -55,8 +55,7 @@ class Model:
     Torch modules, batched, differentiable, on `device`: `encoder` is the map, images [b, c, h, w] in 0..1 or
     observations [b, d] -> vectors [b, dim]; `head` its distance, vectors [..., dim], [..., dim] -> steps [...];
     `local_metric` that of stage 1, two batches of images -> local distances in steps. `local_accuracy` is the local
-    metric's on sequences that it had not seen; None where those hold no step.
-    """
+    metric's on sequences that it had not seen; None where those hold no step."""
 
     def __init__(self, sequences: Sequences, config: Config, learned: Learned, seconds: dict[str, float] | None = None,
                  folder: Path | None = None):
@@ -120,8 +119,7 @@ class Model:
         """Vectors of frames: their places on the map.
 
         `frames`: one or more, as recorded, or images of any size, PIL images and paths of image files. These are
-        prepared as the recording was. Returns (n, dim) float32, in steps.
-        """
+        prepared as the recording was. Returns (n, dim) float32, in steps."""
         return map_vectors(self.embedding, FrameTensors(self.prepare(frames), self.device))
 
     def distance(self, frames_a: Images, frames_b: Images) -> np.ndarray:
@@ -154,8 +152,7 @@ class Model:
         """The recorded frame nearest to an image by the local metric, and whether it is near enough to stand for it.
 
         `frame`: one image, as for `embed`. Frames that were held out are on no path, so none of them is the answer.
-        Returns `Located` with number, distance in steps, and on_map.
-        """
+        Returns `Located` with number, distance in steps, and on_map."""
         images = network_input(self.prepare(frame), self.config.encoder, self.device)
         fitted, asked = joined_nodes(self.graph), local_vectors(self.local_metric, images)
         near = fitted[nearest(self.local_vectors[fitted], asked, NUM_LOOKED_AT, self.device)[0][0]]
@@ -168,8 +165,7 @@ class Model:
     @cached_property
     def reach_of_images(self) -> float:
         """Local distance within which a recorded frame stands for an image. A moving camera's metric puts every image
-        near some frame: 4 of 5 views of places seen before lie within, and 1 in 20 of another maze.
-        """
+        near some frame: 4 of 5 views of places seen before lie within, and 1 in 20 of another maze."""
         if self.config.view != "moving":
             return max(self.radius, NEAR * self.config.max_gap)
         start = transitions(self.sequences.sequence)
@@ -181,8 +177,7 @@ class Model:
 
         `frames`, `goals`: images as for `embed`, or numbers of recorded frames. Returns (n,) float32: 1 - steps left /
         steps left at the start, from 0 to 1; NaN off the map, where no path leads to a goal, and in an episode that
-        starts within 2 steps of one.
-        """
+        starts within 2 steps of one."""
         return progress_curve(steps_left(self, frames, goal_numbers(self, goals)))
 
     def plan(self, start: int | Images, goal: int | Images, method: str = "auto", lookahead: int = 3,
@@ -192,8 +187,7 @@ class Model:
         `method`: greedy and lookahead walk the map, astar searches with it, dijkstra without it. auto: greedy, and
         where it fails astar, which the answer's `method` and `reason` then say. `lookahead`: hops that such a walk
         looks ahead. `memory`: a walk never chooses a frame twice. Returns a `Plan`: `nodes` are its frames, None if
-        none is found.
-        """
+        none is found."""
         (first, first_off), (second, second_off) = self._asked(start, "start"), self._asked(goal, "goal")
         if first_off or second_off:
             return Plan(first, second, method, None, None, 0, 0, "; ".join(filter(None, (first_off, second_off))))
@@ -217,8 +211,7 @@ class Model:
                   memory: bool = False) -> list[Plan]:
         """Plans from each start (m,) to the goal (m,) beside it, by frame numbers: thousands at once.
 
-        `method`, `lookahead` and `memory`: as for `plan`, without "auto". Returns m plans.
-        """
+        `method`, `lookahead` and `memory`: as for `plan`, without "auto". Returns m plans."""
         starts, goals = checked_nodes(self.graph, starts, "starts"), checked_nodes(self.graph, goals, "goals")
         if len(starts) != len(goals):
             raise ValueError(f"every start needs one goal, but there are {len(starts)} starts and {len(goals)} goals")
@@ -296,8 +289,7 @@ def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> 
     """The model of a finished run folder.
 
     `path`: the folder. `device`: auto, cpu, cuda or mps. `encoder`: a network of your own (module:factory) that the map
-    was fitted with must be named again, because a run starts no code by itself. Returns the `Model`.
-    """
+    was fitted with must be named again, because a run starts no code by itself. Returns the `Model`."""
     folder, target = Path(path), choose_device(device)
     config = run_folder.require_finished(folder)
     run_folder.refuse_unasked_code(folder, config, encoder)

@@ -57,11 +57,9 @@ def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, metho
 
 def make_plans(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str,
                lookahead: int = 3, memory: bool = False, heuristic_weight: float = 1.0) -> list[Plan]:
-    """Plans from each start to the goal beside it by one of METHODS: as one at a time, many times faster.
-
-    `memory` keeps greedy and lookahead from choosing a frame twice. `heuristic_weight` above 1 makes A* trust D more
-    than the steps so far: fewer nodes touched, plans at most so much longer.
-    """
+    """Plans from each start to the goal beside it by one of METHODS: as one at a time, many times faster. `memory`
+    keeps greedy and lookahead from choosing a frame twice. `heuristic_weight` above 1 makes A* trust D more than the
+    steps so far: fewer nodes touched, plans at most so much longer."""
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
     starts, goals = checked_nodes(graph, starts), checked_nodes(graph, goals)
@@ -171,9 +169,7 @@ def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
               epsilon: float, memory: bool, has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray],
               rng: np.random.Generator) -> Walks:
     """Greedy walks, all at once: hop to the neighbour of least D to the goal, with probability epsilon to a random one.
-
-    has_arrived(nodes, goals) is asked before the first hop and after each.
-    """
+    has_arrived(nodes, goals) is asked before the first hop and after each."""
     trace = np.full((int(max_hops.max(initial=0)) + 1, len(starts)), -1, np.int64)
     trace[0], arrived = starts, has_arrived(starts, goals)
     walking = np.flatnonzero(~arrived & (max_hops > 0))

@@ -97,8 +97,7 @@ def is_numbers(frames: Any) -> bool:
 
 def progress_curve(left: np.ndarray, least: float = LEAST_LEFT) -> np.ndarray:
     """(m,) float32 share of the way, 0 to 1, that is done by the steps left (m,) at an episode's frames, in order. NaN
-    where nothing is known, and all along an episode that starts within `least` steps of a goal.
-    """
+    where nothing is known, and all along an episode that starts within `least` steps of a goal."""
     smooth = smoothed(left)
     known = smooth[np.isfinite(smooth)]
     if not len(known) or known[0] <= least:

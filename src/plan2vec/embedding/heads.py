@@ -79,11 +79,9 @@ class LpHead(Head):
 
 
 class MaxReluHead(Head):
-    """The largest rise of any coordinate from first to second: going up costs, going down is free.
-
-    A pseudo quasimetric: the distance from a to b is zero wherever b is nowhere above a. Every quasimetric on n points
-    fits exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x).
-    """
+    """The largest rise of any coordinate from first to second: going up costs, going down is free. A pseudo
+    quasimetric: the distance from a to b is zero wherever b is nowhere above a. Every quasimetric on n points fits
+    exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x)."""
 
     symmetric = False
     guarantee = "quasimetric"
@@ -100,8 +98,7 @@ class MaxReluHead(Head):
 
 class MRNHead(Head):
     """Metric residual network: l2 distance of the first dim - dim // 2 coordinates plus MaxReluHead of the rest. It is
-    a pseudo quasimetric: vectors that agree in the first part can be at distance zero in one direction.
-    """
+    a pseudo quasimetric: vectors that agree in the first part can be at distance zero in one direction."""
 
     symmetric = False
     guarantee = "quasimetric"
@@ -123,11 +120,9 @@ class MRNHead(Head):
 
 
 class SquaredHead(Head):
-    """The squared l2 distance: the vectors' l2 distance is the root of the steps.
-
-    Roots of path lengths fit into l2 far better than the lengths themselves (those of every tree do exactly), so on
-    sparse graphs of many loops, a city's streets say, a greedy walk meets fewer wrong turns.
-    """
+    """The squared l2 distance: the vectors' l2 distance is the root of the steps. Roots of path lengths fit into l2 far
+    better than the lengths themselves (those of every tree do exactly), so on sparse graphs of many loops, a city's
+    streets say, a greedy walk meets fewer wrong turns."""
 
     symmetric = True
     guarantee = "semimetric"

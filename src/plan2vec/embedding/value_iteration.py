@@ -163,9 +163,7 @@ def staying(walks: np.ndarray) -> np.ndarray:
 
 def hop_targets(lengths: Tensor, onward: Tensor, hops: int) -> Tensor:
     """[w, T, T + 2] targets from x_t to x_j and (last) to the goal, for t < j; below them is nothing of meaning.
-
-    lengths [w, T] of the hops; onward [w, T + 1, T + 2] is D_target from each visited node to each and to the goal.
-    """
+    lengths [w, T] of the hops; onward [w, T + 1, T + 2] is D_target from each visited node to each and to the goal."""
     num_hops = lengths.shape[1]
     travelled = F.pad(lengths.cumsum(1), (1, 0))  # [w, T + 1]
     start, end = (torch.arange(size, device=lengths.device) for size in (num_hops, num_hops + 2))

@@ -152,11 +152,9 @@ def _linear_layers(num_inputs: int, sizes: tuple[int, ...], *first: nn.Module) -
 
 
 class _Waves(nn.Module):
-    """[b, d] -> [b, d + 2 NUM_WAVES]: the numbers themselves, and sines and cosines of random mixtures of them.
-
-    Random Fourier features (Tancik et al., 2020), because an MLP alone is too smooth: it gives both sides of a wall
-    almost the same vector.
-    """
+    """[b, d] -> [b, d + 2 NUM_WAVES]: the numbers themselves, and sines and cosines of random mixtures of them. Random
+    Fourier features (Tancik et al., 2020), because an MLP alone is too smooth: it gives both sides of a wall almost the
+    same vector."""
 
     mixture: Tensor
 
@@ -275,8 +273,7 @@ def _residual_stages(wide: int, num_blocks: int, norm: Callable[[int], nn.Module
 def view_network(frame_shape: tuple[int, ...], dim: int, wide: int = 16) -> nn.Module:
     """For a moving camera: a residual network that is pooled to 2 x 3 cells, not to one: where in the picture something
     stands tells where the camera is. Group normalization, because a batch holds few places. Slim enough for a CPU: a
-    ResNet-18, four times as wide, found no more on a GPU (docs/method.md).
-    """
+    ResNet-18, four times as wide, found no more on a GPU (docs/method.md)."""
     height, width, channels = frame_shape
     norm = lambda out: _GroupNorm(8, out)  # noqa: E731
     layers: list[nn.Module] = [nn.Conv2d(channels, wide, 5, 2, 2, bias=False), norm(wide), nn.ReLU()]

@@ -53,8 +53,7 @@ def best_first(graph: csr_array, start: int, goal: int, heuristic: Heuristic | N
 
     The heuristic is asked once per node seen. Where costs count, an expanded node opens again when a cheaper way to it
     is found, so a heuristic need not be consistent; else no node is expanded twice. The search ends when the goal is
-    taken from the queue. Ties go to the smaller estimate, then number.
-    """
+    taken from the queue. Ties go to the smaller estimate, then number."""
     if not (heuristic_weight >= 0 and cost_weight >= 0):
         raise ValueError(f"weights must not be negative, but heuristic_weight is {heuristic_weight} "
                          f"and cost_weight is {cost_weight}")
@@ -116,11 +115,9 @@ def path_length(graph: csr_array, nodes: Sequence[int]) -> float:
 
 def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1) -> np.ndarray:
     """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads.
-
     `num_workers` > 1 child processes share the sources, and this one only waits, so a thread may call it beside
     training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result;
-    `choose_workers` tells how many pay.
-    """
+    `choose_workers` tells how many pay."""
     return _search(graph, sources, num_workers, {"distances": np.float32})[0]
 
 
@@ -158,11 +155,9 @@ def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reac
 
 def _search(graph: csr_array, sources: np.ndarray, num_workers: int, results: dict[str, type]) -> list[np.ndarray]:
     """Distances and, where its name is given too, predecessors, each (len(sources), n) and of the type beside its name.
-
     Child processes run this very file and meet the parent in files of a temporary folder. Not `multiprocessing`:
     forking is unsafe beside torch's threads, and its other ways import the user's script again, which breaks scripts
-    without a `__main__` guard. Running the file, not the module, spares the imports.
-    """
+    without a `__main__` guard. Running the file, not the module, spares the imports."""
     sources = checked_nodes(graph, sources)
     if num_workers < 1:
         raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
@@ -219,10 +214,8 @@ def run_side_by_side(commands: list[list[str]]) -> None:
 
 def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "weak") -> tuple[int, np.ndarray]:
     """Number of parts, and (n,) int64 the part of each node. 0 is the largest; ties go to the smaller first node.
-
     "weak": joined by edges in whatever direction. "strong": a path leads from each node of a part to each other; into
-    another part it may lead, but not back.
-    """
+    another part it may lead, but not back."""
     num_parts, labels = connected_components(graph, directed=True, connection=connection)
     _, first_nodes, sizes = np.unique(labels, return_index=True, return_counts=True)
     order = np.lexsort((first_nodes, -sizes))
