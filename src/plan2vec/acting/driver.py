@@ -169,12 +169,9 @@ class Driver:
             if len(self.heading_for) == PATIENCE and len(set(self.heading_for)) <= FEW:
                 self.heading_for.clear()
                 self.planned = self._stray()
-        if self.planned:
-            pressed = self.planned.pop()
-        elif self.target is None:
-            pressed = self._look_around()
-        else:
-            pressed = self._head_for(view, self.target)
+        if not self.planned:
+            self.planned = self._look_around() if self.target is None else [self._head_for(view, self.target)]
+        pressed = self.planned.pop()
         self.before = view.copy(), pressed
         return pressed
 
@@ -198,13 +195,10 @@ class Driver:
             chance[:] = 1
         return int(self.rng.choice(self.choices, p=chance / chance.sum()))
 
-    def _look_around(self) -> int:
+    def _look_around(self) -> list[int]:
         """Once around; where that was no help somewhere else, and again."""
         self.lost_for += 1
-        if self.lost_for % LOOKS == 0:
-            self.planned = self._stray()
-            return self.planned.pop()
-        return self.turns[(self.lost_for // LOOKS) % 2]
+        return [self.turns[(self.lost_for // LOOKS) % 2]] if self.lost_for % LOOKS else self._stray()
 
     def _stray(self) -> list[int]:
         pressed = self.rng.choice([choice for choice in self.choices if choice not in self.futile], 2)

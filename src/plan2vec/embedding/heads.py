@@ -52,8 +52,7 @@ class Head(nn.Module):
 class LpHead(Head):
     """The l^p distance, a metric; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d maps."""
 
-    symmetric = True
-    guarantee = "metric"
+    symmetric, guarantee = True, "metric"
 
     def __init__(self, dim: int, norm_order: float = 2.0) -> None:
         super().__init__(dim)
@@ -83,8 +82,7 @@ class MaxReluHead(Head):
     quasimetric: the distance from a to b is zero wherever b is nowhere above a. Every quasimetric on n points fits
     exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x)."""
 
-    symmetric = False
-    guarantee = "quasimetric"
+    symmetric, guarantee = False, "quasimetric"
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         return (second - first).amax(-1).relu()
@@ -100,8 +98,7 @@ class MRNHead(Head):
     """Metric residual network: l2 distance of the first dim - dim // 2 coordinates plus MaxReluHead of the rest. It is
     a pseudo quasimetric: vectors that agree in the first part can be at distance zero in one direction."""
 
-    symmetric = False
-    guarantee = "quasimetric"
+    symmetric, guarantee = False, "quasimetric"
     min_dim = 2
 
     def __init__(self, dim: int) -> None:
@@ -124,8 +121,7 @@ class SquaredHead(Head):
     better than the lengths themselves (those of every tree do exactly), so on sparse graphs of many loops, a city's
     streets say, a greedy walk meets fewer wrong turns."""
 
-    symmetric = True
-    guarantee = "semimetric"
+    symmetric, guarantee = True, "semimetric"
     degree = 2
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:

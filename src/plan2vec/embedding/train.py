@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.embedding.arrivals import Trial
 from plan2vec.embedding.classical_scaling import landmark_vectors
-from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.network import Embedding, build_embedding, taught_part
-from plan2vec.embedding.targets import Rounds, mean_length
+from plan2vec.embedding.targets import Rounds, distance_loss, mean_length
 from plan2vec.embedding.value_iteration import Walker, Walks
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step

@@ -18,8 +18,8 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.config import EmbeddingConfig
-from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.network import Embedding
+from plan2vec.embedding.targets import distance_loss
 from plan2vec.graph.build import edge_rows, joined_nodes, select_edges
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.processes import in_shares

@@ -29,7 +29,7 @@ from plan2vec.baselines.isomap import fit_isomap
 from plan2vec.config import Config, EmbeddingConfig, head_of
 from plan2vec.embedding.classical_scaling import landmark_vectors
 from plan2vec.embedding.heads import Head, make_head
-from plan2vec.embedding.losses import distance_loss
+from plan2vec.embedding.targets import distance_loss
 from plan2vec.embedding.train import Teaching
 from plan2vec.evaluation import rank_agreement
 from plan2vec.experiments import street_scene

@@ -193,8 +193,7 @@ def in_shares(num: int, compute: Callable[[slice], Tensor], at_once: int | None)
     """[num, ...] compute(slice(0, num)), each process computing some rows; gradients as if one had computed all. More
     rows than `at_once` are computed a piece at a time, and once more for the gradient: memory stays bounded. None: rows
     depend on each other, as where a network normalizes over its batch, so every process computes all of them. Every
-    process computes the same loss from all rows, so a row's gradient counts once per process; `average_gradients` takes
-    the mean."""
+    process computes the same loss from all rows, so a row's gradient counts once per process: `average_gradients`."""
     is_shared = 1 < size() <= num and at_once is not None
     rows = _share(num) if is_shared else slice(0, num)
     if at_once is None or rows.stop - rows.start <= at_once:

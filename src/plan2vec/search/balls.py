@@ -81,7 +81,5 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
         nodes.append(neighbor[found])
     owner, node, parent = (np.concatenate(levels) for levels in (owners, nodes, parents))
     order = np.argsort(owner, kind="stable")  # level after level becomes ball after ball
-    index = np.empty(len(order), np.int64)
-    index[order] = np.arange(len(order))
-    parent = parent[order]
+    parent, index = parent[order], np.argsort(order)
     return Balls(owner[order], node[order], np.where(parent >= 0, index[parent], -1), num_expanded, start_touched)

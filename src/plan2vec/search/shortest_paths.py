@@ -168,24 +168,20 @@ def _search(graph: csr_array, sources: np.ndarray, num_workers: int, results: di
         return found
     with tempfile.TemporaryDirectory(prefix="plan2vec-search-") as folder:
         for name, array in zip(CHILD_INPUTS, (graph.data, graph.indices, graph.indptr, sources), strict=True):
-            np.save(_file(folder, name), array)
+            np.save(f"{folder}/{name}.npy", array)
         for name, dtype in results.items():
-            np.lib.format.open_memmap(_file(folder, name), "w+", dtype, shape)
+            np.lib.format.open_memmap(f"{folder}/{name}.npy", "w+", dtype, shape)
         limits = [str(limit) for limit in np.linspace(0, len(sources), num_workers + 1).astype(int)]
         run_side_by_side([[sys.executable, "-P", __file__, folder, *rows, *results] for rows in pairwise(limits)])
-        return [np.load(_file(folder, name)) for name in results]
+        return [np.load(f"{folder}/{name}.npy") for name in results]
 
 
 def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
     """The child's side of `_search`: rows first to last of the named results."""
     rows = slice(int(first), int(last))
-    data, indices, indptr, sources = (np.load(_file(folder, name), mmap_mode="r") for name in CHILD_INPUTS)
+    data, indices, indptr, sources = (np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in CHILD_INPUTS)
     graph = csr_array((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
-    _search_from(graph, sources[rows], *(np.load(_file(folder, name), mmap_mode="r+")[rows] for name in results))
-
-
-def _file(folder: str, name: str) -> str:
-    return os.path.join(folder, f"{name}.npy")
+    _search_from(graph, sources[rows], *(np.load(f"{folder}/{name}.npy", mmap_mode="r+")[rows] for name in results))
 
 
 def _search_from(graph: csr_array, sources: np.ndarray, distances: np.ndarray,
@@ -218,9 +214,7 @@ def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "w
     another part it may lead, but not back."""
     num_parts, labels = connected_components(graph, directed=True, connection=connection)
     _, first_nodes, sizes = np.unique(labels, return_index=True, return_counts=True)
-    order = np.lexsort((first_nodes, -sizes))
-    rank = np.empty(num_parts, np.int64)
-    rank[order] = np.arange(num_parts)
+    rank = np.argsort(np.lexsort((first_nodes, -sizes)))
     return num_parts, rank[labels]
 
 
