@@ -106,10 +106,10 @@ def plan_numbers(graph: csr_array, distance: Distance, episodes: Episodes, rule:
                  rng: np.random.Generator) -> dict[str, object]:
     """Greedy walks to the goal's neighbourhood."""
     allowed = allowed_hops(episodes, replace(rule, max_hops=None))
-    walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed, 0.0, False,
-                      lambda nodes, goals: is_neighbor(graph, nodes, goals), rng)
+    near = lambda nodes, goals: is_neighbor(graph, nodes, goals)  # noqa: E731
+    _, arrived = walk_many(graph, distance, episodes.starts, episodes.goals, allowed, 0.0, False, near, rng)
     connected = np.isfinite(episodes.length)
-    return {"success_graph": float(walks.arrived[connected].mean()) if connected.any() else None}
+    return {"success_graph": float(arrived[connected].mean()) if connected.any() else None}
 
 
 def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, object]:
@@ -145,15 +145,15 @@ def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, tr
         starts, goals = rng.integers(graph.shape[0], size=(2, rule.episodes))
         episodes = Episodes(starts, goals, np.empty(0), np.empty(0))
     radius = rule.radius if rule.radius is not None else 3 * float(np.median(validity.true_steps(sequence, truth)))
-    arrived = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
-    walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
-                      rule.memory, arrived, rng)
+    near = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
+    _, arrived = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
+                           rule.memory, near, rng)
     first, second = rng.integers(graph.shape[0], size=(2, 20_000))
     if truth.knows_ways:
         away = truth.between(first, second)
     else:
         first, second, away = validity.walking_pairs(sequence, truth, rng)
-    return {"success": float(walks.arrived.mean()), "success_radius": radius,
+    return {"success": float(arrived.mean()), "success_radius": radius,
             "spearman_true": rank_agreement(distance(first, second), away) if len(away) > 2 else None}
 
 

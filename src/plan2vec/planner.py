@@ -157,19 +157,12 @@ def _least_of_each(owner: np.ndarray, score: np.ndarray, num: int) -> np.ndarray
     return best
 
 
-@dataclass(frozen=True)
-class Walks:
-    """Many walks at once: column e of `nodes` is a walk; entries after its last hop are -1."""
-
-    nodes: np.ndarray  # (max_hops + 1, num_walks)
-    arrived: np.ndarray  # (num_walks,) bool
-
-
 def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray,
               epsilon: float, memory: bool, has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray],
-              rng: np.random.Generator) -> Walks:
+              rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Greedy walks, all at once: hop to the neighbour of least D to the goal, with probability epsilon to a random one.
-    has_arrived(nodes, goals) is asked before the first hop and after each."""
+    has_arrived(nodes, goals) is asked before the first hop and after each. Returns (max_hops + 1, m) the nodes of each
+    walk in a column, -1 after its last hop, and (m,) bool: which arrived."""
     trace = np.full((int(max_hops.max(initial=0)) + 1, len(starts)), -1, np.int64)
     trace[0], arrived = starts, has_arrived(starts, goals)
     walking = np.flatnonzero(~arrived & (max_hops > 0))
@@ -181,7 +174,7 @@ def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
         walking = walking[following >= 0]
         arrived[walking] = has_arrived(trace[hop, walking], goals[walking])
         walking = walking[~arrived[walking] & (max_hops[walking] > hop)]
-    return Walks(trace, arrived)
+    return trace, arrived
 
 
 def _next_nodes(graph: csr_array, distance: Distance, trace: np.ndarray, goals: np.ndarray, epsilon: float,

@@ -108,9 +108,10 @@ class Walker(nn.Module):
         self.embedding.train()
         head = self.embedding.head  # holds no parameters, so it works where the vectors are
         starts, goals = self.tasks.draw(config.rollouts, rng)
-        walks = walk_many(self.graph, lambda nodes, goals: head(vectors[nodes], vectors[goals]).numpy(), starts, goals,
-                          np.full(config.rollouts, config.hops), config.epsilon, False, np.equal, rng)
-        nodes, slot = staying(walks.nodes), number % config.replay_rounds
+        distance = lambda nodes, goals: head(vectors[nodes], vectors[goals]).numpy()  # noqa: E731
+        walks, _ = walk_many(self.graph, distance, starts, goals, np.full(config.rollouts, config.hops), config.epsilon,
+                             False, np.equal, rng)
+        nodes, slot = staying(walks), number % config.replay_rounds
         self.nodes[slot] = torch.from_numpy(np.vstack((nodes, goals)).T)
         hops = self.graph[nodes[:-1].ravel(), nodes[1:].ravel()]  # 0 where a walk stays
         self.lengths[slot] = torch.from_numpy(np.asarray(hops, np.float32).reshape(len(nodes) - 1, -1).T)
