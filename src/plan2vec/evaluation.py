@@ -21,7 +21,7 @@ from plan2vec.model import Model
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import DeviceGraph
-from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from, shortest_plans
+from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_plans
 from plan2vec.version import __version__
 
 NUM_GOALS = 64  # goals of the episodes that need exact distances
@@ -117,7 +117,7 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
     per hop is nodes over hops of the *shortest* path, failures included."""
     chosen = np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
     starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen].sum()
-    lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
+    lengths = distances_from(graph, starts)
     tasks = zip(starts.tolist(), goals.tolist(), lengths, strict=True)
     plans = {"dijkstra": [dijkstra_cost(graph, *task) for task in tasks]}
     plans |= {method: make_plans(graph, distance, starts, goals, method) for method in ("astar", "greedy")}

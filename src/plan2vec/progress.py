@@ -14,7 +14,7 @@ from plan2vec.graph.build import joined_nodes
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import local_vectors
-from plan2vec.search.shortest_paths import choose_workers, distances_from
+from plan2vec.search.shortest_paths import distances_from
 
 if TYPE_CHECKING:
     from plan2vec.model import Model
@@ -30,7 +30,7 @@ def steps_to_goals(graph: csr_array, goals: np.ndarray, sequence: np.ndarray) ->
     """(n,), (n,) steps from every recorded frame to the nearest goal, and to that of *another* sequence; or inf."""
     backward, (any_goal, others) = graph.T.tocsr(), np.full((2, graph.shape[0]), np.inf, np.float32)
     for some in (goals[part] for part in slices(len(goals), GOALS_AT_ONCE)):
-        left = distances_from(backward, some, choose_workers(graph, len(some)))  # (goals, n)
+        left = distances_from(backward, some)  # (goals, n)
         any_goal = np.minimum(any_goal, left.min(axis=0))
         left[sequence[some][:, None] == sequence] = np.inf
         others = np.minimum(others, left.min(axis=0))

@@ -121,8 +121,7 @@ class Agent:
             journey.length = np.cumsum([0.0, *hop_lengths(self.map.graph, nodes)])
         rest = journey.length[journey.passed :] - journey.length[journey.passed]
         # the longer nothing moves, the nearer the waypoint
-        ahead = self.config.ahead * (1 - journey.waited / self.config.patience)
-        hops = max(1, int(np.searchsorted(rest, ahead)))
+        hops = max(1, int(np.searchsorted(rest, self.config.ahead * (1 - journey.waited / self.config.patience))))
         return int(journey.nodes[journey.passed + hops]) if hops < len(rest) - 1 else -1
 
     def _follow(self, journey: Journey, vector: np.ndarray) -> bool:

@@ -128,8 +128,7 @@ class Teacher(nn.Module):
         guided = 1 if self.teaching.guided else 0
         vectors, num_nodes = self.encode(seen, more[guided:]), len(seen) - len(rows)
         distance = self.embedding.head.pairwise(*vectors.split((num_nodes, len(rows))))  # [nodes, goals]
-        target = self.targets[rows, seen[:num_nodes, None]]
-        loss = distance_loss(distance, target, config.loss, self.unit)
+        loss = distance_loss(distance, self.targets[rows, seen[:num_nodes, None]], config.loss, self.unit)
         for weight in more[:guided]:
             loss = loss.lerp(self.guide_loss(vectors, seen), on_device(weight, device))
         return loss

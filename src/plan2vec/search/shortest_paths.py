@@ -113,18 +113,17 @@ def path_length(graph: csr_array, nodes: Sequence[int]) -> float:
     return length
 
 
-def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1) -> np.ndarray:
-    """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads.
-    `num_workers` > 1 child processes share the sources, and this one only waits, so a thread may call it beside
-    training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result;
-    `choose_workers` tells how many pay."""
-    return _search(graph, sources, num_workers, {"distances": np.float32})[0]
+def distances_from(graph: csr_array, sources: np.ndarray) -> np.ndarray:
+    """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads. Where
+    it pays (`choose_workers`), child processes share the sources, and this one only waits, so a thread may call it
+    beside training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result."""
+    return _search(graph, sources, {"distances": np.float32})[0]
 
 
-def paths_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def paths_from(graph: csr_array, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`distances_from`, and (len(sources), n) int32: the node before node j on a shortest path from the source to j;
     negative for the source itself and where no path leads."""
-    distances, predecessors = _search(graph, sources, num_workers, {"distances": np.float32, "predecessors": np.int32})
+    distances, predecessors = _search(graph, sources, {"distances": np.float32, "predecessors": np.int32})
     return distances, predecessors
 
 
@@ -140,7 +139,7 @@ def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reac
                    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(m,) steps and (m,) hops of the shortest paths, (m,) the farthest `reach` of a hop; all infinite: none leads."""
     ends, which = np.unique(goals, return_inverse=True)
-    lengths, onward = paths_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)))
+    lengths, onward = paths_from(graph.T.tocsr(), ends)
     hops, worst = np.zeros(len(starts), np.float32), np.zeros(len(starts))
     walking, node = np.arange(len(starts)), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
@@ -153,15 +152,13 @@ def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reac
     return length, np.where(np.isinf(length), np.inf, hops), np.where(np.isinf(length), np.inf, worst)
 
 
-def _search(graph: csr_array, sources: np.ndarray, num_workers: int, results: dict[str, type]) -> list[np.ndarray]:
+def _search(graph: csr_array, sources: np.ndarray, results: dict[str, type]) -> list[np.ndarray]:
     """Distances and, where its name is given too, predecessors, each (len(sources), n) and of the type beside its name.
     Child processes run this very file and meet the parent in files of a temporary folder. Not `multiprocessing`:
     forking is unsafe beside torch's threads, and its other ways import the user's script again, which breaks scripts
     without a `__main__` guard. Running the file, not the module, spares the imports."""
     sources = checked_nodes(graph, sources)
-    if num_workers < 1:
-        raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
-    num_workers, shape = min(num_workers, len(sources)), (len(sources), graph.shape[0])
+    num_workers, shape = choose_workers(graph, len(sources)), (len(sources), graph.shape[0])
     if num_workers <= 1:
         found = [np.empty(shape, dtype) for dtype in results.values()]
         _search_from(graph, sources, *found)
@@ -214,8 +211,7 @@ def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "w
     another part it may lead, but not back."""
     num_parts, labels = connected_components(graph, directed=True, connection=connection)
     _, first_nodes, sizes = np.unique(labels, return_index=True, return_counts=True)
-    rank = np.argsort(np.lexsort((first_nodes, -sizes)))
-    return num_parts, rank[labels]
+    return num_parts, np.argsort(np.lexsort((first_nodes, -sizes)))[labels]
 
 
 def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray, name: str = "nodes") -> np.ndarray:
