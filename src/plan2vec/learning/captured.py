@@ -74,11 +74,7 @@ class CapturedUpdate:
                 slot.copy_(numbers)
 
     def _make(self) -> Tensor:
-        self.optimizer.zero_grad()
-        loss = self.step.loss(*self.inputs)
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
+        return self.optimizer.update(lambda: self.step.loss(*self.inputs))
 
     @cached_property
     def captured(self) -> tuple[torch.cuda.CUDAGraph, Tensor]:

@@ -11,7 +11,7 @@ Alone, which is the default, all of this is a plain call. Inside `first_does` th
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
@@ -224,11 +224,11 @@ def _summed(tensor: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def average_gradients(module: nn.Module) -> None:
+def average_gradients(parameters: Iterable[Tensor]) -> None:
     """Gradients of an update, the same in every process afterwards."""
     if size() == 1:
         return
-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     means = _summed(torch.cat([gradient.flatten() for gradient in gradients])) / size()
     for gradient, mean in zip(gradients, means.split([gradient.numel() for gradient in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))
