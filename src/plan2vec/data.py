@@ -108,8 +108,7 @@ class Sequences:
         if self.frames.dtype != np.uint8:
             return False
         change, noise = _changes(self.frames, transitions(self.sequence), 1)
-        is_changed = _pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)
-        share = is_changed.mean(axis=(1, 2))
+        share = (_pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)).mean(axis=(1, 2))
         return bool(share.any() and np.median(share[share > 0]) > MOVING_SHARE)
 
     @cached_property

@@ -5,7 +5,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,8 +13,7 @@ from plan2vec.data import slices
 from plan2vec.search.balls import Balls, balls, edge_lengths, neighbor_lists
 from plan2vec.search.shortest_paths import Path, best_first, checked_nodes
 
-Method = Literal["greedy", "lookahead", "astar", "dijkstra"]
-METHODS: tuple[str, ...] = get_args(Method)
+METHODS = ("greedy", "lookahead", "astar", "dijkstra")
 WALKS_AT_ONCE = 4096  # that look one hop ahead
 NODES_AT_ONCE = 2**26  # frames x walks whose visits are marked: 2 x 64 MB
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (m,) frames, (m,) goals -> (m,) learned steps between them

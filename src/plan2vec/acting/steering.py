@@ -34,10 +34,6 @@ class Buttons:
     turn: float = 0.49  # radians of a decision's turn at full speed
     first_turns: tuple[float, ...] = (0.25, 0.82)  # shares of that in the first decisions of a turn
 
-    @property
-    def choices(self) -> np.ndarray:
-        return np.array(self.pairs).ravel()
-
 
 @dataclass(frozen=True)
 class SteeringConfig:
@@ -169,6 +165,7 @@ def train_steering(exploration: Sequences, buttons: Buttons, config: SteeringCon
 
 
 def controller_of(network: SteeringNetwork, buttons: Buttons) -> Controller:
-    controller = Controller(network, buttons.choices[:, None])
-    controller.choices = buttons.choices  # in the network's order
+    choices = np.array(buttons.pairs).ravel()
+    controller = Controller(network, choices[:, None])
+    controller.choices = choices  # in the network's order
     return controller

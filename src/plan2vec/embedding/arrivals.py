@@ -51,5 +51,4 @@ class Trial:
 
     def is_enough(self, arrived: float) -> bool:
         self.failed.append(1 - arrived)
-        helps = len(self.failed) < 3 or self.failed[-1] <= LITTLE * self.failed[-3]
-        return arrived >= ENOUGH or not helps
+        return arrived >= ENOUGH or (len(self.failed) > 2 and self.failed[-1] > LITTLE * self.failed[-3])
