@@ -85,10 +85,9 @@ class Sequences:
 
     @cached_property
     def still_since(self) -> np.ndarray:
-        """(n,) number of the frame since which nothing has moved; a frame's own number where it moved. A parked robot's
-        frames differ by the camera's noise. So images are still as long as they differ from that *first* frame by less
-        than a tenth of what the median step changes: slow motion ends a pause. Vectors are still where equal. Computed
-        once, as it reads every frame."""
+        """(n,) the frame since which nothing has moved; the frame itself where it moved. A parked robot's frames differ
+        by the camera's noise. So images are still as long as they differ from that *first* frame by less than a tenth
+        of what the median step changes: slow motion ends a pause. Vectors are still where equal. Reads every frame."""
         frames, start = self.frames, transitions(self.sequence)
         change = _change_ahead(frames)[start]
         moved = change[change > 0]
@@ -257,8 +256,7 @@ def _pooled(images: np.ndarray, num: int, combine: np.ufunc) -> np.ndarray:
 def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator,
                     gap: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """(n,) bool masks (kept, held out): whole sequences, about `share` of the frames. One long sequence is split into
-    contiguous blocks instead. `gap` frames beside every held-out block belong to neither mask: no held-out frame has an
-    almost equal neighbour in training."""
+    blocks instead. `gap` frames beside these belong to neither mask: none has an almost equal neighbour in training."""
     labels, sizes = np.unique(sequence, return_counts=True)
     if len(labels) >= 2:
         held_out = np.isin(sequence, labels[_draw_sequences(sizes, share, rng)])

@@ -185,9 +185,8 @@ class Model:
         """Plan between frame numbers, "sequence:index" or images; no path, or an image off the map, is an answer too.
 
         `method`: greedy and lookahead walk the map, astar searches with it, dijkstra without it. auto: greedy, and
-        where it fails astar, which the answer's `method` and `reason` then say. `lookahead`: hops that such a walk
-        looks ahead. `memory`: a walk never chooses a frame twice. Returns a `Plan`: `nodes` are its frames, None if
-        none is found."""
+        where it fails astar, as the answer's `method` and `reason` then say. `lookahead`: hops that it looks ahead.
+        `memory`: walks choose no frame twice. Returns a `Plan`: `nodes` are its frames, None if none is found."""
         (first, first_off), (second, second_off) = self._asked(start, "start"), self._asked(goal, "goal")
         if first_off or second_off:
             return Plan(first, second, method, None, None, 0, 0, "; ".join(filter(None, (first_off, second_off))))

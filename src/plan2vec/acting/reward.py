@@ -25,9 +25,8 @@ class DistanceReward(gymnasium.Wrapper):
     def __init__(self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99,
                  scale: float = 1.0, goal: np.ndarray | None = None, state_key: str = STATE) -> None:
         """`env`: any whose views look like the frames of `model`. `mode`: "potential" adds the decrease of the distance
-        to the environment's reward, "distance" replaces the reward by minus the distance. `discount` is the agent's.
-        `scale`: reward per step of distance. `goal`: where the environment has no `desired_goal`. `state_key`: the
-        entry the map was fitted to."""
+        to its reward, "distance" replaces that by minus the distance. `discount` is the agent's. `scale`: reward per
+        step. `goal`: where the environment has no `desired_goal`. `state_key`: the entry the map was fitted to."""
         super().__init__(env)
         space, needed = env.observation_space, (state_key,) if goal is not None else (state_key, GOAL)
         if not isinstance(space, spaces.Dict):

@@ -67,6 +67,7 @@ class Walker(nn.Module):
         self.register_buffer("newest", torch.tensor(-1))  # round of the newest walks
 
     def loss_at(self, update: int) -> Tensor:
+        """Errors of all pairs of nodes that a walk visits, and of these with its goal."""
         config, rng = self.config, rng_at(self.seed, Stream.VALUE_UPDATE, update)
         move_towards(self.target, self.embedding, config.polyak)
         number = update * min(config.num_rounds, self.num_updates) // self.num_updates
@@ -75,10 +76,7 @@ class Walker(nn.Module):
         num_kept = min(number + 1, config.replay_rounds) * config.rollouts
         chosen = torch.from_numpy(rng.choice(num_kept, min(config.rollouts_per_update, num_kept), replace=False))
         nodes, lengths = self.nodes.flatten(0, 1)[chosen], self.lengths.flatten(0, 1)[chosen]
-        return self._loss(nodes, lengths.to(self.images.device))
-
-    def _loss(self, nodes: Tensor, lengths: Tensor) -> Tensor:
-        """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and with the goal."""
+        lengths = lengths.to(self.images.device)  # walks [w, T + 2], lengths of their hops [w, T]
         distinct, inverse = np.unique(nodes.numpy(), return_inverse=True)
         place = torch.from_numpy(inverse.reshape(nodes.shape)).to(lengths.device)
         at_once = self.images.at_once_in_training(self.embedding)
