@@ -175,9 +175,8 @@ class Model:
     def progress(self, frames: Images, goals: Images) -> np.ndarray:
         """How much of an episode's way to the nearest goal is done at each of its frames, which come in order.
 
-        `frames`, `goals`: images as for `embed`, or numbers of recorded frames. Returns (n,) float32: 1 - steps left /
-        steps left at the start, from 0 to 1; NaN off the map, where no path leads to a goal, and in an episode that
-        starts within 2 steps of one."""
+        `frames`, `goals`: images as for `embed`, or frame numbers. Returns (n,) float32: 1 - steps left / those at the
+        start, from 0 to 1; NaN off the map, without a path to a goal, and in episodes from within 2 steps of one."""
         return progress_curve(steps_left(self, frames, goal_numbers(self, goals)))
 
     def plan(self, start: int | Images, goal: int | Images, method: str = "auto", lookahead: int = 3,
