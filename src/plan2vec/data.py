@@ -4,8 +4,7 @@
     sequence       0 0 0 0 0 | 1 1 1 | 2 2 2  2
     transitions    0-1 1-2 2-3 3-4, 5-6 6-7, 8-9 9-10 10-11      (never 4-5 or 7-8)
 
-A frame travels through the whole program as its number. `frames` may be an array or a memory map.
-"""
+A frame travels through the whole program as its number. `frames` may be an array or a memory map."""
 
 import mmap
 from collections.abc import Iterator

@@ -64,6 +64,7 @@ class Model:
         self.local_metric, self.local_accuracy = learned.metric.metric, learned.metric.accuracy
         self.graph, self.radius, self.closure_report = learned.graph.graph, learned.graph.radius, learned.graph.report
         self.directed, self.reversibility = learned.graph.directed, learned.graph.reversibility
+        self.found_config = replace(config, directed=self.directed)  # with the direction that the graph has
         self.embedding, self.vectors = learned.embedding, learned.vectors
         self.encoder, self.head = learned.embedding, learned.embedding.head
         self.seconds = seconds or {}  # wall time per stage
@@ -85,11 +86,6 @@ class Model:
         self._graph = graph
         for name in ("places", "parts"):
             vars(self).pop(name, None)
-
-    @property
-    def found_config(self) -> Config:
-        """The configuration with the direction that the graph has."""
-        return replace(self.config, directed=self.directed)
 
     @property
     def device(self) -> torch.device:

@@ -1,7 +1,6 @@
 """Stage 5: plans between frames. Greedy and lookahead walk by the map's distance D; A* searches by it.
 
-`make_plans` answers a user, by every method. `walk_many` scores and teaches: greedy walks, with random hops.
-"""
+`make_plans` answers a user, by every method. `walk_many` scores and teaches: greedy walks, with random hops."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -8,8 +8,7 @@ looks like another place moves nobody, and where several places fit no frame has
     driver.reset(goal)                     # a view of the goal
     button = driver.act(view)              # again and again
 
-Neither is told a position or a heading.
-"""
+Neither is told a position or a heading."""
 
 from collections import deque
 from typing import Protocol

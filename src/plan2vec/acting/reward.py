@@ -4,8 +4,7 @@
 
 Goal environments (observations are dicts with `achieved_goal` and `desired_goal`) bring their goal; any other
 environment is given one: `DistanceReward(env, model, goal=picture)`. Every `info` holds `distance` (steps) and
-`potential`; after a step also `plain_reward`, the environment's own.
-"""
+`potential`; after a step also `plain_reward`, the environment's own."""
 
 from typing import Any, SupportsFloat
 

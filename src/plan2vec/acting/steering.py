@@ -3,8 +3,7 @@
 Dead reckoning says from the buttons that were pressed between two recorded views how far the second is ahead, to the
 left and around, in decisions of full speed. Walls make that wrong at times; on average it is right. A network learns it
 from the two views. It compares where they show the same thing, whatever that is: so it works where it has never been.
-The button to press is the one of which most is left.
-"""
+The button to press is the one of which most is left."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,7 @@
 """Vectors whose distances are near path lengths: classical scaling from landmarks (de Silva and Tenenbaum, 2004).
 
 A flat map that a network learns from random beginnings may fold. Classical scaling does not: its vectors project all
-distances on their main directions. They guide the first updates of the training.
-"""
+distances on their main directions. They guide the first updates of the training."""
 
 import numpy as np
 

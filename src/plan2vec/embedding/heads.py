@@ -10,8 +10,7 @@
 All are never negative and zero from a vector to itself; twice the vectors give 2^degree the distance (degree 1, of
 squared 2). Metrics and quasimetrics keep the triangle inequality whatever the vectors; metrics and semimetrics are
 symmetric, and zero between equal vectors only. At equal vectors the gradient is zero. A new head is a subclass of
-`Head` with a `forward`, and a line in `config.HEADS`.
-"""
+`Head` with a `forward`, and a line in `config.HEADS`."""
 
 import math
 from typing import Literal

@@ -1,8 +1,7 @@
 """Shortest distances to learn from, searched round by round: what a metric map is taught.
 
 A round has new random goals, and for each the shortest distance from every frame. It is a function of its number alone,
-so a killed run continues in it. On a CPU child processes search the next round while the map learns from this one.
-"""
+so a killed run continues in it. On a CPU child processes search the next round while the map learns from this one."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -73,7 +72,8 @@ class Rounds:
     def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
                  allowed: np.ndarray | None = None, num_updates: int = 0):
         """For updates 0 to `num_updates` - 1: searches beside training end with the last of them."""
-        self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
+        self.config, self.seed, self.device, self.allowed = config, seed, device, allowed
+        self.backward = DeviceGraph(graph.T.tocsr(), device)  # from a goal: rows hold distances *to* it
         self.reachable, self.last = joined_nodes(graph), (num_updates - 1) // config.updates_per_round
         self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))
         self.searched_beside: dict[int, Future[Round]] = {}
@@ -98,8 +98,3 @@ class Rounds:
         rng = rng_at(self.seed, Stream.MAP_GOALS, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
         return Round(goals, self.backward.shared_distances_from(goals))
-
-    @cached_property
-    def backward(self) -> DeviceGraph:
-        """The graph to search from a goal, so that rows hold distances *to* it; what is found stays on the device."""
-        return DeviceGraph(self.graph.T.tocsr(), self.device)

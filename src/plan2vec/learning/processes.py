@@ -6,8 +6,7 @@ All run the same program in step (`together`). They share what can be cut, and e
     concatenated    an array: tiles of neighbours, sources of shortest distances, batches of frames
     first_does      what must happen once, such as writing a file; the others wait for the answer, or the error
 
-Alone, which is the default, all of this is a plain call. Inside `first_does` the first process is alone too.
-"""
+Alone, which is the default, all of this is a plain call. Inside `first_does` the first process is alone too."""
 
 import os
 import time

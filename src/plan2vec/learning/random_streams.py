@@ -1,6 +1,5 @@
 """Streams of random numbers by name. A draw depends on (seed, stream, number of the draw) alone, so a killed run
-continues with the same numbers and stores no random state. Streams that share a number never meet.
-"""
+continues with the same numbers and stores no random state. Streams that share a number never meet."""
 
 import numpy as np
 

@@ -2,8 +2,7 @@
 
 The batch of an update is a function of the update's number alone (`rng_at`). So a checkpoint needs no random state, and
 a killed run that continues gives the same bytes as one never killed. Several processes cut the same batch into shares:
-their number changes the result by rounding only, and may change in between.
-"""
+their number changes the result by rounding only, and may change in between."""
 
 import copy
 import json

@@ -11,8 +11,7 @@ A tile is a few sources that lie near each other. Their distances of one node fi
 
 Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next
 `_select`. The end is the least sum over all paths, each summed from its source on: the same bytes in any order. The
-host asks only every few sweeps whether anything is pending, so the device need not wait for it.
-"""
+host asks only every few sweeps whether anything is pending, so the device need not wait for it."""
 
 from dataclasses import dataclass
 from functools import partial

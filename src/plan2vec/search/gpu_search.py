@@ -1,8 +1,7 @@
 """Shortest distances from many sources on a GPU, where thousands of relaxations at once beat one clever queue.
 
 Every node takes the least of (distance of a node before it + edge) until nothing changes, by kernels that skip nodes
-with nothing new (`gpu_kernel`); where Triton cannot compile them, Dijkstra on the CPU. Equal up to rounding.
-"""
+with nothing new (`gpu_kernel`); where Triton cannot compile them, Dijkstra on the CPU. Equal up to rounding."""
 
 import importlib.util
 import os

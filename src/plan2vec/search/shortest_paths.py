@@ -1,8 +1,7 @@
 """Stage 3: shortest paths in the graph of frames (see `graph/build.py`), and what finding them costs.
 
 One plan          best_first: Dijkstra, A*, weighted A* and greedy best-first are settings of it.
-Training targets  distances_from: exact distances from many sources, in several processes if asked.
-"""
+Training targets  distances_from: exact distances from many sources, in several processes if asked."""
 
 import heapq
 import math
