@@ -24,6 +24,7 @@ from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, settle
 from plan2vec.data import make_sequences
 from plan2vec.embedding.train import Teaching, train_map
 from plan2vec.graph.build import graph_of_edges
+from plan2vec.learning.adam import Adam
 from plan2vec.learning.augmentation import Augmentation
 from plan2vec.learning.captured import CapturedUpdate, Step, parcel_size, unpacked
 from plan2vec.learning.encoders import make_encoder
@@ -202,7 +203,7 @@ def test_a_network_that_cannot_be_captured_is_refused_with_the_reason(monkeypatc
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     step = Step(lambda update: (), loss, FrameTensors(np.zeros((4, 2), np.float32), torch.device("cpu")))
-    update = CapturedUpdate(step, torch.optim.Adam(module.parameters()))
+    update = CapturedUpdate(step, Adam(module.parameters(), 1e-3))
     with pytest.raises(
         ValueError,
         match=r"recorded on the GPU \(operation not permitted when stream is capturing\); a network must not"

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import LOOKS, Driver, GoalItself, GuideConfig, RouteGuide, Whereabouts
+from plan2vec.acting.driver import AHEAD, LOOKS, REACH, Driver, GoalItself, RouteGuide, Whereabouts
 from plan2vec.acting.steering import (
     Buttons,
     SteeringConfig,
@@ -87,15 +87,15 @@ def driver_of(strip: Strip, guide) -> Driver:
     return Driver(guide, controller, (TURN, TURN_BACK), seed=0)
 
 
-def guide_of(strip: Strip, **settings) -> RouteGuide:
+def guide_of(strip: Strip, search: str = "map") -> RouteGuide:
     graph = route(np.zeros(NUM_PLACES, int))
     assert graph.nnz == 2 * (NUM_PLACES - 1)
-    return RouteGuide(model_of(strip), graph, GuideConfig(**settings))
+    return RouteGuide(model_of(strip), graph, search)
 
 
 @pytest.mark.parametrize("search", ["map", "dijkstra"])
 def test_the_driver_reaches_the_goal_both_ways_along_the_map(strip, search):
-    driver = driver_of(strip, guide_of(strip, search=search))
+    driver = driver_of(strip, guide_of(strip, search))
     for start, goal in ((3, 50), (55, 8)):
         strip.place = start
         driver.reset(strip.frames[goal])
@@ -108,9 +108,10 @@ def test_the_driver_reaches_the_goal_both_ways_along_the_map(strip, search):
 
 
 def test_waypoints_lie_ahead_within_reach_and_the_last_one_is_the_goal_itself(strip):
-    guide = guide_of(strip, reach=3.5, ahead=8.0)
+    guide = guide_of(strip)
     guide.reset(strip.frames[40])
     known = PlaceOf(strip).known
+    assert (REACH, AHEAD) == (3.5, 8.0)
     for place in range(20, 40):
         waypoint = guide.waypoint(strip.view(place))
         assert waypoint is not None and place < known[waypoint.tobytes()] <= min(40, place + 3)
@@ -126,8 +127,7 @@ def test_a_view_that_is_like_no_frame_is_lost_and_the_driver_looks_around_then_g
 
 
 def test_one_view_of_another_place_moves_the_belief_nowhere(strip):
-    places = Whereabouts(np.arange(NUM_PLACES, dtype=np.float32)[:, None], route(np.zeros(NUM_PLACES, int)),
-                         GuideConfig())
+    places = Whereabouts(np.arange(NUM_PLACES, dtype=np.float32)[:, None], route(np.zeros(NUM_PLACES, int)))
     seen = [places.see(np.array([float(place)])) for place in (20, 20, 21, 22, 22)]
     assert seen[-1] in (21, 22)
     away = places.see(np.array([50.0]))

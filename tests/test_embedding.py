@@ -189,8 +189,8 @@ def test_rounds_searched_beside_training_equal_those_that_training_waits_for(mon
     alone = teacher_of(RING_FRAMES, RING, num_updates=300).rounds
     expected = [alone.at(number) for number in range(3)]
     assert not alone.searched_beside  # a small graph is not worth child processes
-    monkeypatch.setattr("plan2vec.embedding.targets.choose_workers", lambda graph, num_sources: 2)
-    monkeypatch.setattr("plan2vec.search.gpu_search.choose_workers", lambda graph, num_sources: 2)
+    for module in ("embedding.targets", "search.shortest_paths"):
+        monkeypatch.setattr(f"plan2vec.{module}.choose_workers", lambda graph, num_sources: 2)
     beside = teacher_of(RING_FRAMES, RING, num_updates=300).rounds
     for number, wanted in enumerate(expected):
         found = beside.at(number)

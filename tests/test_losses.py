@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from plan2vec.embedding.losses import distance_loss
+from plan2vec.embedding.targets import distance_loss
 
 
 def test_the_loss_is_the_mean_relative_error_of_known_pairs_over_at_least_one_step():

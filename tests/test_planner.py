@@ -303,16 +303,16 @@ def test_many_walks_at_once_equal_walks_one_at_a_time(memory, directed):
         noise = rng.uniform(0, 10, (40, 40))
         starts, goals = rng.integers(0, 40, (2, 60))
         max_hops = rng.integers(0, 25, 60)
-        walks = walk_many(
+        nodes, arrived = walk_many(
             graph, lambda a, b, noise=noise: noise[a, b], starts, goals, max_hops, 0.0, memory, at_goal, rng
         )
-        assert walks.nodes.shape == (max_hops.max() + 1, 60)
+        assert nodes.shape == (max_hops.max() + 1, 60)
         for column in range(60):
             start, goal = int(starts[column]), int(goals[column])
             expected = naive_walk(graph, lambda a, b, noise=noise: noise[a, b], start, goal, max_hops[column], memory)
-            trace = walks.nodes[:, column]
+            trace = nodes[:, column]
             assert trace[: len(expected)].tolist() == expected and (trace[len(expected) :] == -1).all()
-            assert walks.arrived[column] == (expected[-1] == goal)
+            assert arrived[column] == (expected[-1] == goal)
             lengths.append(len(expected))
     assert len(set(lengths)) > 8
 
@@ -320,45 +320,45 @@ def test_many_walks_at_once_equal_walks_one_at_a_time(memory, directed):
 def test_a_walk_hops_no_more_than_its_own_maximum():
     line = grid(30, 1)
     starts, goals, max_hops = np.zeros(5, int), np.full(5, 10), np.array([0, 5, 9, 10, 20])
-    walks = walk_many(
+    nodes, arrived = walk_many(
         line, exact_distance(line), starts, goals, max_hops, 0.0, False, at_goal, np.random.default_rng(0)
     )
-    assert (walks.nodes >= 0).sum(axis=0).tolist() == [1, 6, 10, 11, 11]
-    assert walks.arrived.tolist() == [False, False, False, True, True]
+    assert (nodes >= 0).sum(axis=0).tolist() == [1, 6, 10, 11, 11]
+    assert arrived.tolist() == [False, False, False, True, True]
 
 
 def test_arrival_is_asked_before_the_first_hop_and_ends_the_walk():
     line = grid(10, 1)
     near = lambda nodes, goals: np.abs(nodes - goals) <= 2  # noqa: E731
-    walks = walk_many(
+    nodes, arrived = walk_many(
         line, exact_distance(line), np.array([0, 5, 7]), np.array([7, 7, 7]), np.full(3, 9), 0.0, False, near,
         np.random.default_rng(0)
     )
-    assert walks.arrived.all() and (walks.nodes >= 0).sum(axis=0).tolist() == [6, 1, 1]
+    assert arrived.all() and (nodes >= 0).sum(axis=0).tolist() == [6, 1, 1]
 
 
 def test_with_epsilon_one_every_neighbour_is_as_likely_also_the_goal():
     star = graph_of(6, both_ways({(0, i): 1.0 for i in range(1, 6)}))
     num = 5000
     goals = np.full(num, 3)
-    walks = walk_many(
+    nodes, arrived = walk_many(
         star, lookup(0, 9, 9, 0, 9, 9), np.zeros(num, int), goals, np.ones(num, int), 1.0, False, at_goal,
         np.random.default_rng(0)
     )
-    counts = np.bincount(walks.nodes[1], minlength=6)
+    counts = np.bincount(nodes[1], minlength=6)
     assert counts[0] == 0 and (np.abs(counts[1:] - num / 5) < 4 * math.sqrt(num * 0.2 * 0.8)).all()
-    assert walks.arrived.sum() == counts[3]
+    assert arrived.sum() == counts[3]
 
 
 def test_epsilon_is_the_share_of_random_hops():
     star = graph_of(6, both_ways({(0, i): 1.0 for i in range(1, 6)}))
     num = 5000
     distance = lookup(9, 9, 9, 9, 0, 9)
-    walks = walk_many(
+    nodes, _ = walk_many(
         star, distance, np.zeros(num, int), np.full(num, 5), np.ones(num, int), 0.25, False, lambda a, b: a < 0,
         np.random.default_rng(0)
     )
-    counts = np.bincount(walks.nodes[1], minlength=6)
+    counts = np.bincount(nodes[1], minlength=6)
     assert abs(counts[5] / num - (0.75 + 0.25 / 5)) < 0.02  # the goal is recognized by the hops that are not random
     assert abs(counts[4] / num - 0.25 / 5) < 0.015
 
@@ -372,8 +372,8 @@ def test_a_random_walk_stays_on_edges_and_repeats_with_the_same_random_numbers()
             np.random.default_rng(5)
         ) for _ in range(2)
     ]
-    assert np.array_equal(walks[0].nodes, walks[1].nodes)
-    for trace in walks[0].nodes.T.tolist():
+    assert np.array_equal(walks[0][0], walks[1][0])
+    for trace in walks[0][0].T.tolist():
         nodes = [node for node in trace if node >= 0]
         assert all(
             graph.indices[graph.indptr[a] : graph.indptr[a + 1]].tolist().count(b) == 1 for a, b in pairwise(nodes)
@@ -382,19 +382,19 @@ def test_a_random_walk_stays_on_edges_and_repeats_with_the_same_random_numbers()
 
 def test_a_walk_that_stands_alone_ends_where_it_began():
     graph = graph_of(3, both_ways({(0, 1): 1}))
-    walks = walk_many(
+    nodes, arrived = walk_many(
         graph, lookup(0, 0, 0), np.array([2]), np.array([0]), np.array([4]), 0.0, False, at_goal,
         np.random.default_rng(0)
     )
-    assert walks.nodes[:, 0].tolist() == [2, -1, -1, -1, -1] and not walks.arrived[0]
+    assert nodes[:, 0].tolist() == [2, -1, -1, -1, -1] and not arrived[0]
 
 
 def test_no_walks_are_no_walks():
     nothing = np.empty(0, int)
-    walks = walk_many(
+    nodes, arrived = walk_many(
         grid(2, 2), lookup(0, 0, 0, 0), nothing, nothing, nothing, 0.0, False, at_goal, np.random.default_rng(0)
     )
-    assert walks.nodes.shape == (1, 0) and walks.arrived.shape == (0,)
+    assert nodes.shape == (1, 0) and arrived.shape == (0,)
 
 
 def test_neighbour_lists_equal_a_naive_loop():

@@ -215,7 +215,7 @@ def test_a_process_encodes_its_share_of_a_batch_and_gets_the_gradients_of_all(tm
         vectors = processes.in_shares(7, lambda part: network(points[part]), 100)
         # one term on vectors, one not
         (torch.cdist(vectors, vectors).square().mean() + network.linear.weight.square().sum()).backward()
-        processes.average_gradients(network)
+        processes.average_gradients(network.parameters())
         return network.num_frames, vectors.detach().numpy(), network.linear.weight.grad.numpy()
 
     (_, vectors, gradient), shares = gradients(), answers_of(2, gradients, tmp_path)
@@ -235,7 +235,7 @@ def test_batch_normalization_is_that_of_the_whole_batch(tmp_path):
         at_once = frames.at_once_in_training(network)
         vectors = processes.in_shares(9, lambda part: network(images[part]), at_once)
         torch.cdist(vectors, vectors).square().mean().backward()
-        processes.average_gradients(network)
+        processes.average_gradients(network.parameters())
         layer = network[1]
         return [
             tensor.detach().numpy()

@@ -15,6 +15,7 @@ import plan2vec.search.shortest_paths
 from plan2vec.search.balls import balls
 from plan2vec.search.shortest_paths import (
     best_first,
+    choose_workers,
     connected_parts,
     distances_from,
     path_length,
@@ -217,8 +218,6 @@ def test_refusals_say_what_was_expected_and_what_came():
         best_first(graph, 0, 1, lambda nodes: np.full(len(nodes), np.nan))
     with pytest.raises(ValueError, match="cost_weight is -1"):
         best_first(graph, 0, 1, cost_weight=-1)
-    with pytest.raises(ValueError, match="num_workers must be 1 or more, but is 0"):
-        distances_from(graph, [0], num_workers=0)
     with pytest.raises(ValueError, match="depth .* is -1"):
         balls(graph, np.array([0]), -1)
 
@@ -287,14 +286,22 @@ def test_distances_from_sources_equal_networkx(large):
     assert np.isinf(distances[0, 300:]).all()
 
 
+def search_in_all_cores(monkeypatch, num_cores):
+    """However little there is to search."""
+    monkeypatch.setattr(plan2vec.search.shortest_paths, "SECONDS_TO_START", -1.0)
+    monkeypatch.setattr("os.cpu_count", lambda: num_cores)
+
+
 @pytest.mark.parametrize("num_workers", [2, 3])
-def test_distances_and_predecessors_are_the_same_for_any_number_of_workers(large, num_workers):
+def test_distances_and_predecessors_are_the_same_for_any_number_of_workers(large, num_workers, monkeypatch):
     sources = np.random.default_rng(12).choice(320, 200, replace=False)
     alone = paths_from(large, sources)
-    together = paths_from(large, sources, num_workers)
+    search_in_all_cores(monkeypatch, num_workers)
+    assert choose_workers(large, 200) == num_workers
+    together = paths_from(large, sources)
     for ours, theirs in zip(alone, together, strict=True):
         assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs)
-    assert np.array_equal(distances_from(large, sources, num_workers), alone[0])
+    assert np.array_equal(distances_from(large, sources), alone[0])
 
 
 def test_predecessors_lead_back_to_the_source_over_edges_of_the_right_length(large):
@@ -309,9 +316,16 @@ def test_predecessors_lead_back_to_the_source_over_edges_of_the_right_length(lar
             assert way[-1] == 5 and path_length(large, way[::-1]) == pytest.approx(distances[0, node], rel=1e-6)
 
 
-def test_no_sources_and_more_workers_than_sources_are_fine(large):
-    assert distances_from(large, np.array([], int), num_workers=2).shape == (0, 320)
-    assert np.array_equal(distances_from(large, [3], num_workers=5), distances_from(large, [3]))
+def test_no_sources_and_more_cores_than_sources_are_fine(large, monkeypatch):
+    alone = distances_from(large, [3, 4])
+    search_in_all_cores(monkeypatch, 5)
+    assert [choose_workers(large, num_sources) for num_sources in (1, 2, 9)] == [1, 2, 5]
+    assert distances_from(large, np.array([], int)).shape == (0, 320)
+    assert np.array_equal(distances_from(large, [3, 4]), alone)
+
+
+def test_a_small_search_starts_no_workers(large):
+    assert choose_workers(large, 320) == 1
 
 
 def test_wide_indices_and_narrow_weights_are_accepted(large):
@@ -327,8 +341,9 @@ def test_workers_run_from_a_script_without_a_main_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import numpy as np\nfrom scipy.sparse import csr_array\n"
-        "from plan2vec.search.shortest_paths import distances_from\n"
-        "print(distances_from(csr_array(np.array([[0, 2.0], [3.0, 0]])), [0, 1], num_workers=2).tolist())\n"
+        "from plan2vec.search import shortest_paths\n"
+        "shortest_paths.choose_workers = lambda graph, num_sources: 2\n"
+        "print(shortest_paths.distances_from(csr_array(np.array([[0, 2.0], [3.0, 0]])), [0, 1]).tolist())\n"
     )
     done = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=120)
     assert done.stdout == "[[0.0, 2.0], [3.0, 0.0]]\n", done.stderr

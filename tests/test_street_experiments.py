@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from plan2vec.domains.streets import generate_city
 from plan2vec.embedding.heads import make_head
-from plan2vec.embedding.losses import distance_loss
+from plan2vec.embedding.targets import distance_loss
 from plan2vec.experiments import street_cost, street_generalization, street_maps, table2
 from plan2vec.experiments.street_scene import DOMAINS, RULES, StreetScene, StreetSite
 from plan2vec.results.experiment import SMOKE, Settings

@@ -4,8 +4,7 @@
     sequence       0 0 0 0 0 | 1 1 1 | 2 2 2  2
     transitions    0-1 1-2 2-3 3-4, 5-6 6-7, 8-9 9-10 10-11      (never 4-5 or 7-8)
 
-A frame travels through the whole program as its number. `frames` may be an array or a memory map.
-"""
+A frame travels through the whole program as its number. `frames` may be an array or a memory map."""
 
 import mmap
 from collections.abc import Iterator
@@ -85,12 +84,9 @@ class Sequences:
 
     @cached_property
     def still_since(self) -> np.ndarray:
-        """(n,) number of the frame since which nothing has moved; a frame's own number where it moved.
-
-        A parked robot's frames differ by the camera's noise. So images are still as long as they differ from that
-        *first* frame by less than a tenth of what the median step changes: slow motion ends a pause. Vectors are still
-        where equal. Computed once, as it reads every frame.
-        """
+        """(n,) the frame since which nothing has moved; the frame itself where it moved. A parked robot's frames differ
+        by the camera's noise. So images are still as long as they differ from that *first* frame by less than a tenth
+        of what the median step changes: slow motion ends a pause. Vectors are still where equal. Reads every frame."""
         frames, start = self.frames, transitions(self.sequence)
         change = _change_ahead(frames)[start]
         moved = change[change > 0]
@@ -105,21 +101,18 @@ class Sequences:
     @cached_property
     def camera_moves(self) -> bool:
         """Whether the steps that move anything change the picture all over, as an object before a fixed camera does
-        not. Counted are cells of the picture, not pixels: a road and a sky have few edges, but some in most cells. A
-        change of the light, the same everywhere, does not count, nor does noise. Steps that change no cell stand still.
-        """
+        not. Counted are cells of the picture, not pixels: a road and a sky have few edges, but some in most cells.
+        Light that changes everywhere alike does not count, nor does noise. Steps that change no cell stand still."""
         if self.frames.dtype != np.uint8:
             return False
         change, noise = _changes(self.frames, transitions(self.sequence), 1)
-        is_changed = _pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)
-        share = is_changed.mean(axis=(1, 2))
+        share = (_pooled(change, CELLS, np.maximum) > np.clip(np.median(noise), *VISIBLE_CHANGE)).mean(axis=(1, 2))
         return bool(share.any() and np.median(share[share > 0]) > MOVING_SHARE)
 
     @cached_property
     def background_shifts(self) -> bool:
         """Whether frames far apart in time differ even in the quietest parts of the picture, and by more than the noise
-        of a step: a camera that was moved between takes. Rendered frames, also after JPEG or H.264, differ by nothing.
-        """
+        of a step: a camera moved between takes. Rendered frames, also after JPEG or H.264, differ by nothing."""
         if self.frames.dtype != np.uint8:
             return False
         half = len(self) // 2
@@ -137,8 +130,7 @@ def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **rec
 
     `frames`: uint8 images (n, h, w), (n, h, w, c) or (n, c, h, w), or observations (n, d). `sequence` (n,) integers:
     which recording a frame belongs to, equal labels contiguous; None: one recording. `recorded`: the other fields of
-    `Sequences`, such as position or action. Returns `Sequences`; a ValueError says what does not fit.
-    """
+    `Sequences`, such as position or action. Returns `Sequences`; a ValueError says what does not fit."""
     frames = _arrange(np.asanyarray(frames))
     sequence = np.zeros(len(frames), np.int64) if sequence is None else np.asarray(sequence)
     if sequence.dtype.kind not in "iu":
@@ -262,11 +254,8 @@ def _pooled(images: np.ndarray, num: int, combine: np.ufunc) -> np.ndarray:
 
 def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator,
                     gap: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) bool masks (kept, held out): whole sequences, about `share` of the frames.
-
-    One long sequence is split into contiguous blocks instead. `gap` frames beside every held-out block belong to
-    neither mask: no held-out frame has an almost equal neighbour in training.
-    """
+    """(n,) bool masks (kept, held out): whole sequences, about `share` of the frames. One long sequence is split into
+    blocks instead. `gap` frames beside these belong to neither mask: none has an almost equal neighbour in training."""
     labels, sizes = np.unique(sequence, return_counts=True)
     if len(labels) >= 2:
         held_out = np.isin(sequence, labels[_draw_sequences(sizes, share, rng)])

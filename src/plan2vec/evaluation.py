@@ -21,7 +21,7 @@ from plan2vec.model import Model
 from plan2vec.planner import Distance, Plan, make_plans, walk_many
 from plan2vec.search.balls import is_neighbor
 from plan2vec.search.gpu_search import DeviceGraph
-from plan2vec.search.shortest_paths import choose_workers, connected_parts, distances_from, shortest_plans
+from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_plans
 from plan2vec.version import __version__
 
 NUM_GOALS = 64  # goals of the episodes that need exact distances
@@ -42,7 +42,7 @@ class Episodes:
 
 def scorecard(graph: csr_array, sequence: np.ndarray, distance: Distance, seed: int,
               truth: validity.Truth | None = None, rule: SuccessRule = SuccessRule(), false_beyond: float | None = None,
-              min_gap: int = 0, device: torch.device | None = None, costs: bool = True) -> dict[str, object]:
+              min_gap: int = 0, device: torch.device = torch.device("cpu"), costs: bool = True) -> dict[str, object]:
     """The numbers that follow from graph, map and truth. `costs`: plans are made one by one, which takes long."""
     rng = np.random.default_rng(seed)
     episodes = draw_episodes(graph, sequence, rule.episodes, rng)
@@ -64,13 +64,11 @@ def graph_numbers(graph: csr_array) -> dict[str, object]:
 
 
 def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, num_frames: int,
-                device: torch.device | None = None) -> dict[str, object]:
+                device: torch.device = torch.device("cpu")) -> dict[str, object]:
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
-    if device is not None and device.type == "cuda":  # not `distances_from_on`, which all processes must call
-        lengths = DeviceGraph.of(graph, device).distances_from(sources).cpu().numpy()
-    else:
-        lengths = distances_from(graph, sources, choose_workers(graph, len(sources)))
+    search = DeviceGraph(graph, device).distances_from  # not `distances_from_on`, which all processes must call
+    lengths = search(sources).cpu().numpy()
     ends = rng.integers(num_frames, size=(len(sources), 400))
     exact = np.take_along_axis(lengths, ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())
@@ -108,20 +106,18 @@ def plan_numbers(graph: csr_array, distance: Distance, episodes: Episodes, rule:
                  rng: np.random.Generator) -> dict[str, object]:
     """Greedy walks to the goal's neighbourhood."""
     allowed = allowed_hops(episodes, replace(rule, max_hops=None))
-    walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed, 0.0, False,
-                      lambda nodes, goals: is_neighbor(graph, nodes, goals), rng)
+    near = lambda nodes, goals: is_neighbor(graph, nodes, goals)  # noqa: E731
+    _, arrived = walk_many(graph, distance, episodes.starts, episodes.goals, allowed, 0.0, False, near, rng)
     connected = np.isfinite(episodes.length)
-    return {"success_graph": float(walks.arrived[connected].mean()) if connected.any() else None}
+    return {"success_graph": float(arrived[connected].mean()) if connected.any() else None}
 
 
 def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> dict[str, object]:
-    """Of the first episodes with a path of some length: path_ratio of greedy plans that arrive; costs per hop.
-
-    A cost per hop is nodes over hops of the *shortest* path, failures included.
-    """
+    """Of the first episodes with a path of some length: path_ratio of greedy plans that arrive; costs per hop. A cost
+    per hop is nodes over hops of the *shortest* path, failures included."""
     chosen = np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
     starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen].sum()
-    lengths = distances_from(graph, starts, choose_workers(graph, len(starts)))
+    lengths = distances_from(graph, starts)
     tasks = zip(starts.tolist(), goals.tolist(), lengths, strict=True)
     plans = {"dijkstra": [dijkstra_cost(graph, *task) for task in tasks]}
     plans |= {method: make_plans(graph, distance, starts, goals, method) for method in ("astar", "greedy")}
@@ -149,15 +145,15 @@ def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, tr
         starts, goals = rng.integers(graph.shape[0], size=(2, rule.episodes))
         episodes = Episodes(starts, goals, np.empty(0), np.empty(0))
     radius = rule.radius if rule.radius is not None else 3 * float(np.median(validity.true_steps(sequence, truth)))
-    arrived = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
-    walks = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
-                      rule.memory, arrived, rng)
+    near = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
+    _, arrived = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
+                           rule.memory, near, rng)
     first, second = rng.integers(graph.shape[0], size=(2, 20_000))
     if truth.knows_ways:
         away = truth.between(first, second)
     else:
         first, second, away = validity.walking_pairs(sequence, truth, rng)
-    return {"success": float(walks.arrived.mean()), "success_radius": radius,
+    return {"success": float(arrived.mean()), "success_radius": radius,
             "spearman_true": rank_agreement(distance(first, second), away) if len(away) > 2 else None}
 
 
@@ -168,8 +164,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     `rule`: when a plan counts as a success; None: the domain's. `false_beyond`: true distance above which a closure
     is false; None: seven median steps, in a simulated domain three of the longest. `min_gap`: closures inside a
     sequence count from this many frames on; None: 20, in a simulated domain 0. `costs`: also count what planners expand
-    and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means.
-    """
+    and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means."""
     began = time.perf_counter()
     sequences, config = model.sequences, model.config
     rule = rule or default_rule(sequences)

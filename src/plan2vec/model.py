@@ -13,14 +13,13 @@ from scipy.sparse import csr_array
 
 from plan2vec.config import Config, head_of
 from plan2vec.data import Sequences, transitions
-from plan2vec.embedding.heads import Head
 from plan2vec.embedding.network import Embedding, map_vectors
 from plan2vec.graph.build import BuiltGraph, joined_nodes, places
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors, choose_device
 from plan2vec.learning.frozen import network_input
 from plan2vec.learning.training import Journal
-from plan2vec.local_metric import NEAR, LocalMetric, TrainedMetric, local_vectors, pair_distances
+from plan2vec.local_metric import NEAR, TrainedMetric, local_vectors, pair_distances
 from plan2vec.planner import Plan, make_plans
 from plan2vec.progress import goal_numbers, progress_curve, steps_left
 from plan2vec.readers.picture_to_frame import prepare_image
@@ -51,15 +50,23 @@ class Learned:
 
 
 class Model:
-    """Graph, metric map and planner. `encoder` and `head` are torch modules: batched, differentiable, on `device`."""
+    """Graph, metric map and planner.
+
+    Torch modules, batched, differentiable, on `device`: `encoder` is the map, images [b, c, h, w] in 0..1 or
+    observations [b, d] -> vectors [b, dim]; `head` its distance, vectors [..., dim], [..., dim] -> steps [...];
+    `local_metric` that of stage 1, two batches of images -> local distances in steps. `local_accuracy` is the local
+    metric's on sequences that it had not seen; None where those hold no step."""
 
     def __init__(self, sequences: Sequences, config: Config, learned: Learned, seconds: dict[str, float] | None = None,
                  folder: Path | None = None):
         self.sequences, self.config, self.folder = sequences, config, folder
         self.trained, self.built = learned.metric, learned.graph
+        self.local_metric, self.local_accuracy = learned.metric.metric, learned.metric.accuracy
         self.graph, self.radius, self.closure_report = learned.graph.graph, learned.graph.radius, learned.graph.report
         self.directed, self.reversibility = learned.graph.directed, learned.graph.reversibility
+        self.found_config = replace(config, directed=self.directed)  # with the direction that the graph has
         self.embedding, self.vectors = learned.embedding, learned.vectors
+        self.encoder, self.head = learned.embedding, learned.embedding.head
         self.seconds = seconds or {}  # wall time per stage
 
     def __repr__(self) -> str:
@@ -79,31 +86,6 @@ class Model:
         self._graph = graph
         for name in ("places", "parts"):
             vars(self).pop(name, None)
-
-    @property
-    def local_metric(self) -> LocalMetric:
-        """Of stage 1, as a torch module: two batches of images -> their local distances in steps."""
-        return self.trained.metric
-
-    @property
-    def local_accuracy(self) -> float | None:
-        """Of the local metric, on sequences that it had not seen; None where those hold no step."""
-        return self.trained.accuracy
-
-    @property
-    def found_config(self) -> Config:
-        """The configuration with the direction that the graph has."""
-        return replace(self.config, directed=self.directed)
-
-    @property
-    def encoder(self) -> Embedding:
-        """The map as a torch module: images [b, c, h, w] in 0..1, or observations [b, d] -> vectors [b, dim]."""
-        return self.embedding
-
-    @property
-    def head(self) -> Head:
-        """The distance as a torch module: vectors [..., dim], [..., dim] -> steps [...]."""
-        return self.embedding.head
 
     @property
     def device(self) -> torch.device:
@@ -133,8 +115,7 @@ class Model:
         """Vectors of frames: their places on the map.
 
         `frames`: one or more, as recorded, or images of any size, PIL images and paths of image files. These are
-        prepared as the recording was. Returns (n, dim) float32, in steps.
-        """
+        prepared as the recording was. Returns (n, dim) float32, in steps."""
         return map_vectors(self.embedding, FrameTensors(self.prepare(frames), self.device))
 
     def distance(self, frames_a: Images, frames_b: Images) -> np.ndarray:
@@ -167,8 +148,7 @@ class Model:
         """The recorded frame nearest to an image by the local metric, and whether it is near enough to stand for it.
 
         `frame`: one image, as for `embed`. Frames that were held out are on no path, so none of them is the answer.
-        Returns `Located` with number, distance in steps, and on_map.
-        """
+        Returns `Located` with number, distance in steps, and on_map."""
         images = network_input(self.prepare(frame), self.config.encoder, self.device)
         fitted, asked = joined_nodes(self.graph), local_vectors(self.local_metric, images)
         near = fitted[nearest(self.local_vectors[fitted], asked, NUM_LOOKED_AT, self.device)[0][0]]
@@ -181,8 +161,7 @@ class Model:
     @cached_property
     def reach_of_images(self) -> float:
         """Local distance within which a recorded frame stands for an image. A moving camera's metric puts every image
-        near some frame: 4 of 5 views of places seen before lie within, and 1 in 20 of another maze.
-        """
+        near some frame: 4 of 5 views of places seen before lie within, and 1 in 20 of another maze."""
         if self.config.view != "moving":
             return max(self.radius, NEAR * self.config.max_gap)
         start = transitions(self.sequences.sequence)
@@ -192,10 +171,8 @@ class Model:
     def progress(self, frames: Images, goals: Images) -> np.ndarray:
         """How much of an episode's way to the nearest goal is done at each of its frames, which come in order.
 
-        `frames`, `goals`: images as for `embed`, or numbers of recorded frames. Returns (n,) float32: 1 - steps left /
-        steps left at the start, from 0 to 1; NaN off the map, where no path leads to a goal, and in an episode that
-        starts within 2 steps of one.
-        """
+        `frames`, `goals`: images as for `embed`, or frame numbers. Returns (n,) float32: 1 - steps left / those at the
+        start, from 0 to 1; NaN off the map, without a path to a goal, and in episodes from within 2 steps of one."""
         return progress_curve(steps_left(self, frames, goal_numbers(self, goals)))
 
     def plan(self, start: int | Images, goal: int | Images, method: str = "auto", lookahead: int = 3,
@@ -203,10 +180,8 @@ class Model:
         """Plan between frame numbers, "sequence:index" or images; no path, or an image off the map, is an answer too.
 
         `method`: greedy and lookahead walk the map, astar searches with it, dijkstra without it. auto: greedy, and
-        where it fails astar, which the answer's `method` and `reason` then say. `lookahead`: hops that such a walk
-        looks ahead. `memory`: a walk never chooses a frame twice. Returns a `Plan`: `nodes` are its frames, None if
-        none is found.
-        """
+        where it fails astar, as the answer's `method` and `reason` then say. `lookahead`: hops that it looks ahead.
+        `memory`: walks choose no frame twice. Returns a `Plan`: `nodes` are its frames, None if none is found."""
         (first, first_off), (second, second_off) = self._asked(start, "start"), self._asked(goal, "goal")
         if first_off or second_off:
             return Plan(first, second, method, None, None, 0, 0, "; ".join(filter(None, (first_off, second_off))))
@@ -230,8 +205,7 @@ class Model:
                   memory: bool = False) -> list[Plan]:
         """Plans from each start (m,) to the goal (m,) beside it, by frame numbers: thousands at once.
 
-        `method`, `lookahead` and `memory`: as for `plan`, without "auto". Returns m plans.
-        """
+        `method`, `lookahead` and `memory`: as for `plan`, without "auto". Returns m plans."""
         starts, goals = checked_nodes(self.graph, starts, "starts"), checked_nodes(self.graph, goals, "goals")
         if len(starts) != len(goals):
             raise ValueError(f"every start needs one goal, but there are {len(starts)} starts and {len(goals)} goals")
@@ -309,8 +283,7 @@ def load(path: str | Path, device: str = "auto", encoder: str | None = None) -> 
     """The model of a finished run folder.
 
     `path`: the folder. `device`: auto, cpu, cuda or mps. `encoder`: a network of your own (module:factory) that the map
-    was fitted with must be named again, because a run starts no code by itself. Returns the `Model`.
-    """
+    was fitted with must be named again, because a run starts no code by itself. Returns the `Model`."""
     folder, target = Path(path), choose_device(device)
     config = run_folder.require_finished(folder)
     run_folder.refuse_unasked_code(folder, config, encoder)

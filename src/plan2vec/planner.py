@@ -1,11 +1,9 @@
 """Stage 5: plans between frames. Greedy and lookahead walk by the map's distance D; A* searches by it.
 
-`make_plans` answers a user, by every method. `walk_many` scores and teaches: greedy walks, with random hops.
-"""
+`make_plans` answers a user, by every method. `walk_many` scores and teaches: greedy walks, with random hops."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,8 +12,7 @@ from plan2vec.data import slices
 from plan2vec.search.balls import Balls, balls, edge_lengths, neighbor_lists
 from plan2vec.search.shortest_paths import Path, best_first, checked_nodes
 
-Method = Literal["greedy", "lookahead", "astar", "dijkstra"]
-METHODS: tuple[str, ...] = get_args(Method)
+METHODS = ("greedy", "lookahead", "astar", "dijkstra")
 WALKS_AT_ONCE = 4096  # that look one hop ahead
 NODES_AT_ONCE = 2**26  # frames x walks whose visits are marked: 2 x 64 MB
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (m,) frames, (m,) goals -> (m,) learned steps between them
@@ -57,11 +54,9 @@ def make_plan(graph: csr_array, distance: Distance, start: int, goal: int, metho
 
 def make_plans(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, method: str,
                lookahead: int = 3, memory: bool = False, heuristic_weight: float = 1.0) -> list[Plan]:
-    """Plans from each start to the goal beside it by one of METHODS: as one at a time, many times faster.
-
-    `memory` keeps greedy and lookahead from choosing a frame twice. `heuristic_weight` above 1 makes A* trust D more
-    than the steps so far: fewer nodes touched, plans at most so much longer.
-    """
+    """Plans from each start to the goal beside it by one of METHODS: as one at a time, many times faster. `memory`
+    keeps greedy and lookahead from choosing a frame twice. `heuristic_weight` above 1 makes A* trust D more than the
+    steps so far: fewer nodes touched, plans at most so much longer."""
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {method!r}")
     starts, goals = checked_nodes(graph, starts), checked_nodes(graph, goals)
@@ -159,21 +154,12 @@ def _least_of_each(owner: np.ndarray, score: np.ndarray, num: int) -> np.ndarray
     return best
 
 
-@dataclass(frozen=True)
-class Walks:
-    """Many walks at once: column e of `nodes` is a walk; entries after its last hop are -1."""
-
-    nodes: np.ndarray  # (max_hops + 1, num_walks)
-    arrived: np.ndarray  # (num_walks,) bool
-
-
 def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: np.ndarray, max_hops: np.ndarray,
               epsilon: float, memory: bool, has_arrived: Callable[[np.ndarray, np.ndarray], np.ndarray],
-              rng: np.random.Generator) -> Walks:
+              rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Greedy walks, all at once: hop to the neighbour of least D to the goal, with probability epsilon to a random one.
-
-    has_arrived(nodes, goals) is asked before the first hop and after each.
-    """
+    has_arrived(nodes, goals) is asked before the first hop and after each. Returns (max_hops + 1, m) the nodes of each
+    walk in a column, -1 after its last hop, and (m,) bool: which arrived."""
     trace = np.full((int(max_hops.max(initial=0)) + 1, len(starts)), -1, np.int64)
     trace[0], arrived = starts, has_arrived(starts, goals)
     walking = np.flatnonzero(~arrived & (max_hops > 0))
@@ -185,7 +171,7 @@ def walk_many(graph: csr_array, distance: Distance, starts: np.ndarray, goals: n
         walking = walking[following >= 0]
         arrived[walking] = has_arrived(trace[hop, walking], goals[walking])
         walking = walking[~arrived[walking] & (max_hops[walking] > hop)]
-    return Walks(trace, arrived)
+    return trace, arrived
 
 
 def _next_nodes(graph: csr_array, distance: Distance, trace: np.ndarray, goals: np.ndarray, epsilon: float,

@@ -4,8 +4,6 @@ Recorded frames that were fitted have their exact distance on the graph. Any oth
 recorded frames nearest to it. A frame that is near none, or from which no path leads to a goal, has no distance: NaN.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from plan2vec.graph.build import joined_nodes
 from plan2vec.graph.neighbors import nearest
 from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.local_metric import local_vectors
-from plan2vec.search.shortest_paths import choose_workers, distances_from
+from plan2vec.search.shortest_paths import distances_from
 
 if TYPE_CHECKING:
     from plan2vec.model import Model
@@ -32,14 +30,14 @@ def steps_to_goals(graph: csr_array, goals: np.ndarray, sequence: np.ndarray) ->
     """(n,), (n,) steps from every recorded frame to the nearest goal, and to that of *another* sequence; or inf."""
     backward, (any_goal, others) = graph.T.tocsr(), np.full((2, graph.shape[0]), np.inf, np.float32)
     for some in (goals[part] for part in slices(len(goals), GOALS_AT_ONCE)):
-        left = distances_from(backward, some, choose_workers(graph, len(some)))  # (goals, n)
+        left = distances_from(backward, some)  # (goals, n)
         any_goal = np.minimum(any_goal, left.min(axis=0))
         left[sequence[some][:, None] == sequence] = np.inf
         others = np.minimum(others, left.min(axis=0))
     return any_goal, others
 
 
-def steps_through_nearest(model: Model, vectors: np.ndarray, left: np.ndarray) -> np.ndarray:
+def steps_through_nearest(model: "Model", vectors: np.ndarray, left: np.ndarray) -> np.ndarray:
     """(m,) steps left of frames with these local vectors (m, d), by what is left (n,) of the frames nearest to them."""
     fitted, found = joined_nodes(model.graph), np.empty(len(vectors), np.float32)
     known, limit = model.local_vectors[fitted], max(model.radius, FAR * model.config.max_gap)
@@ -49,7 +47,7 @@ def steps_through_nearest(model: Model, vectors: np.ndarray, left: np.ndarray) -
     return found
 
 
-def steps_left(model: Model, frames: Any, goals: np.ndarray) -> np.ndarray:
+def steps_left(model: "Model", frames: Any, goals: np.ndarray) -> np.ndarray:
     """(m,) steps from frames, images or numbers (m,), to the nearest goal (frame numbers); NaN: no path is known."""
     left, _ = steps_to_goals(model.graph, goals, model.sequences.sequence)
     if is_numbers(frames):
@@ -60,7 +58,7 @@ def steps_left(model: Model, frames: Any, goals: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def of_recorded(model: Model, left: np.ndarray, left_of_fitted: np.ndarray | None = None) -> np.ndarray:
+def of_recorded(model: "Model", left: np.ndarray, left_of_fitted: np.ndarray | None = None) -> np.ndarray:
     """(n,) the same of all recorded frames: exact for those on the graph, through the nearest for those held out."""
     found = (left if left_of_fitted is None else left_of_fitted).copy()
     unseen = np.setdiff1d(np.arange(len(left)), joined_nodes(model.graph))
@@ -69,7 +67,7 @@ def of_recorded(model: Model, left: np.ndarray, left_of_fitted: np.ndarray | Non
     return found
 
 
-def goal_numbers(model: Model, goals: Any) -> np.ndarray:
+def goal_numbers(model: "Model", goals: Any) -> np.ndarray:
     """(g,) fitted frames that stand for goals: numbers, or images as for `embed`; one off the map is refused."""
     fitted = joined_nodes(model.graph)
     if is_numbers(goals):
@@ -97,8 +95,7 @@ def is_numbers(frames: Any) -> bool:
 
 def progress_curve(left: np.ndarray, least: float = LEAST_LEFT) -> np.ndarray:
     """(m,) float32 share of the way, 0 to 1, that is done by the steps left (m,) at an episode's frames, in order. NaN
-    where nothing is known, and all along an episode that starts within `least` steps of a goal.
-    """
+    where nothing is known, and all along an episode that starts within `least` steps of a goal."""
     smooth = smoothed(left)
     known = smooth[np.isfinite(smooth)]
     if not len(known) or known[0] <= least:

@@ -25,8 +25,7 @@ class StackedMetric(nn.Module):
 
     def __init__(self, network: Encoder, candidates: nn.Module):
         super().__init__()
-        self.network = network
-        self.candidates = candidates
+        self.network, self.candidates = network, candidates
         self.register_buffer("scale", torch.ones(()))
 
     def embed(self, images: Tensor) -> Tensor:

@@ -48,13 +48,11 @@ def agent_map(model: Model) -> AgentMap:
 
 @dataclass(frozen=True)
 class AgentConfig:
-    # direct: no plan | graph: shortest paths | greedy, lookahead, astar: guided by the learned distance
-    method: Guidance = "graph"
+    method: Guidance = "graph"  # direct: no plan | graph: shortest paths | others: guided by the learned distance
     ahead: float = 5.0  # steps along the plan to the waypoint that the controller is given
     lookahead: int = 3  # hops, of that method
     off_path: float = 8.0  # steps from the plan beyond which a new one is made
-    # actions without progress along the plan after which a new one is made; until then the waypoint comes nearer
-    patience: int = 30
+    patience: int = 30  # actions without progress after which a new plan is made; until then the waypoint comes nearer
     heuristic_weight: float = 1.0  # of astar: above 1 it touches fewer nodes, and plans may be that much longer
 
     def __post_init__(self) -> None:
@@ -93,8 +91,7 @@ class Agent:
         """(m, ...) one goal per episode."""
         self.goals, num = goals, len(goals)
         self.choices = np.empty(0) if self.controller.choices is None else self.controller.choices
-        # choices after which nothing changed; without them a policy presses a wall for ever
-        self.futile = np.zeros((num, len(self.choices)), bool)
+        self.futile = np.zeros((num, len(self.choices)), bool)  # chosen in vain: else one presses a wall for ever
         self.seen, self.taken = np.zeros(goals.shape), np.full(num, np.nan)  # last observations, and what was chosen
         nodes = self.map.locate(self.map.embed(goals))
         self.journeys = [Journey(int(node), np.empty(0, np.int64), np.zeros(1)) for node in nodes]
@@ -121,8 +118,7 @@ class Agent:
             journey.length = np.cumsum([0.0, *hop_lengths(self.map.graph, nodes)])
         rest = journey.length[journey.passed :] - journey.length[journey.passed]
         # the longer nothing moves, the nearer the waypoint
-        ahead = self.config.ahead * (1 - journey.waited / self.config.patience)
-        hops = max(1, int(np.searchsorted(rest, ahead)))
+        hops = max(1, int(np.searchsorted(rest, self.config.ahead * (1 - journey.waited / self.config.patience))))
         return int(journey.nodes[journey.passed + hops]) if hops < len(rest) - 1 else -1
 
     def _follow(self, journey: Journey, vector: np.ndarray) -> bool:

@@ -1,7 +1,6 @@
 """The controller: a network that says which action leads to a near goal, learned from recorded actions.
 
-It never sees a position. The agent (agent.py) gives it one waypoint after the other.
-"""
+It never sees a position. The agent (agent.py) gives it one waypoint after the other."""
 
 from dataclasses import dataclass
 

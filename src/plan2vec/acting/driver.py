@@ -8,11 +8,9 @@ looks like another place moves nobody, and where several places fit no frame has
     driver.reset(goal)                     # a view of the goal
     button = driver.act(view)              # again and again
 
-Neither is told a position or a heading.
-"""
+Neither is told a position or a heading."""
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +29,12 @@ UNMOVED = 0.5  # gray levels, on average: views that differ by less show that no
 LOOKS = 16  # decisions: somewhat more than once around
 STRAY = (3, 9)  # decisions of a random drive, from and below
 PATIENCE, FEW = 40, 6  # decisions among whose waypoints so few are different: it goes nowhere
+REACH = 3.5  # local distance from the view within which a frame ahead can be headed for
+AHEAD = 8.0  # steps along the plan, at most, to what is headed for
+BLUR = 1.0  # local distance by which a view of a frame's place usually differs
+UNLIKE = 4.0  # local distance beyond which nothing more is learned
+JUMP = 1e-3  # chance that one is suddenly anywhere
+SURE, AROUND = 0.5, 4.0  # share of the belief within so many steps of one frame; with less one is lost
 
 
 class Guide(Protocol):
@@ -57,40 +61,27 @@ class GoalItself:
         return self.goal
 
 
-@dataclass(frozen=True)
-class GuideConfig:
-    search: str = "map"  # map: greedy by the learned distance, A* where that fails | dijkstra
-    reach: float = 3.5  # local distance from the view within which a frame ahead can be headed for
-    ahead: float = 8.0  # steps along the plan, at most, to what is headed for
-    blur: float = 1.0  # local distance by which a view of a frame's place usually differs
-    unlike: float = 4.0  # local distance beyond which nothing more is learned
-    jump: float = 1e-3  # chance that one is suddenly anywhere
-    sure: float = 0.5  # share of the belief around one frame; with less one is lost
-    around: float = 4.0  # steps that "around" means
-
-
 class Whereabouts:
     """A belief over the recorded frames of a graph."""
 
-    def __init__(self, vectors: np.ndarray, graph: csr_array, config: GuideConfig):
-        self.vectors, self.config = vectors, config
+    def __init__(self, vectors: np.ndarray, graph: csr_array):
+        self.vectors = vectors
         near = graph.copy()
         near.data = np.exp(-near.data / 2).astype(np.float32)
         move = (near + eye_array(len(vectors), dtype=np.float32)).tocsr()
         self.move = (move / move.sum(axis=1)[:, None]).T.tocsr()
-        self.around = within(graph, config.around)
+        self.around = within(graph, AROUND)
         self.belief = np.full(len(vectors), 1 / len(vectors))
 
     def see(self, vector: np.ndarray) -> int | None:
         """The frame where the view with this local vector is; None: nowhere for sure."""
-        config, num = self.config, len(self.vectors)
         self.away = np.linalg.norm(self.vectors - vector, axis=1)
-        fits = np.exp(-0.5 * (np.minimum(self.away, config.unlike) / config.blur) ** 2)
-        belief = ((1 - config.jump) * (self.move @ self.belief) + config.jump / num) * fits
+        fits = np.exp(-0.5 * (np.minimum(self.away, UNLIKE) / BLUR) ** 2)
+        belief = ((1 - JUMP) * (self.move @ self.belief) + JUMP / len(self.vectors)) * fits
         self.belief = belief / belief.sum()
         best = int(self.belief.argmax())
-        is_sure = self.belief[self.around[[best]].indices].sum() > config.sure
-        return best if is_sure and self.away[best] < config.unlike else None
+        is_sure = self.belief[self.around[[best]].indices].sum() > SURE
+        return best if is_sure and self.away[best] < UNLIKE else None
 
 
 def within(graph: csr_array, steps: float) -> csr_array:
@@ -105,9 +96,11 @@ def within(graph: csr_array, steps: float) -> csr_array:
 class RouteGuide:
     """Finds itself on a graph of recorded frames, plans, and heads as far ahead as can be reached."""
 
-    def __init__(self, model: Model, graph: csr_array, config: GuideConfig = GuideConfig()):
-        self.model, self.graph, self.config, self.num_touched = model, graph, config, 0
-        self.places = Whereabouts(model.local_vectors, graph, config)
+    def __init__(self, model: Model, graph: csr_array, search: str = "map"):
+        """`search`: "map", greedy by the learned distance and A* where that fails, or "dijkstra"."""
+        self.model, self.graph, self.num_touched = model, graph, 0
+        self.methods = ("dijkstra",) if search == "dijkstra" else ("greedy", "astar")
+        self.places = Whereabouts(model.local_vectors, graph)
 
     def reset(self, goal: np.ndarray) -> None:
         self.goal_view, self.goal = goal, self.model.locate(goal).number
@@ -122,7 +115,7 @@ class RouteGuide:
         if ahead is None:
             return None
         steps = self.length[ahead:] - self.length[ahead]
-        within_reach = (self.places.away[self.plan[ahead:]] <= self.config.reach) & (steps <= self.config.ahead)
+        within_reach = (self.places.away[self.plan[ahead:]] <= REACH) & (steps <= AHEAD)
         beyond = np.flatnonzero(~within_reach[1:])  # the first that cannot be reached; those before can
         chosen = ahead + max(1, int(beyond[0]) if len(beyond) else len(steps))
         return self.goal_view if chosen >= len(self.plan) - 1 else self.model.sequences.frames[self.plan[chosen]]
@@ -132,7 +125,7 @@ class RouteGuide:
         on_plan = np.flatnonzero(np.isin(self.plan, self.places.around[[node]].indices))
         if len(on_plan):
             return int(on_plan[self.places.away[self.plan[on_plan]].argmin()])
-        for method in ("dijkstra",) if self.config.search == "dijkstra" else ("greedy", "astar"):
+        for method in self.methods:
             made = make_plan(self.graph, self.model.distance_between, node, self.goal, method, memory=True)
             self.num_touched += made.num_touched
             if made.nodes is not None:
@@ -169,12 +162,9 @@ class Driver:
             if len(self.heading_for) == PATIENCE and len(set(self.heading_for)) <= FEW:
                 self.heading_for.clear()
                 self.planned = self._stray()
-        if self.planned:
-            pressed = self.planned.pop()
-        elif self.target is None:
-            pressed = self._look_around()
-        else:
-            pressed = self._head_for(view, self.target)
+        if not self.planned:
+            self.planned = self._look_around() if self.target is None else [self._head_for(view, self.target)]
+        pressed = self.planned.pop()
         self.before = view.copy(), pressed
         return pressed
 
@@ -198,13 +188,10 @@ class Driver:
             chance[:] = 1
         return int(self.rng.choice(self.choices, p=chance / chance.sum()))
 
-    def _look_around(self) -> int:
+    def _look_around(self) -> list[int]:
         """Once around; where that was no help somewhere else, and again."""
         self.lost_for += 1
-        if self.lost_for % LOOKS == 0:
-            self.planned = self._stray()
-            return self.planned.pop()
-        return self.turns[(self.lost_for // LOOKS) % 2]
+        return [self.turns[(self.lost_for // LOOKS) % 2]] if self.lost_for % LOOKS else self._stray()
 
     def _stray(self) -> list[int]:
         pressed = self.rng.choice([choice for choice in self.choices if choice not in self.futile], 2)

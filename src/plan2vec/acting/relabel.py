@@ -4,9 +4,8 @@
     .npz of OGBench     the same as `rewards` and `goals`, beside `observations`, `actions` and `terminals`
     Minari folder       `rewards` of every episode, one row per action; `infos/goal` tells the goals
 
-Everything else is copied as it is; the input is never written to. `goal` is the number of a frame of the dataset, -1
-where the goal is a frame of the run or an image. No step counts as terminal: where an offline learner ends an episode
-at its goal, D is 0 there.
+All else is copied as it is; the input is never written to. `goal` is the number of a frame of the dataset, -1 where the
+goal is a frame of the run or an image. No step counts as terminal: where a learner ends an episode at its goal, D is 0.
 """
 
 import os
@@ -142,7 +141,6 @@ def write_minari(dataset: Path, out: Path, reward: np.ndarray, goal: np.ndarray)
             for group in episode_groups(file):
                 last = first + len(group["rewards"])
                 for name, fresh in {"rewards": reward[first:last], "infos/goal": goal[first : last + 1]}.items():
-                    if name in group:
-                        del group[name]
+                    group.pop(name, None)
                     group[name] = fresh
                 first = last + 1

@@ -4,8 +4,7 @@
 
 Goal environments (observations are dicts with `achieved_goal` and `desired_goal`) bring their goal; any other
 environment is given one: `DistanceReward(env, model, goal=picture)`. Every `info` holds `distance` (steps) and
-`potential`; after a step also `plain_reward`, the environment's own.
-"""
+`potential`; after a step also `plain_reward`, the environment's own."""
 
 from typing import Any, SupportsFloat
 
@@ -25,10 +24,8 @@ class DistanceReward(gymnasium.Wrapper):
     def __init__(self, env: gymnasium.Env, model: Model, mode: Mode = "potential", discount: float = 0.99,
                  scale: float = 1.0, goal: np.ndarray | None = None, state_key: str = STATE) -> None:
         """`env`: any whose views look like the frames of `model`. `mode`: "potential" adds the decrease of the distance
-        to the environment's reward, "distance" replaces the reward by minus the distance. `discount` is the agent's.
-        `scale`: reward per step of distance. `goal`: where the environment has no `desired_goal`. `state_key`: the
-        entry the map was fitted to.
-        """
+        to its reward, "distance" replaces that by minus the distance. `discount` is the agent's. `scale`: reward per
+        step. `goal`: where the environment has no `desired_goal`. `state_key`: the entry the map was fitted to."""
         super().__init__(env)
         space, needed = env.observation_space, (state_key,) if goal is not None else (state_key, GOAL)
         if not isinstance(space, spaces.Dict):

@@ -6,8 +6,7 @@ potential   other reward + discount * Phi(s') - Phi(s), with Phi(s) = -scale * D
 Over an episode of T steps the potential's part adds up to discount^T Phi(s_T) - Phi(s_0), whatever was done in between,
 so the optimal policy stays the same (Ng, Harada and Russell, 1999). That needs Phi = 0 where an episode *terminates*:
 otherwise agents would choose between terminal states by their potential (Grzes, 2017). An episode that is only cut off
-(truncated) goes on as far as an agent can tell, so Phi stays -scale * D there.
-"""
+(truncated) goes on as far as an agent can tell, so Phi stays -scale * D there."""
 
 from dataclasses import dataclass
 from math import isfinite

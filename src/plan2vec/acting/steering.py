@@ -3,8 +3,7 @@
 Dead reckoning says from the buttons that were pressed between two recorded views how far the second is ahead, to the
 left and around, in decisions of full speed. Walls make that wrong at times; on average it is right. A network learns it
 from the two views. It compares where they show the same thing, whatever that is: so it works where it has never been.
-The button to press is the one of which most is left.
-"""
+The button to press is the one of which most is left."""
 
 from dataclasses import dataclass
 
@@ -33,10 +32,6 @@ class Buttons:
     slide: float = 0.67  # share of its speed that it keeps when nothing is pressed
     turn: float = 0.49  # radians of a decision's turn at full speed
     first_turns: tuple[float, ...] = (0.25, 0.82)  # shares of that in the first decisions of a turn
-
-    @property
-    def choices(self) -> np.ndarray:
-        return np.array(self.pairs).ravel()
 
 
 @dataclass(frozen=True)
@@ -169,6 +164,7 @@ def train_steering(exploration: Sequences, buttons: Buttons, config: SteeringCon
 
 
 def controller_of(network: SteeringNetwork, buttons: Buttons) -> Controller:
-    controller = Controller(network, buttons.choices[:, None])
-    controller.choices = buttons.choices  # in the network's order
+    choices = np.array(buttons.pairs).ravel()
+    controller = Controller(network, choices[:, None])
+    controller.choices = choices  # in the network's order
     return controller

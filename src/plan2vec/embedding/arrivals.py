@@ -45,11 +45,10 @@ class Trial:
             return torch.cat([head(vectors[first], vectors[second]) for first, second in pairs]).numpy()
 
         rng = np.random.default_rng(0)  # no hop is random
-        arrived = partial(is_neighbor, self.graph)
-        walks = walk_many(self.graph, distance, self.starts, self.goals, self.most, 0.0, False, arrived, rng)
-        return float(walks.arrived.mean()) if len(self.starts) else 1.0
+        near = partial(is_neighbor, self.graph)
+        _, arrived = walk_many(self.graph, distance, self.starts, self.goals, self.most, 0.0, False, near, rng)
+        return float(arrived.mean()) if len(self.starts) else 1.0
 
     def is_enough(self, arrived: float) -> bool:
         self.failed.append(1 - arrived)
-        helps = len(self.failed) < 3 or self.failed[-1] <= LITTLE * self.failed[-3]
-        return arrived >= ENOUGH or not helps
+        return arrived >= ENOUGH or (len(self.failed) > 2 and self.failed[-1] > LITTLE * self.failed[-3])

@@ -1,8 +1,7 @@
 """Vectors whose distances are near path lengths: classical scaling from landmarks (de Silva and Tenenbaum, 2004).
 
 A flat map that a network learns from random beginnings may fold. Classical scaling does not: its vectors project all
-distances on their main directions. They guide the first updates of the training.
-"""
+distances on their main directions. They guide the first updates of the training."""
 
 import numpy as np
 
@@ -11,10 +10,8 @@ MAX_LANDMARKS = 1000  # an eigenvalue problem of so many rows is solved
 
 def landmark_vectors(lengths: np.ndarray, landmarks: np.ndarray, dim: int, degree: int = 1) -> np.ndarray:
     """(n, dim) float32 vectors from the path lengths (r, n) to the landmarks (r,); NaN for nodes without a path.
-
     `degree` 2: for vectors whose squared l2 distance is the length. Landmarks that the first has no path to are left
-    out, and so are those beyond MAX_LANDMARKS, from the end.
-    """
+    out, and so are those beyond MAX_LANDMARKS, from the end."""
     together = np.isfinite(lengths[0, landmarks]) & np.isfinite(lengths[:, landmarks[0]])
     chosen = np.flatnonzero(together)[:MAX_LANDMARKS]
     known = np.isfinite(lengths[chosen]).all(axis=0)

@@ -10,8 +10,7 @@
 All are never negative and zero from a vector to itself; twice the vectors give 2^degree the distance (degree 1, of
 squared 2). Metrics and quasimetrics keep the triangle inequality whatever the vectors; metrics and semimetrics are
 symmetric, and zero between equal vectors only. At equal vectors the gradient is zero. A new head is a subclass of
-`Head` with a `forward`, and a line in `config.HEADS`.
-"""
+`Head` with a `forward`, and a line in `config.HEADS`."""
 
 import math
 from typing import Literal
@@ -52,8 +51,7 @@ class Head(nn.Module):
 class LpHead(Head):
     """The l^p distance, a metric; norm_order p from 1 to math.inf. The paper's head, and the one for 2-d maps."""
 
-    symmetric = True
-    guarantee = "metric"
+    symmetric, guarantee = True, "metric"
 
     def __init__(self, dim: int, norm_order: float = 2.0) -> None:
         super().__init__(dim)
@@ -79,14 +77,11 @@ class LpHead(Head):
 
 
 class MaxReluHead(Head):
-    """The largest rise of any coordinate from first to second: going up costs, going down is free.
+    """The largest rise of any coordinate from first to second: going up costs, going down is free. A pseudo
+    quasimetric: the distance from a to b is zero wherever b is nowhere above a. Every quasimetric on n points fits
+    exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x)."""
 
-    A pseudo quasimetric: the distance from a to b is zero wherever b is nowhere above a. Every quasimetric on n points
-    fits exactly into n coordinates: give point x the coordinates d(x_1, x), ..., d(x_n, x).
-    """
-
-    symmetric = False
-    guarantee = "quasimetric"
+    symmetric, guarantee = False, "quasimetric"
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         return (second - first).amax(-1).relu()
@@ -100,11 +95,9 @@ class MaxReluHead(Head):
 
 class MRNHead(Head):
     """Metric residual network: l2 distance of the first dim - dim // 2 coordinates plus MaxReluHead of the rest. It is
-    a pseudo quasimetric: vectors that agree in the first part can be at distance zero in one direction.
-    """
+    a pseudo quasimetric: vectors that agree in the first part can be at distance zero in one direction."""
 
-    symmetric = False
-    guarantee = "quasimetric"
+    symmetric, guarantee = False, "quasimetric"
     min_dim = 2
 
     def __init__(self, dim: int) -> None:
@@ -123,14 +116,11 @@ class MRNHead(Head):
 
 
 class SquaredHead(Head):
-    """The squared l2 distance: the vectors' l2 distance is the root of the steps.
+    """The squared l2 distance: the vectors' l2 distance is the root of the steps. Roots of path lengths fit into l2 far
+    better than the lengths themselves (those of every tree do exactly), so on sparse graphs of many loops, a city's
+    streets say, a greedy walk meets fewer wrong turns."""
 
-    Roots of path lengths fit into l2 far better than the lengths themselves (those of every tree do exactly), so on
-    sparse graphs of many loops, a city's streets say, a greedy walk meets fewer wrong turns.
-    """
-
-    symmetric = True
-    guarantee = "semimetric"
+    symmetric, guarantee = True, "semimetric"
     degree = 2
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """Shortest distances to learn from, searched round by round: what a metric map is taught.
 
 A round has new random goals, and for each the shortest distance from every frame. It is a function of its number alone,
-so a killed run continues in it. On a CPU child processes search the next round while the map learns from this one.
-"""
+so a killed run continues in it. On a CPU child processes search the next round while the map learns from this one."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,27 @@ from plan2vec.learning.processes import size
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.search.gpu_search import DeviceGraph, distances_from_on
 from plan2vec.search.shortest_paths import choose_workers
+
+BEYOND = 3.0  # steps of error from where on Huber's loss grows no faster than the error
+
+
+def distance_loss(distance: Tensor, target: Tensor, kind: str, mean: float) -> Tensor:
+    """Mean error over pairs with a path; errors are taken over at least one step.
+
+    | kind     | of an error e of a path                | in training                                                |
+    |----------|----------------------------------------|------------------------------------------------------------|
+    | relative | abs(e) / path                          | never fails, forgives the few large errors that trap walks |
+    | sammon   | e^2 / path                             | punishes them; one update of a squared head can undo a map |
+    | huber    | e^2 / path, linear beyond 3 steps of e | punishes them, and no single update can do much harm       |
+    """
+    known = target < torch.inf
+    path = torch.where(known, target, 0)
+    error = (distance - path).abs() * known
+    if kind in ("sammon", "huber"):
+        inner = error if kind == "sammon" else error.clamp(max=BEYOND)
+        error = inner * (2 * error - inner) / mean  # over the mean path, so that losses of all kinds are of one size
+    error = error / path.clamp(min=1)
+    return error.sum() / known.sum().clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -52,7 +72,8 @@ class Rounds:
     def __init__(self, graph: csr_array, config: EmbeddingConfig, seed: int, device: torch.device,
                  allowed: np.ndarray | None = None, num_updates: int = 0):
         """For updates 0 to `num_updates` - 1: searches beside training end with the last of them."""
-        self.graph, self.config, self.seed, self.device, self.allowed = graph, config, seed, device, allowed
+        self.config, self.seed, self.device, self.allowed = config, seed, device, allowed
+        self.backward = DeviceGraph(graph.T.tocsr(), device)  # from a goal: rows hold distances *to* it
         self.reachable, self.last = joined_nodes(graph), (num_updates - 1) // config.updates_per_round
         self.number, self.current = -1, Round(np.empty(0, np.int64), torch.empty(0))
         self.searched_beside: dict[int, Future[Round]] = {}
@@ -76,17 +97,4 @@ class Rounds:
     def search(self, number: int) -> Round:
         rng = rng_at(self.seed, Stream.MAP_GOALS, number)
         goals = rng.choice(self.reachable, min(self.config.goals_per_round, len(self.reachable)), replace=False)
-        if self.device.type == "cuda":
-            return Round(goals, self.backward_on_device.shared_distances_from(goals))
-        lengths = distances_from_on(self.device, self.backward, goals)
-        return Round(goals, torch.from_numpy(lengths).to(self.device))
-
-    @cached_property
-    def backward_on_device(self) -> DeviceGraph:
-        """On a GPU the graph goes there once, and what is found stays there."""
-        return DeviceGraph.of(self.backward, self.device)
-
-    @cached_property
-    def backward(self) -> csr_array:
-        """The graph to search from a goal, so that rows hold distances *to* it."""
-        return self.graph.T.tocsr()
+        return Round(goals, self.backward.shared_distances_from(goals))

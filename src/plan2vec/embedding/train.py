@@ -2,8 +2,7 @@
 
 In the paper: D(x, x') = |phi(x) - phi(x')|_p, regressed towards the length of planned paths (equation 6). Here the
 paths are the shortest ones, found by exact search and not by A* that D itself leads (Algorithm 1), and one batch
-supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances.
-"""
+supervises every pair of a block of goals and nodes, so 384 encodings carry 32,768 distances."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -17,9 +16,8 @@ from torch import Tensor, nn
 from plan2vec.config import Config, EmbeddingConfig
 from plan2vec.embedding.arrivals import Trial
 from plan2vec.embedding.classical_scaling import landmark_vectors
-from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.network import Embedding, build_embedding, taught_part
-from plan2vec.embedding.targets import Rounds, mean_length
+from plan2vec.embedding.targets import Rounds, distance_loss, mean_length
 from plan2vec.embedding.value_iteration import Walker, Walks
 from plan2vec.learning.augmentation import Augmentation, augment, draw_changes
 from plan2vec.learning.captured import Step
@@ -104,6 +102,7 @@ class Teacher(nn.Module):
         self.targets = self.shown = torch.empty(0)  # of the current round: where the network is, and as they were found
         self.all_nodes = on_device(self.rounds.reachable, images.device)
         self.at_once = images.at_once_in_training(embedding)
+        self.unit = embedding.unit  # read once: to ask a GPU for it stops the update until all before it are done
 
     def draw(self, update: int) -> tuple[Array, ...]:
         """A block of nodes and goals: rows of the targets, frame numbers, the guide's weight, changes of the frames."""
@@ -129,8 +128,7 @@ class Teacher(nn.Module):
         guided = 1 if self.teaching.guided else 0
         vectors, num_nodes = self.encode(seen, more[guided:]), len(seen) - len(rows)
         distance = self.embedding.head.pairwise(*vectors.split((num_nodes, len(rows))))  # [nodes, goals]
-        target = self.targets[rows, seen[:num_nodes, None]]
-        loss = distance_loss(distance, target, config.loss, self.unit)
+        loss = distance_loss(distance, self.targets[rows, seen[:num_nodes, None]], config.loss, self.unit)
         for weight in more[:guided]:
             loss = loss.lerp(self.guide_loss(vectors, seen), on_device(weight, device))
         return loss
@@ -142,11 +140,6 @@ class Teacher(nn.Module):
         embed = lambda part: self.embedding(augment(self.images(numbers[part]), change, changes, part))  # noqa: E731
         vectors = in_shares(len(numbers), embed, self.at_once)
         return vectors if numbers is seen else vectors[torch.searchsorted(numbers, seen)]
-
-    @cached_property
-    def unit(self) -> float:
-        """The embedding's, read once: to ask a GPU for it stops the update until all before it are done."""
-        return self.embedding.unit
 
     @cached_property
     def guide(self) -> Tensor:

@@ -18,8 +18,8 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from plan2vec.config import EmbeddingConfig
-from plan2vec.embedding.losses import distance_loss
 from plan2vec.embedding.network import Embedding
+from plan2vec.embedding.targets import distance_loss
 from plan2vec.graph.build import edge_rows, joined_nodes, select_edges
 from plan2vec.learning.frame_tensors import FrameTensors, encode
 from plan2vec.learning.processes import in_shares
@@ -67,6 +67,7 @@ class Walker(nn.Module):
         self.register_buffer("newest", torch.tensor(-1))  # round of the newest walks
 
     def loss_at(self, update: int) -> Tensor:
+        """Errors of all pairs of nodes that a walk visits, and of these with its goal."""
         config, rng = self.config, rng_at(self.seed, Stream.VALUE_UPDATE, update)
         move_towards(self.target, self.embedding, config.polyak)
         number = update * min(config.num_rounds, self.num_updates) // self.num_updates
@@ -75,10 +76,7 @@ class Walker(nn.Module):
         num_kept = min(number + 1, config.replay_rounds) * config.rollouts
         chosen = torch.from_numpy(rng.choice(num_kept, min(config.rollouts_per_update, num_kept), replace=False))
         nodes, lengths = self.nodes.flatten(0, 1)[chosen], self.lengths.flatten(0, 1)[chosen]
-        return self._loss(nodes, lengths.to(self.images.device))
-
-    def _loss(self, nodes: Tensor, lengths: Tensor) -> Tensor:
-        """Walks [w, T + 2] with lengths [w, T]: errors of all pairs of visited nodes, and with the goal."""
+        lengths = lengths.to(self.images.device)  # walks [w, T + 2], lengths of their hops [w, T]
         distinct, inverse = np.unique(nodes.numpy(), return_inverse=True)
         place = torch.from_numpy(inverse.reshape(nodes.shape)).to(lengths.device)
         at_once = self.images.at_once_in_training(self.embedding)
@@ -108,9 +106,10 @@ class Walker(nn.Module):
         self.embedding.train()
         head = self.embedding.head  # holds no parameters, so it works where the vectors are
         starts, goals = self.tasks.draw(config.rollouts, rng)
-        walks = walk_many(self.graph, lambda nodes, goals: head(vectors[nodes], vectors[goals]).numpy(), starts, goals,
-                          np.full(config.rollouts, config.hops), config.epsilon, False, np.equal, rng)
-        nodes, slot = staying(walks.nodes), number % config.replay_rounds
+        distance = lambda nodes, goals: head(vectors[nodes], vectors[goals]).numpy()  # noqa: E731
+        walks, _ = walk_many(self.graph, distance, starts, goals, np.full(config.rollouts, config.hops), config.epsilon,
+                             False, np.equal, rng)
+        nodes, slot = staying(walks), number % config.replay_rounds
         self.nodes[slot] = torch.from_numpy(np.vstack((nodes, goals)).T)
         hops = self.graph[nodes[:-1].ravel(), nodes[1:].ravel()]  # 0 where a walk stays
         self.lengths[slot] = torch.from_numpy(np.asarray(hops, np.float32).reshape(len(nodes) - 1, -1).T)
@@ -163,9 +162,7 @@ def staying(walks: np.ndarray) -> np.ndarray:
 
 def hop_targets(lengths: Tensor, onward: Tensor, hops: int) -> Tensor:
     """[w, T, T + 2] targets from x_t to x_j and (last) to the goal, for t < j; below them is nothing of meaning.
-
-    lengths [w, T] of the hops; onward [w, T + 1, T + 2] is D_target from each visited node to each and to the goal.
-    """
+    lengths [w, T] of the hops; onward [w, T + 1, T + 2] is D_target from each visited node to each and to the goal."""
     num_hops = lengths.shape[1]
     travelled = F.pad(lengths.cumsum(1), (1, 0))  # [w, T + 1]
     start, end = (torch.arange(size, device=lengths.device) for size in (num_hops, num_hops + 2))

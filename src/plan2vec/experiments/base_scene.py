@@ -53,9 +53,9 @@ class Site:
                       rng: np.random.Generator, graph: csr_array | None = None) -> float:
         """Share of the greedy walks (2, m) from start to goal that arrive by the rule."""
         away, graph = self.straight_distance(), self.graph if graph is None else graph
-        walks = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
-                          lambda nodes, ends: away(nodes, ends) < rule.radius, rng)
-        return float(walks.arrived.mean())
+        _, arrived = walk_many(graph, distance, tasks[0], tasks[1], max_hops, rule.epsilon, rule.memory,
+                               lambda nodes, ends: away(nodes, ends) < rule.radius, rng)
+        return float(arrived.mean())
 
     def exact_distance_to(self, goals: np.ndarray) -> Distance:
         """Distance on the graph itself, to these goals only."""

@@ -27,7 +27,7 @@ from scipy.spatial import cKDTree
 from torch import nn
 
 from plan2vec.acting.controller import Controller
-from plan2vec.acting.driver import Driver, GoalItself, Guide, GuideConfig, RouteGuide
+from plan2vec.acting.driver import Driver, GoalItself, Guide, RouteGuide
 from plan2vec.acting.steering import Buttons, SteeringConfig, SteeringNetwork, controller_of, train_steering
 from plan2vec.baselines.sptm_memory import Reachability, ReachabilityConfig, SptmGuide, train_reachability
 from plan2vec.data import Sequences, make_sequences, transitions
@@ -126,9 +126,9 @@ class DoomScene(Scene):
             return SimpleNamespace(act=doom.HeldButtons(rng_at(self.seed, Stream.DRIVING)), reset=lambda goal: None)
         guide: Guide = GoalItself()
         if method in GUIDES:
-            guide = RouteGuide(self.model, self.model.graph, GuideConfig(search=GUIDES[method]))
+            guide = RouteGuide(self.model, self.model.graph, GUIDES[method])
         elif method == "teach and repeat":
-            guide = RouteGuide(self.model, route(self.model.sequences.sequence), GuideConfig(search="dijkstra"))
+            guide = RouteGuide(self.model, route(self.model.sequences.sequence), "dijkstra")
         elif method == "SPTM":
             guide = SptmGuide(self.recordings.frames, self.reachability)
         return Driver(guide, self.controller, doom.TURNS, self.seed)

@@ -123,8 +123,8 @@ def walk_between(site: MazeSite, distance: Callable, start: int, goal: int) -> n
     """(hops + 1,) a memoryless walk until the goal itself, of at most 50 hops."""
     starts, goals, max_hops = np.array([[start], [goal], [maze.SUCCESS.max_hops]])
     rng = rng_at(site.scene.seed, Stream.SHOWN_WALK)
-    nodes = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng).nodes[:, 0]
-    return nodes[nodes >= 0]
+    nodes, _ = walk_many(site.graph, distance, starts, goals, max_hops, 0.0, False, np.equal, rng)
+    return nodes[nodes[:, 0] >= 0, 0]
 
 
 def table(rows: list[Row]) -> list[str]:

@@ -90,7 +90,7 @@ def draw_tasks(moves: rope.TrueMoves, num: int, device: torch.device, rng: np.ra
 def greedy_plans(graph: csr_array, distance: Distance, tasks: Tasks) -> np.ndarray:
     """(hops + 1, m) frames of memoryless plans, -1 after the end: at the goal, or before a frame comes again."""
     num_hops, rng = np.full(len(tasks.starts), MAX_HOPS), rng_at(0, Stream.ROPE_TASKS)
-    nodes = walk_many(graph, distance, tasks.starts, tasks.goals, num_hops, 0.0, False, np.equal, rng).nodes
+    nodes, _ = walk_many(graph, distance, tasks.starts, tasks.goals, num_hops, 0.0, False, np.equal, rng)
     for walk in nodes.T:
         again = np.setdiff1d(np.arange(len(walk)), np.unique(walk, return_index=True)[1])
         if len(again):

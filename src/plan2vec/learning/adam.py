@@ -1,13 +1,14 @@
 """Torch's Adam with what a captured update on a GPU needs: one kernel, a rate on the device, work for the whole GPU.
 
 Torch's fused kernel gives 65,536 numbers to one of a hundred multiprocessors. So parameters of a small network are cut
-into pieces, which keep many of them busy. A checkpoint knows nothing of pieces.
-"""
+into pieces, which keep many of them busy. A checkpoint knows nothing of pieces."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
+
+from plan2vec.learning.processes import average_gradients
 
 PIECE = 8192  # numbers of a piece
 MOST_NUMBERS = 2**21  # a larger network keeps the GPU busy as it is
@@ -43,6 +44,15 @@ class Adam:
                 for part, gradient in zip(parts, parameter.grad.reshape(-1).split(self.piece), strict=True):
                     part.grad = gradient
         self.inner.step()
+
+    def update(self, compute: Callable[[], Tensor]) -> Tensor:
+        """One update by the gradient of the loss that `compute` gives, in all processes; the loss before it."""
+        self.zero_grad()
+        loss = compute()
+        loss.backward()
+        average_gradients(self.parameters)
+        self.step()
+        return loss.detach()
 
     def set_rate(self, rate: float) -> None:
         for group in self.inner.param_groups:

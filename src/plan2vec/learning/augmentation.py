@@ -1,7 +1,6 @@
 """Small random changes of images in training: they keep a network from learning recorded frames by heart.
 
-They are drawn first and done afterwards, so that a GPU can replay the second half (`captured.py`).
-"""
+They are drawn first and done afterwards, so that a GPU can replay the second half (`captured.py`)."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,7 @@
 """Updates of the gradient loop on a GPU, recorded once and replayed: Python is slower than a small network.
 
 The host draws (`Step.draw`). What the device makes of it (`Step.loss`), its gradient and Adam's step become one CUDA
-graph. What was drawn is copied to where the graph reads it.
-"""
+graph. What was drawn is copied to where the graph reads it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -74,11 +73,7 @@ class CapturedUpdate:
                 slot.copy_(numbers)
 
     def _make(self) -> Tensor:
-        self.optimizer.zero_grad()
-        loss = self.step.loss(*self.inputs)
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
+        return self.optimizer.update(lambda: self.step.loss(*self.inputs))
 
     @cached_property
     def captured(self) -> tuple[torch.cuda.CUDAGraph, Tensor]:

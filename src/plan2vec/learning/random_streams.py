@@ -1,6 +1,5 @@
 """Streams of random numbers by name. A draw depends on (seed, stream, number of the draw) alone, so a killed run
-continues with the same numbers and stores no random state. Streams that share a number never meet.
-"""
+continues with the same numbers and stores no random state. Streams that share a number never meet."""
 
 import numpy as np
 
@@ -16,8 +15,7 @@ class Stream:
     DIRECTION, LONE_CLOSURES, FLOW = 21, 22, 23  # steps, closures, look-alikes by which a graph is judged
     CONTROLLER_SAMPLE, CONTROLLER = 30, 31
     PICTURES, EXPLORER, RELABEL = 40, 41, 80
-    # Baselines and benchmarks share numbers with others, as they never meet: CONTRASTIVE with GROWING and
-    # CONTROLLER_SAMPLE, VAE with CONTROLLER.
+    # Baselines and benchmarks share numbers with others that they never meet: GROWING, CONTROLLER_SAMPLE, CONTROLLER.
     CONTRASTIVE, VAE, DQN, SPTM, PEER_WALKS = 30, 31, 32, 33, 92
     # experiments
     ROOM_TASKS = 60  # starts and goals; behind it 1: walks, 2: pairs whose agreement is asked, 3: random scores

@@ -2,8 +2,7 @@
 
 The batch of an update is a function of the update's number alone (`rng_at`). So a checkpoint needs no random state, and
 a killed run that continues gives the same bytes as one never killed. Several processes cut the same batch into shares:
-their number changes the result by rounding only, and may change in between.
-"""
+their number changes the result by rounding only, and may change in between."""
 
 import copy
 import json
@@ -14,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from plan2vec.files import own_folder, replacing
 from plan2vec.learning.adam import Adam, State
 from plan2vec.learning.captured import CapturedUpdate, Step
-from plan2vec.learning.processes import agree, average_gradients, first_does
+from plan2vec.learning.processes import agree, first_does
 
 NUM_LOG_LINES = 100  # lines in metrics.jsonl per stage
 M = TypeVar("M", bound=nn.Module)
@@ -137,22 +137,11 @@ def train(module: nn.Module, loss_at: Callable[[int], Tensor], num_updates: int,
     began = last_saved = time.monotonic()
     log_every = max(1, num_updates // NUM_LOG_LINES)
     module.train()
-
-    def update_eagerly(update: int) -> Tensor:
-        optimizer.zero_grad()
-        loss = loss_at(update)
-        loss.backward()
-        average_gradients(module)
-        optimizer.step()
-        return loss
-
-    make_update: Callable[[int], Tensor] = update_eagerly
-    if isinstance(loss_at, Step) and loss_at.can_be_captured:
-        make_update = CapturedUpdate(loss_at, optimizer)
+    captured = CapturedUpdate(loss_at, optimizer) if isinstance(loss_at, Step) and loss_at.can_be_captured else None
     with journal.bar(stage.replace("_", " "), num_updates, " updates") as advance:
         for update in range(first, num_updates):
             optimizer.set_rate(learning_rate * schedule(update / num_updates))
-            loss = make_update(update)
+            loss = captured(update) if captured else optimizer.update(partial(loss_at, update))
             if update % log_every == 0:
                 if journal.folder:
                     journal.record(stage=stage, update=update, loss=round(loss.item(), 6))

@@ -43,10 +43,7 @@ def neighbor_lists(graph: csr_array, nodes: np.ndarray) -> tuple[np.ndarray, np.
 
 def is_neighbor(graph: csr_array, nodes: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """(m,) bool: the goal is the node itself or one hop away."""
-    owner, neighbor = neighbor_lists(graph, nodes)
-    hit = np.zeros(len(nodes), bool)
-    hit[owner[neighbor == goals[owner]]] = True
-    return hit | (nodes == goals)
+    return (nodes == goals) | np.isfinite(edge_lengths(graph, nodes, goals))
 
 
 def edge_lengths(graph: csr_array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -81,7 +78,5 @@ def balls(graph: csr_array, starts: np.ndarray, depth: int) -> Balls:
         nodes.append(neighbor[found])
     owner, node, parent = (np.concatenate(levels) for levels in (owners, nodes, parents))
     order = np.argsort(owner, kind="stable")  # level after level becomes ball after ball
-    index = np.empty(len(order), np.int64)
-    index[order] = np.arange(len(order))
-    parent = parent[order]
+    parent, index = parent[order], np.argsort(order)
     return Balls(owner[order], node[order], np.where(parent >= 0, index[parent], -1), num_expanded, start_touched)

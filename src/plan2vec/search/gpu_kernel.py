@@ -11,8 +11,7 @@ A tile is a few sources that lie near each other. Their distances of one node fi
 
 Programs race, which does no harm: distances only fall, and a node that falls during `_relax` is pending in the next
 `_select`. The end is the least sum over all paths, each summed from its source on: the same bytes in any order. The
-host asks only every few sweeps whether anything is pending, so the device need not wait for it.
-"""
+host asks only every few sweeps whether anything is pending, so the device need not wait for it."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -85,19 +84,19 @@ def _relax(distance, pending, queue, count, indptr, indices, weights, num_nodes,
 @torch.no_grad()
 def tile_distances(graph: DeviceGraph, sources: Tensor, tuning: Tuning = Tuning()) -> Tensor:
     """[len(sources), n] float32 steps from the sources; those that stand together share a tile."""
-    number = torch.arange(len(sources), device=graph.device)
+    number, num_nodes = torch.arange(len(sources), device=graph.device), graph.graph.shape[0]
     tile, column = number // tuning.tile, number % tuning.tile
     num_tiles = -(-len(sources) // tuning.tile)
-    distance = torch.full((num_tiles, graph.num_nodes, tuning.tile), torch.inf, device=graph.device)
-    pending = torch.full((num_tiles, graph.num_nodes), torch.inf, device=graph.device)
+    distance = torch.full((num_tiles, num_nodes, tuning.tile), torch.inf, device=graph.device)
+    pending = torch.full((num_tiles, num_nodes), torch.inf, device=graph.device)
     distance[tile, sources, column] = 0
     pending[tile, sources] = 0
     _sweep(graph, distance.view(torch.int32), pending.view(torch.int32), tuning)
-    return distance.transpose(1, 2).reshape(-1, graph.num_nodes)[: len(sources)]
+    return distance.transpose(1, 2).reshape(-1, num_nodes)[: len(sources)]
 
 
 def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning) -> None:
-    (num_tiles, num_nodes), edges = pending.shape, (graph.indptr, graph.indices, graph.weights)
+    (num_tiles, num_nodes), weights = pending.shape, graph.arrays[2]
     numbers = partial(torch.empty, dtype=torch.int32, device=graph.device)
     queue, count = numbers(pending.numel()), numbers(tuning.sweeps_at_once)  # nodes; how many of them in each sweep
     least = numbers(tuning.sweeps_at_once + 1, num_tiles).zero_()  # pending distance before each sweep
@@ -105,14 +104,14 @@ def _sweep(graph: DeviceGraph, distance: Tensor, pending: Tensor, tuning: Tuning
     if graph.device.type == "cuda":  # as many as it runs at once
         num_programs = torch.cuda.get_device_properties(graph.device).multi_processor_count * tuning.programs_per_core
     blocks, programs = (triton.cdiv(num_nodes, NODES_AT_ONCE), num_tiles), (num_programs,)
-    mean_weight = float(graph.weights.sum(dtype=torch.float64)) / max(1, len(graph.weights))
+    mean_weight = float(weights.sum(dtype=torch.float64)) / max(1, len(weights))
     reach, is_pending = tuning.reach * mean_weight, True
     while is_pending:
         least[1:] = INFINITE.value
         count.zero_()
         for sweep in range(tuning.sweeps_at_once):
             _select[blocks](pending, least, queue, count, reach, num_nodes, sweep, block=NODES_AT_ONCE)
-            _relax[programs](distance, pending, queue, count, *edges, num_nodes, sweep, tile_size=tuning.tile,
+            _relax[programs](distance, pending, queue, count, *graph.arrays, num_nodes, sweep, tile_size=tuning.tile,
                              edges_at_once=tuning.edges_at_once, num_warps=tuning.num_warps)
         least[0] = least[-1]
         is_pending = bool((least[0] < INFINITE.value).any())

@@ -1,8 +1,7 @@
 """Shortest distances from many sources on a GPU, where thousands of relaxations at once beat one clever queue.
 
 Every node takes the least of (distance of a node before it + edge) until nothing changes, by kernels that skip nodes
-with nothing new (`gpu_kernel`); where Triton cannot compile them, Dijkstra on the CPU. Equal up to rounding.
-"""
+with nothing new (`gpu_kernel`); where Triton cannot compile them, Dijkstra on the CPU. Equal up to rounding."""
 
 import importlib.util
 import os
@@ -19,7 +18,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from plan2vec.learning.processes import concatenated, size
-from plan2vec.search.shortest_paths import choose_workers, distances_from
+from plan2vec.search.shortest_paths import distances_from
 
 DISTANCES_AT_ONCE = 2**31  # nodes x sources that the kernels work on at once: 8 GB
 NUM_LANDMARKS = 8  # whose distances tell which sources lie near each other: a tile of the kernels
@@ -27,63 +26,46 @@ NUM_LANDMARKS = 8  # whose distances tell which sources lie near each other: a t
 
 def distances_from_on(device: torch.device, graph: csr_array, sources: np.ndarray) -> np.ndarray:
     """`distances_from` where it is fastest: on a GPU, else Dijkstra in as many processes as pay; sources are shared."""
-    if device.type == "cuda":
-        return DeviceGraph.of(graph, device).shared_distances_from(sources).cpu().numpy()
-    return concatenated(_shares(sources), lambda some: distances_from(graph, some, choose_workers(graph, len(some))))
-
-
-def _shares(sources: np.ndarray) -> list[np.ndarray]:
-    return np.array_split(sources, min(size(), len(sources)))
+    return DeviceGraph(graph, device).shared_distances_from(sources).cpu().numpy()
 
 
 @dataclass(frozen=True)
 class DeviceGraph:
-    """A `csr_array` as tensors, uploaded once and searched again and again, as a fit does."""
+    """A graph that is uploaded to a GPU once and searched there again and again, as a fit does."""
 
-    indptr: Tensor  # [n + 1] int64
-    indices: Tensor  # [m] int32
-    weights: Tensor  # [m] float32, steps
-
-    @classmethod
-    def of(cls, graph: csr_array, device: torch.device) -> "DeviceGraph":
-        arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int32), graph.data.astype(np.float32)
-        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
-
-    @property
-    def device(self) -> torch.device:
-        return self.indptr.device
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.indptr) - 1
+    graph: csr_array
+    device: torch.device
 
     @cached_property
-    def on_host(self) -> csr_array:
-        arrays = (array.cpu().numpy() for array in (self.weights, self.indices, self.indptr))
-        return csr_array(tuple(arrays), shape=(self.num_nodes, self.num_nodes))
+    def arrays(self) -> tuple[Tensor, ...]:
+        """indptr [n + 1] int64, indices [m] int32 and weights [m] float32 (steps) on the device."""
+        graph = self.graph
+        arrays = graph.indptr.astype(np.int64), graph.indices.astype(np.int32), graph.data.astype(np.float32)
+        return tuple(torch.from_numpy(array).to(self.device) for array in arrays)
 
     def shared_distances_from(self, sources: np.ndarray) -> Tensor:
         """`distances_from`, of which each process finds a share."""
         if size() == 1:
             return self.distances_from(sources)
-        shared = concatenated(_shares(sources), lambda some: self.distances_from(some).cpu().numpy())
+        shares = np.array_split(sources, min(size(), len(sources)))
+        shared = concatenated(shares, lambda some: self.distances_from(some).cpu().numpy())
         return torch.from_numpy(shared).to(self.device)
 
     def distances_from(self, sources: np.ndarray) -> Tensor:
         """[len(sources), n] float32 on the device: steps from each source to every node; inf where no path leads."""
+        num_nodes = self.graph.shape[0]
         if self.device.type != "cuda" or not can_compile():
-            found = distances_from(self.on_host, sources, choose_workers(self.on_host, len(sources)))
-            return torch.from_numpy(found).to(self.device)
+            return torch.from_numpy(distances_from(self.graph, sources)).to(self.device)
         from plan2vec.search.gpu_kernel import Tuning, tile_distances
 
         tile, source = Tuning().tile, torch.from_numpy(np.asarray(sources, np.int64)).to(self.device)
-        distance = torch.empty(len(sources), self.num_nodes, device=self.device)
+        distance = torch.empty(len(sources), num_nodes, device=self.device)
         order = np.arange(len(source))
         if len(source) > tile:  # each tile of them near each other: their waves then arrive together
             away = self.landmark_distances[:, source].T.cpu().numpy()
             far = 2 * away.max(initial=0, where=np.isfinite(away)) + 1
             order = near_together(np.where(np.isfinite(away), away, far), order, tile)
-        at_once = max(1, DISTANCES_AT_ONCE // self.num_nodes // tile) * tile
+        at_once = max(1, DISTANCES_AT_ONCE // num_nodes // tile) * tile
         for part in torch.from_numpy(order).to(self.device).split(at_once):
             distance[part] = tile_distances(self, source[part])
         return distance
@@ -93,10 +75,10 @@ class DeviceGraph:
         """[landmarks, n] steps from a few nodes that have edges, evenly spread over the recordings."""
         from plan2vec.search.gpu_kernel import tile_distances
 
-        joined = self.indptr.diff().nonzero()[:, 0]
-        last = max(0, len(joined) - 1)
-        spread = torch.linspace(0, last, NUM_LANDMARKS, dtype=torch.float64, device=self.device).long()
-        return tile_distances(self, joined[spread] if len(joined) else spread)
+        joined = np.flatnonzero(np.diff(self.graph.indptr))
+        spread = np.linspace(0, max(0, len(joined) - 1), NUM_LANDMARKS).astype(np.int64)
+        landmarks = joined[spread] if len(joined) else spread
+        return tile_distances(self, torch.from_numpy(landmarks).to(self.device))
 
 
 @cache
@@ -117,7 +99,7 @@ def near_together(points: np.ndarray, numbers: np.ndarray, size: int) -> np.ndar
     """The numbers (m,), each `size` of them near each other in `points` (n, k): halved along the longest side."""
     if len(numbers) <= size:
         return numbers
-    sides = np.ptp(points[numbers], axis=0)
-    ordered = numbers[np.argsort(points[numbers, sides.argmax()], kind="stable")]
+    longest = np.ptp(points[numbers], axis=0).argmax()
+    ordered = numbers[np.argsort(points[numbers, longest], kind="stable")]
     half = -(-len(numbers) // size) // 2 * size
     return np.concatenate([near_together(points, part, size) for part in (ordered[:half], ordered[half:])])

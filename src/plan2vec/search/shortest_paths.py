@@ -1,8 +1,7 @@
 """Stage 3: shortest paths in the graph of frames (see `graph/build.py`), and what finding them costs.
 
 One plan          best_first: Dijkstra, A*, weighted A* and greedy best-first are settings of it.
-Training targets  distances_from: exact distances from many sources, in several processes if asked.
-"""
+Training targets  distances_from: exact distances from many sources, in several processes if asked."""
 
 import heapq
 import math
@@ -53,8 +52,7 @@ def best_first(graph: csr_array, start: int, goal: int, heuristic: Heuristic | N
 
     The heuristic is asked once per node seen. Where costs count, an expanded node opens again when a cheaper way to it
     is found, so a heuristic need not be consistent; else no node is expanded twice. The search ends when the goal is
-    taken from the queue. Ties go to the smaller estimate, then number.
-    """
+    taken from the queue. Ties go to the smaller estimate, then number."""
     if not (heuristic_weight >= 0 and cost_weight >= 0):
         raise ValueError(f"weights must not be negative, but heuristic_weight is {heuristic_weight} "
                          f"and cost_weight is {cost_weight}")
@@ -114,20 +112,17 @@ def path_length(graph: csr_array, nodes: Sequence[int]) -> float:
     return length
 
 
-def distances_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1) -> np.ndarray:
-    """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads.
-
-    `num_workers` > 1 child processes share the sources, and this one only waits, so a thread may call it beside
-    training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result;
-    `choose_workers` tells how many pay.
-    """
-    return _search(graph, sources, num_workers, {"distances": np.float32})[0]
+def distances_from(graph: csr_array, sources: np.ndarray) -> np.ndarray:
+    """(len(sources), n) float32: steps from each source to every node along the edges; inf where no path leads. Where
+    it pays (`choose_workers`), child processes share the sources, and this one only waits, so a thread may call it
+    beside training. (Threads alone do not help: scipy holds the interpreter lock.) Their number changes no result."""
+    return _search(graph, sources, {"distances": np.float32})[0]
 
 
-def paths_from(graph: csr_array, sources: np.ndarray, num_workers: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def paths_from(graph: csr_array, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`distances_from`, and (len(sources), n) int32: the node before node j on a shortest path from the source to j;
     negative for the source itself and where no path leads."""
-    distances, predecessors = _search(graph, sources, num_workers, {"distances": np.float32, "predecessors": np.int32})
+    distances, predecessors = _search(graph, sources, {"distances": np.float32, "predecessors": np.int32})
     return distances, predecessors
 
 
@@ -143,7 +138,7 @@ def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reac
                    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(m,) steps and (m,) hops of the shortest paths, (m,) the farthest `reach` of a hop; all infinite: none leads."""
     ends, which = np.unique(goals, return_inverse=True)
-    lengths, onward = paths_from(graph.T.tocsr(), ends, choose_workers(graph, len(ends)))
+    lengths, onward = paths_from(graph.T.tocsr(), ends)
     hops, worst = np.zeros(len(starts), np.float32), np.zeros(len(starts))
     walking, node = np.arange(len(starts)), starts
     while len(walking):  # each along its goal's tree: `onward` names the next node, and is negative at the end
@@ -156,41 +151,33 @@ def shortest_plans(graph: csr_array, starts: np.ndarray, goals: np.ndarray, reac
     return length, np.where(np.isinf(length), np.inf, hops), np.where(np.isinf(length), np.inf, worst)
 
 
-def _search(graph: csr_array, sources: np.ndarray, num_workers: int, results: dict[str, type]) -> list[np.ndarray]:
+def _search(graph: csr_array, sources: np.ndarray, results: dict[str, type]) -> list[np.ndarray]:
     """Distances and, where its name is given too, predecessors, each (len(sources), n) and of the type beside its name.
-
     Child processes run this very file and meet the parent in files of a temporary folder. Not `multiprocessing`:
     forking is unsafe beside torch's threads, and its other ways import the user's script again, which breaks scripts
-    without a `__main__` guard. Running the file, not the module, spares the imports.
-    """
+    without a `__main__` guard. Running the file, not the module, spares the imports."""
     sources = checked_nodes(graph, sources)
-    if num_workers < 1:
-        raise ValueError(f"num_workers must be 1 or more, but is {num_workers}")
-    num_workers, shape = min(num_workers, len(sources)), (len(sources), graph.shape[0])
+    num_workers, shape = choose_workers(graph, len(sources)), (len(sources), graph.shape[0])
     if num_workers <= 1:
         found = [np.empty(shape, dtype) for dtype in results.values()]
         _search_from(graph, sources, *found)
         return found
     with tempfile.TemporaryDirectory(prefix="plan2vec-search-") as folder:
         for name, array in zip(CHILD_INPUTS, (graph.data, graph.indices, graph.indptr, sources), strict=True):
-            np.save(_file(folder, name), array)
+            np.save(f"{folder}/{name}.npy", array)
         for name, dtype in results.items():
-            np.lib.format.open_memmap(_file(folder, name), "w+", dtype, shape)
+            np.lib.format.open_memmap(f"{folder}/{name}.npy", "w+", dtype, shape)
         limits = [str(limit) for limit in np.linspace(0, len(sources), num_workers + 1).astype(int)]
         run_side_by_side([[sys.executable, "-P", __file__, folder, *rows, *results] for rows in pairwise(limits)])
-        return [np.load(_file(folder, name)) for name in results]
+        return [np.load(f"{folder}/{name}.npy") for name in results]
 
 
 def _run_as_child(folder: str, first: str, last: str, *results: str) -> None:
     """The child's side of `_search`: rows first to last of the named results."""
     rows = slice(int(first), int(last))
-    data, indices, indptr, sources = (np.load(_file(folder, name), mmap_mode="r") for name in CHILD_INPUTS)
+    data, indices, indptr, sources = (np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in CHILD_INPUTS)
     graph = csr_array((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
-    _search_from(graph, sources[rows], *(np.load(_file(folder, name), mmap_mode="r+")[rows] for name in results))
-
-
-def _file(folder: str, name: str) -> str:
-    return os.path.join(folder, f"{name}.npy")
+    _search_from(graph, sources[rows], *(np.load(f"{folder}/{name}.npy", mmap_mode="r+")[rows] for name in results))
 
 
 def _search_from(graph: csr_array, sources: np.ndarray, distances: np.ndarray,
@@ -219,16 +206,11 @@ def run_side_by_side(commands: list[list[str]]) -> None:
 
 def connected_parts(graph: csr_array, connection: Literal["weak", "strong"] = "weak") -> tuple[int, np.ndarray]:
     """Number of parts, and (n,) int64 the part of each node. 0 is the largest; ties go to the smaller first node.
-
     "weak": joined by edges in whatever direction. "strong": a path leads from each node of a part to each other; into
-    another part it may lead, but not back.
-    """
+    another part it may lead, but not back."""
     num_parts, labels = connected_components(graph, directed=True, connection=connection)
     _, first_nodes, sizes = np.unique(labels, return_index=True, return_counts=True)
-    order = np.lexsort((first_nodes, -sizes))
-    rank = np.empty(num_parts, np.int64)
-    rank[order] = np.arange(num_parts)
-    return num_parts, rank[labels]
+    return num_parts, np.argsort(np.lexsort((first_nodes, -sizes)))[labels]
 
 
 def checked_nodes(graph: csr_array, nodes: Sequence[int] | np.ndarray, name: str = "nodes") -> np.ndarray:
