@@ -38,8 +38,7 @@ class Rows:
         span = max(1, BATCH_BYTES // row_bytes) if self.data.dtype.kind != "O" else BATCH_ROWS
         while len(kept):
             here = kept[kept < kept[0] + span]
-            stretch = self.data[self.first + int(here[0]) : self.first + int(here[-1]) + 1]
-            yield np.asarray(stretch)[here - here[0]]
+            yield np.asarray(self.data[self.first + int(here[0]) : self.first + int(here[-1]) + 1])[here - here[0]]
             kept = kept[len(here) :]
 
     def is_picture(self) -> bool:
@@ -126,8 +125,7 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
     return build(reading, source, frames, np.concatenate(labels).astype(np.int64), store.size, **recorded)
 
 
-def _kept(reading: Reading, episode: Episode,
-          keys: list[str]) -> tuple[list[Rows], np.ndarray, dict[str, np.ndarray]]:
+def _kept(reading: Reading, episode: Episode, keys: list[str]) -> tuple[list[Rows], np.ndarray, dict[str, np.ndarray]]:
     """The arrays of an episode, the rows that are kept, what goes along; a ValueError says why it cannot be used."""
     if missing := [key for key in keys if key not in episode.entries]:
         raise ValueError(f"no {missing[0]}")

@@ -71,10 +71,10 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
             if flags.shape != (num_frames,):
                 raise ValueError(f"{source}: {name} has shape {flags.shape} {beyond}")
             ends |= np.asarray(flags, bool)
-    bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,))))
+    bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,)))).tolist()
     return [Episode(number, f"episode {number}", {"observations": Rows(observed, first, last)},
                     {name: values[first:last] for name, values in beside.items()})
-            for number, (first, last) in enumerate(pairwise(bounds.tolist()))]
+            for number, (first, last) in enumerate(pairwise(bounds))]
 
 
 def recorded_actions(group: Any, source: str) -> dict[str, np.ndarray]:
@@ -98,11 +98,9 @@ def inner_group(group: Any, name: str, source: str) -> Any:
 
 def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> dict[str, Rows]:
     """All arrays of a group and of groups inside it, by path; none where there is no group."""
-    h5py = import_extra("h5py")
     entries: dict[str, Rows] = {}
     for name in group or ():
-        inner = member(group, name, source)
-        if isinstance(inner, h5py.Group) and depth < DEEPEST:
+        if (inner := inner_group(group, name, source)) is not None and depth < DEEPEST:
             entries |= flat_entries(inner, source, f"{prefix}{name}/", depth + 1)
         elif (array := require_array(group, name, source)) is not None:
             entries[f"{prefix}{name}"] = Rows(array, 0, len(array))

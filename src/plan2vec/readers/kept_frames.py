@@ -88,21 +88,20 @@ def build(reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarra
 
 def thinned(sequences: Sequences, reading: Reading) -> Sequences:
     """Each sequence reduced to the frames that the options keep; step lengths add up over what was left out."""
-    options = reading.options
+    options, time = reading.options, sequences.time
     if options.every == 1 and options.rate is None:
         return sequences
-    if sequences.time is None:
+    if time is None:
         reading.require_no_rate(sequences.source)
     parts = np.split(np.arange(sequences.num_frames), np.flatnonzero(np.diff(sequences.sequence)) + 1)
-    time = np.zeros(sequences.num_frames) if sequences.time is None else np.asarray(sequences.time)
-    numbers = np.concatenate([part[kept_frames(options, len(part), time[part])] for part in parts])
+    kept = [part[kept_frames(options, len(part), None if time is None else time[part])] for part in parts]
+    numbers = np.concatenate(kept)
     recorded = {name: value[numbers] for name in RECORDED if (value := getattr(sequences, name)) is not None}
     sequence = sequences.sequence[numbers]
     if sequences.step_length is not None:
-        is_step = np.append(sequences.sequence[1:] == sequences.sequence[:-1], False)
-        length = np.where(is_step, sequences.step_length, 0.0)
+        length = np.where(np.append(np.diff(sequences.sequence) == 0, False), sequences.step_length, 0.0)
         travelled = np.append(0.0, np.cumsum(length)[:-1])[numbers]
-        recorded["step_length"] = np.append(np.where(sequence[1:] == sequence[:-1], np.diff(travelled), np.nan), np.nan)
+        recorded["step_length"] = np.append(np.where(np.diff(sequence) == 0, np.diff(travelled), np.nan), np.nan)
     return replace(sequences, frames=taken(sequences.frames, numbers), sequence=sequence, **recorded)
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ STATE = "observation.state"
 AGAIN = "download the folder again"
 REMEDY = f"{AGAIN} or record them again"
 ALL_CAMERAS = "all"
+Listed = tuple[Path, float, int]  # an episode's video file, if it has one; seconds into it; number of the episode
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,6 @@ class Info:
     kind: str  # of that feature: "video", "image" or the type of its numbers
 
 
-class Listed(NamedTuple):
-    """An episode that meta/ lists; sorted, they are in the order of their videos."""
-
-    video: Path  # the file its frames lie in, if they are a video
-    begins: float  # seconds into that file
-    episode: int
-
-
 def recognizes(path: Path) -> bool:
     return os.path.isdir(path) and os.path.exists(path / "meta" / "info.json")
 
@@ -71,7 +64,7 @@ def read(path: Path, reading: Reading) -> Sequences:
         listed = sorted(_listed_in_v3(info) if info.version.startswith("v3") else _listed_in_v2(info))
     if not listed:
         raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
-    episodes, problems = _read_data(info, {one.episode for one in listed}, reading)
+    episodes, problems = _read_data(info, {number for _, _, number in listed}, reading)
     if info.kind == "video":
         return _read_videos(info, listed, {episode.label: episode.beside for episode in episodes}, problems, reading)
     reading.leave_out(info.source, problems, len(listed), "episodes", REMEDY)
@@ -125,7 +118,7 @@ def _listed_in_v2(info: Info) -> Iterator[Listed]:
     for line in filter(str.strip, file.read_text(encoding="utf-8").splitlines()):
         index = int(json.loads(line)["episode_index"])
         chunk = f"chunk-{index // info.episodes_per_chunk:03d}"
-        yield Listed(info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0, index)
+        yield info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0, index
 
 
 def _listed_in_v3(info: Info) -> Iterator[Listed]:
@@ -137,14 +130,13 @@ def _listed_in_v3(info: Info) -> Iterator[Listed]:
         for row, index in enumerate(table["episode_index"]):
             chunk, number, begins = (table[name][row] for name in columns) if columns else (0, 0, 0.0)
             video = Path("videos", info.key, f"chunk-{int(chunk):03d}", f"file-{int(number):03d}.mp4")
-            yield Listed(info.folder / video, float(begins), int(index))
+            yield info.folder / video, float(begins), int(index)
 
 
 def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Episode], list[tuple[str, str]]]:
     """The wanted episodes with what the parquet files say of each, and (name, problem) of those that are missing."""
     files = sorted((info.folder / "data").glob("chunk-*/*.parquet"))
-    found: dict[int, Episode] = {}
-    broken = []
+    found, broken = dict[int, Episode](), list[str]()
     with reading.journal.bar("parquet", len(files)) as advance:
         for number, file in enumerate(files):
             try:
@@ -178,13 +170,12 @@ def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.
     import_extra("av")
     kept = {index: kept_frames(reading.options, len(beside["time"]), beside["time"]) for index, beside in rows.items()}
     taken: list[tuple[int, int]] = []  # (episode, row) of every frame
-    listed = [one for one in listed if one.episode in rows]
+    near = 0.5 / max(info.rate, 1e-3) + 1e-3
     with reading.journal.bar("video", sum(map(len, kept.values()))) as advance:
         film = Film(reading, advance)
-        for file, group in groupby(listed, key=lambda one: one.video):
-            wanted = [(one.begins + float(rows[one.episode]["time"][row]), one.episode, int(row))
-                      for one in group for row in kept[one.episode]]
-            near = 0.5 / max(info.rate, 1e-3) + 1e-3
+        for file, group in groupby((one for one in listed if one[2] in rows), key=lambda one: one[0]):
+            wanted = [(begins + float(rows[index]["time"][row]), index, int(row))
+                      for _, begins, index in group for row in kept[index]]
             why = why_not_a_file(file, info.folder) or _take_frames(film, file, wanted, near, rows, taken)
             lost = {index for _, index, _ in wanted} - {index for index, _ in taken}
             problems = problems + [(f"episode {index}", f"{shown(file.name)}: {why}") for index in sorted(lost)]

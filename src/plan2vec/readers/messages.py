@@ -95,6 +95,5 @@ def require_memory(source: str, num_bytes: int) -> None:
 def available_memory() -> int:
     """Bytes that can be had without swapping; all that the machine has where that is not known."""
     with suppress(OSError, IndexError, ValueError):
-        told = Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1]
-        return int(told.split()[0]) * 1024
+        return 1024 * int(Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1].split()[0])
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30

@@ -10,7 +10,6 @@ for, as in the paper. Positions are metres east and north of the mean view, for 
 
 import io
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,12 @@ def read(path: Path, reading: Reading) -> Sequences:
     reading.require_no_rate(source)
     coords = _coordinates(_load(path, "coords.npy", reading), f"{source}/coords.npy")
     walks = _walks(_load(path, "trajs.npy", reading), len(coords), f"{source}/trajs.npy")
-    open_view = partial(_open_view, _open_chunks(path, len(coords)))
+    stored = _stored_images(path, len(coords))
     walks = [walk[kept_frames(reading.options, len(walk))] for walk in walks]
     visited = np.unique(np.concatenate(walks)).tolist()
-    names = [f"view {view}" for view in visited]
-    size, _ = usual_layout(open_view, visited, names, source, "views")
-    frames, places, _, problems = decode_all(reading, open_view, visited, names, frame_shape(size, 1, reading.options))
+    images, names = [stored[view] for view in visited], [f"view {view}" for view in visited]
+    size, _ = usual_layout(_open_view, images, names, source, "views")
+    frames, places, _, problems = decode_all(reading, _open_view, images, names, frame_shape(size, 1, reading.options))
     reading.leave_out(source, problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
@@ -99,24 +98,21 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
     return [walk for walk in walks if len(walk)]
 
 
-def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
-    chunks = list[np.ndarray]()
+def _stored_images(folder: Path, num_views: int) -> list[tuple[np.ndarray, int]]:
+    """The chunk of each view, and its row there."""
+    stored = list[tuple[np.ndarray, int]]()
     for file in sorted((folder / VIEWS).glob("chunk_*.npy")):
         with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
             chunk = np.lib.format.open_memmap(file, mode="r")
         if chunk.dtype.kind != "S" or chunk.ndim != 1:
             raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {chunk.dtype} "
                              f"{chunk.shape}")
-        chunks.append(chunk)
-    if (num_images := sum(map(len, chunks))) != num_views:
-        raise ValueError(f"{shown(folder / VIEWS)}: {num_images} images for {num_views} views of coords.npy; "
+        stored += [(chunk, row) for row in range(len(chunk))]
+    if len(stored) != num_views:
+        raise ValueError(f"{shown(folder / VIEWS)}: {len(stored)} images for {num_views} views of coords.npy; "
                          "is a chunk missing?")
-    return chunks
+    return stored
 
 
-def _open_view(chunks: list[np.ndarray], view: int) -> tuple[Image.Image, tuple[int, int]]:
-    for chunk in chunks:
-        if view < len(chunk):
-            break
-        view -= len(chunk)
-    return open_picture(io.BytesIO(bytes(chunk[view])))
+def _open_view(stored: tuple[np.ndarray, int]) -> tuple[Image.Image, tuple[int, int]]:
+    return open_picture(io.BytesIO(bytes(stored[0][stored[1]])))

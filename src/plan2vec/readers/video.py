@@ -171,5 +171,3 @@ def _promised(stream: Any) -> int:
     """How many frames the header says a stream holds, by its length where it gives no number; 0 if it does not say."""
     duration = stream.container.duration
     return stream.frames or (int(duration / 1e6 * float(stream.average_rate or 0)) if duration else 0)
-
-
