@@ -150,8 +150,7 @@ def median_step(sequences: Sequences) -> float:
 def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences, images: FrameTensors) -> BuiltGraph:
     """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
     num_old = built.graph.shape[0]
-    config = replace(old.found_config, radius=built.radius or None)
-    joined_anew = join_frames(joined, old.trained, config, images)
+    joined_anew = join_frames(joined, old.trained, replace(old.found_config, radius=built.radius or None), images)
     found = joined_anew.graph
     if joined.step_length is not None:  # the unit stays that of the old recordings
         recorded = ~closure_entries(found, joined.sequence) | built.directed

@@ -248,8 +248,7 @@ def parse(arguments: list[str]) -> Command:
     defaults: dict[str, Any] = {}
     if command in (Demo, Fit):
         words = [part for argument in arguments for part in argument.split("=", 1)]
-        asked = next((value for flag, value in pairwise(words) if flag == "--preset"), None)
-        config = preset(asked or command.preset)
+        config = preset(next((value for flag, value in pairwise(words) if flag == "--preset"), None) or command.preset)
         defaults["default"] = Demo(config=config) if command is Demo else Fit(tyro.MISSING, tyro.MISSING, config=config)
     flags = (tyro.conf.FlagCreatePairsOff,)
     typed = [word for argument in arguments[1:] for word in DIRECTION.get(argument, (argument,))]

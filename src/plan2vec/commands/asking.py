@@ -60,9 +60,8 @@ def run_closures(command: ClosuresCommand) -> None:
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
     """The closures most worth a look, without those that were judged; frames also as sequence:index."""
     judged, picture = read_judged(command.run), None
-    left = unjudged(doubted_closures(model, command.num + len(judged.all)), judged.all)[: command.num]
     found = [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
-             for closure in left]
+             for closure in unjudged(doubted_closures(model, command.num + len(judged.all)), judged.all)[: command.num]]
     if found and is_image(model.sequences):
         path = command.picture or own_folder(command.run, "figures") / "suspicious.png"
         with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
@@ -80,9 +79,8 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         ends = f"{one['first']}-{one['second']}", " - ".join(one["names"])
         table.add_row(*ends, f"{one['distance']:.2f}", sure, f"{one['paths']:.2%}")
     CONSOLE.print(table)
-    verdicts = (("struck", judged.struck), ("kept", judged.kept))
-    words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
-    print_answer(words | answer, False)
+    struck, kept = ([f"{first}-{second}" for first, second in some] or "none" for some in (judged.struck, judged.kept))
+    print_answer({"struck": struck, "kept": kept} | answer, False)
 
 
 def judge_by_name(model: Model, struck: list[str], kept: list[str]) -> None:

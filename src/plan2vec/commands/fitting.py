@@ -95,9 +95,8 @@ def run_fit(command: Fit) -> None:
 def settled(config: Config, sequences: Sequences, out: Path, device: str) -> Config:
     """The settings for these recordings; those that were not given, and are no longer the usual ones, are said."""
     chosen = settled_for(sequences, config, out, choose_device(device))
-    usual = settle(replace(config, view="fixed"), sequences)
     if config.view is None and chosen.view == "moving":
-        changed = differing(to_json(usual), to_json(chosen))
+        changed = differing(to_json(settle(replace(config, view="fixed"), sequences)), to_json(chosen))
         words = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in changed.items())
         say(f"the camera moves, so defaults change: {words} (what you type stays; --view fixed: no change)")
     return chosen

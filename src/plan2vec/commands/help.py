@@ -95,9 +95,7 @@ def program_help(commands: dict[str, type]) -> str:
     listed = [option_lines(name, inspect.cleandoc(command.__doc__ or "")) for name, command in commands.items()]
     return "\n".join([
         "usage: plan2vec COMMAND [OPTIONS]", "", "Recordings in, metric map and planner out.", "",
-        *(line for lines in listed for line in lines), "",
-        *option_lines("--version", "print the version"),
+        *(line for lines in listed for line in lines), "", *option_lines("--version", "print the version"),
         *option_lines("COMMAND --help", "the options of one command"), "",
         "Answers go to standard output, everything else to standard error. Exit code 0: it worked, and no path is an",
-        "answer too; 2: a mistake in what was typed or given, with one line that says which.",
-    ])
+        "answer too; 2: a mistake in what was typed or given, with one line that says which."])

@@ -92,8 +92,7 @@ def _vector_prints(sequences: Sequences) -> tuple[np.ndarray, tuple[int, int]]:
     start = transitions(sequences.sequence)
     vectors = sequences.frames.astype(np.float32)
     unit = np.median(np.abs(vectors[start + 1] - vectors[start]), axis=0)
-    spread = vectors.std(axis=0) + np.finfo(np.float32).tiny
-    return vectors / np.maximum(unit, 0.01 * spread), (1, vectors.shape[1])
+    return vectors / np.maximum(unit, 0.01 * (vectors.std(axis=0) + np.finfo(np.float32).tiny)), (1, vectors.shape[1])
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:

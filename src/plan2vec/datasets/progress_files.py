@@ -74,9 +74,8 @@ def _last_frames(model: Model) -> Goals:
     if len(ends) < 2:
         raise ValueError(f"--goals {LAST} needs at least two episodes, because an episode's own end says nothing about "
                          f"it, but the run has {len(ends)}; name a goal: a frame (0:57) or an image file")
-    starts = ends - index_within(sequence)[ends]
     _, to_end = steps_to_goals(model.graph, ends, sequence)
-    _, to_start = steps_to_goals(model.graph, starts, sequence)
+    _, to_start = steps_to_goals(model.graph, ends - index_within(sequence)[ends], sequence)
     looks_like_start = to_start[ends] < to_end[ends]
     part = model.parts[1][ends]
     share = np.bincount(part, looks_like_start) / np.maximum(np.bincount(part), 1)
@@ -118,8 +117,7 @@ def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
     the episode's) with that at its start, and drops the sample if it is less. `kappa`: the mean of these differences,
     above which a sample counts in full."""
     _, episode, _, progress = table.values()
-    ahead = np.arange(len(progress)) + np.minimum(chunk, frames_left(episode))
-    delta = progress[ahead] - progress
+    delta = progress[np.arange(len(progress)) + np.minimum(chunk, frames_left(episode))] - progress
     known = delta[np.isfinite(delta)]
     return {"kappa": max(0.0, float(known.mean())) if len(known) else None,
             "dropped_share": float(np.mean(delta < 0)), "unknown_share": float(np.mean(np.isnan(delta)))}

@@ -165,8 +165,7 @@ def is_marker(path: Path) -> bool:
 def fingerprint(sequences: Sequences) -> str:
     """Of all that training sees."""
     digest = hashlib.blake2b(digest_size=16)
-    seen = (sequences.frames, sequences.sequence, sequences.step_length)
-    for array in (part for part in seen if part is not None):
+    for array in (part for part in (sequences.frames, sequences.sequence, sequences.step_length) if part is not None):
         digest.update(f"{array.dtype}{array.shape}".encode())
         for part in chunks(array, len(array)):
             digest.update(np.ascontiguousarray(array[part]).data)

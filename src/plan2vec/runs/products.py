@@ -1,6 +1,7 @@
 """How each product is written, read and checked. A file that came from elsewhere is believed only where it fits."""
 
 import json
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -72,8 +73,7 @@ def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
               "report": np.array(built.report), "directed": np.array(built.directed)}
     if built.confidence is not None:
         arrays |= {f"confidence_{name}": getattr(built.confidence, name) for name in CSR}
-    shares = {name: getattr(built, name) for name in SHARES}
-    arrays |= {name: np.array(share) for name, share in shares.items() if share is not None}
+    arrays |= {name: np.array(share) for name in SHARES if (share := getattr(built, name)) is not None}
     with open(path, "wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -81,21 +81,19 @@ def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
 def load_graph(path: Path) -> BuiltGraph:
     """The graph, after a check that its numbers cannot lead outside it: compiled code trusts them."""
     with readable(path), np.load(path, allow_pickle=False) as file:
-        shape = file["shape"]
-        require(shape.shape == (2,) and shape[0] == shape[1] >= 0, "a square matrix")
-        graph = checked_matrix([file[name] for name in CSR], int(shape[0]))
-        confidence = None
-        if "confidence_data" in file.files:
-            confidence = checked_matrix([file[f"confidence_{name}"] for name in CSR], int(shape[0]))
+        graph = checked_matrix(file)
+        confidence = checked_matrix(file, "confidence_") if "confidence_data" in file.files else None
         shares = {name: float(file[name]) for name in SHARES if name in file.files}
         require(all(0 <= share <= 1 for share in shares.values()), f"{' and '.join(SHARES)} from 0 to 1")
         radius, report, directed = float(file["radius"]), str(file["report"]), bool(file["directed"])
         return BuiltGraph(graph, radius, report, confidence=confidence, directed=directed, **shares)
 
 
-def checked_matrix(arrays: list[np.ndarray], num: int) -> csr_array:
-    """The square sparse matrix of data, indices and indptr."""
-    data, indices, indptr = arrays
+def checked_matrix(file: Mapping[str, np.ndarray], prefix: str = "") -> csr_array:
+    """The square sparse matrix of a graph file's arrays of this prefix."""
+    shape, data, indices, indptr = file["shape"], *(file[f"{prefix}{name}"] for name in CSR)
+    require(shape.shape == (2,) and shape[0] == shape[1] >= 0, "a square matrix")
+    num = int(shape[0])
     require(indptr.shape == (num + 1,) and indptr.dtype.kind == indices.dtype.kind == "i", "row limits")
     require(indptr[0] == 0 and indptr[-1] == len(data) == len(indices), "as many entries as the rows say")
     require(bool((np.diff(indptr) >= 0).all()), "rows in order")

@@ -73,8 +73,7 @@ def drop_struck(graph: csr_array, sequence: np.ndarray, struck: tuple[Pair, ...]
     n = graph.shape[0]
     row, column = edge_rows(graph).astype(np.int64), graph.indices.astype(np.int64)
     keys = np.array([first * n + second for first, second in struck])
-    dropped = np.isin(np.minimum(row, column) * n + np.maximum(row, column), keys)
-    return select_edges(graph, ~dropped)
+    return select_edges(graph, ~np.isin(np.minimum(row, column) * n + np.maximum(row, column), keys))
 
 
 def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Pair:
