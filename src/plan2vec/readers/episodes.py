@@ -94,17 +94,17 @@ def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, v
     return [chosen]
 
 
-def read_episodes(reading: Reading, source: str, episodes: list[Episode], vectors_first: bool = False) -> Sequences:
+def read_episodes(reading: Reading, episodes: list[Episode], vectors_first: bool = False) -> Sequences:
     """Frames of all episodes; one that does not fit the first is skipped and counted."""
     if not episodes:
-        raise ValueError(f"{source} holds no episodes; is it complete?")
+        raise ValueError(f"{reading.source} holds no episodes; is it complete?")
     first = next((episode for episode in episodes if episode.entries), episodes[0])
     if "time" not in first.beside:
-        reading.require_no_rate(source)
-    keys = _choose_entries(first.entries, reading.options.camera, source, vectors_first)
+        reading.require_no_rate()
+    keys = _choose_entries(first.entries, reading.options.camera, reading.source, vectors_first)
     shows_pictures = first.entries[keys[0]].is_picture()
     vectors, store, labels, beside, problems = list[np.ndarray](), FrameStore(reading.options), [], [], []
-    add = partial(_add_pictures, store) if shows_pictures else partial(_add_vectors, vectors, source)
+    add = partial(_add_pictures, store) if shows_pictures else partial(_add_vectors, vectors, reading.source)
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
             try:
@@ -115,14 +115,14 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
             except BROKEN_PICTURE as error:
                 problems.append((episode.name, first_line(error)))
             advance(number + 1)
-    reading.leave_out(source, problems, len(episodes), "episodes", "repair or remove them")
+    reading.leave_out(problems, len(episodes), "episodes", "repair or remove them")
     recorded: dict[str, Any] = {name: np.concatenate([one[name] for one in beside])  # what all have, in equal width
                                 for name, values in beside[0].items()
                                 if all(name in one and one[name].shape[1] == values.shape[1] for one in beside)}
     if "time" in recorded:
         recorded["time"] = recorded["time"][:, 0]
     frames = store.finish() if shows_pictures else np.concatenate(vectors)
-    return build(reading, source, frames, np.concatenate(labels).astype(np.int64), store.size, **recorded)
+    return build(reading, frames, np.concatenate(labels).astype(np.int64), store.size, **recorded)
 
 
 def _kept(reading: Reading, episode: Episode, keys: list[str]) -> tuple[list[Rows], np.ndarray, dict[str, np.ndarray]]:

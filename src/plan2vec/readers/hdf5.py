@@ -31,14 +31,14 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source = shown(path)
+    source = reading.source
     with open_hdf5(path, source) as file:
         if (data := inner_group(file, "data", source)) is None:
-            return read_episodes(reading, source, _d4rl_episodes(file, source))
+            return read_episodes(reading, _d4rl_episodes(file, source))
         episodes = [Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
                             recorded_actions(demonstration, source))
                     for number, (name, demonstration) in enumerate(groups_of(data, source))]
-        return read_episodes(reading, source, episodes, vectors_first=True)
+        return read_episodes(reading, episodes, vectors_first=True)
 
 
 @contextmanager

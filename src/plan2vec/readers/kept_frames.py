@@ -18,7 +18,8 @@ from plan2vec.readers.picture_to_frame import BROKEN_PICTURE, array_to_frame, fr
 
 BATCH = 256  # pictures decoded together
 NUM_SAMPLED = 32  # pictures that are looked at to choose size and channels
-Open = Callable[[Any], tuple[Image.Image, tuple[int, int]]]  # a picture and its size in the file
+Size = tuple[int, int]  # width, height
+Open = Callable[[Any], tuple[Image.Image, Size]]  # a picture and its size in the file
 
 
 def tick_of(options: ReadOptions, index: Any, time: Any) -> Any:
@@ -38,7 +39,7 @@ class FrameStore:
     def __init__(self, options: ReadOptions = ReadOptions(), shape: tuple[int, ...] | None = None):
         self.options, self.box = options, parse_crop(options.crop)
         self.shape = shape  # of a frame; None: the first picture decides
-        self.size: tuple[int, int] | None = None  # (width, height) of the first picture
+        self.size: Size | None = None  # of the first picture
         self.num_frames = 0
         self._file: IO[bytes] | None = None  # made for the first frame
 
@@ -72,14 +73,15 @@ class FrameStore:
         return np.memmap(self._file, np.uint8, "r", shape=shape)
 
 
-def build(reading: Reading, source: str, frames: np.ndarray, sequence: np.ndarray | None,
-          source_size: tuple[int, int] | None = None, **recorded: Any) -> Sequences:
+def build(reading: Reading, frames: np.ndarray, sequence: np.ndarray | None, source_size: Size | None = None,
+          **recorded: Any) -> Sequences:
     """Sequences that name their source in every complaint, and remember how they were read."""
-    recorded |= {"source": source, "options": reading.options, "source_size": source_size}
+    recorded |= {"source": reading.source, "options": reading.options, "source_size": source_size}
     try:
         made = make_sequences(frames, sequence, **recorded)
     except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(source) else f"{source}: {error}") from None
+        named = str(error).startswith(reading.source)
+        raise ValueError(str(error) if named else f"{reading.source}: {error}") from None
     sizes = np.unique(made.sequence, return_counts=True)[1]
     if single := np.count_nonzero(sizes == 1):
         reading.notes.append(f"{single} of {len(sizes)} sequences hold a single frame, so no step")
@@ -92,7 +94,7 @@ def thinned(sequences: Sequences, reading: Reading) -> Sequences:
     if options.every == 1 and options.rate is None:
         return sequences
     if time is None:
-        reading.require_no_rate(sequences.source)
+        reading.require_no_rate()
     parts = np.split(np.arange(sequences.num_frames), np.flatnonzero(np.diff(sequences.sequence)) + 1)
     kept = [part[kept_frames(options, len(part), None if time is None else time[part])] for part in parts]
     numbers = np.concatenate(kept)
@@ -132,8 +134,7 @@ def prepared(sequences: Sequences, options: ReadOptions) -> Sequences:
     return replace(sequences, frames=store.finish(), source_size=(width, height))
 
 
-def usual_layout(open_one: Open, items: list, names: list[str], source: str,
-                 things: str) -> tuple[tuple[int, int], int]:
+def usual_layout(reading: Reading, open_one: Open, items: list, names: list[str], things: str) -> tuple[Size, int]:
     """The usual size (width, height) of pictures, by a few of them, and their channels: 3 if any is coloured."""
     sizes, channels, problems = [], 1, []
     for place in np.unique(np.linspace(0, len(items) - 1, NUM_SAMPLED).round().astype(int)):
@@ -144,7 +145,7 @@ def usual_layout(open_one: Open, items: list, names: list[str], source: str,
         except BROKEN_PICTURE as error:
             problems.append((names[place], first_line(error)))
     if not sizes:
-        raise ValueError(f"{source}: none of {len(problems)} {things} that were tried can be read: "
+        raise ValueError(f"{reading.source}: none of {len(problems)} {things} that were tried can be read: "
                          f"{name_some(problems)}; repair or remove them")
     return Counter(sizes).most_common(1)[0][0], channels
 
@@ -155,7 +156,7 @@ def decode_all(reading: Reading, open_one: Open, items: list, names: list[str], 
     store, box = FrameStore(shape=shape), parse_crop(reading.options.crop)
     places, sizes, problems = [], [], []
 
-    def decode(item: Any) -> tuple[np.ndarray, tuple[int, int]]:
+    def decode(item: Any) -> tuple[np.ndarray, Size]:
         picture, size = open_one(item)
         return to_frame(picture, shape, box), size
 

@@ -42,7 +42,6 @@ class Info:
     """What meta/info.json says of a folder, and which feature the user wants."""
 
     folder: Path
-    source: str  # the folder, for messages
     version: str
     rate: float  # frames per second
     episodes_per_chunk: int
@@ -57,18 +56,18 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    info = _read_info(path, reading.options.camera)
+    info = _read_info(path, reading)
     if info.key == ALL_CAMERAS:
         return _read_side_by_side(info, reading)
-    with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
+    with refusing(f"{reading.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
         listed = sorted(_listed_in_v3(info) if info.version.startswith("v3") else _listed_in_v2(info))
     if not listed:
-        raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
+        raise ValueError(f"{reading.source}: meta/ lists no episodes; {AGAIN}")
     episodes, problems = _read_data(info, {number for _, _, number in listed}, reading)
     if info.kind == "video":
         return _read_videos(info, listed, {episode.label: episode.beside for episode in episodes}, problems, reading)
-    reading.leave_out(info.source, problems, len(listed), "episodes", REMEDY)
-    return read_episodes(reading, info.source, episodes)
+    reading.leave_out(problems, len(listed), "episodes", REMEDY)
+    return read_episodes(reading, episodes)
 
 
 def _read_side_by_side(info: Info, reading: Reading) -> Sequences:
@@ -78,8 +77,8 @@ def _read_side_by_side(info: Info, reading: Reading) -> Sequences:
     if len(parts) == 1:
         return parts[0]
     if len({part.frame_shape for part in parts}) > 1:
-        shapes = ", ".join(f"{shown(name)} {part.frame_shape}" for name, part in zip(info.cameras, parts, strict=True))
-        raise ValueError(f"{info.source}: the cameras give frames of several shapes ({shapes}); give one with --size")
+        sizes = ", ".join(f"{shown(name)} {part.frame_shape}" for name, part in zip(info.cameras, parts, strict=True))
+        raise ValueError(f"{reading.source}: the cameras give frames of several shapes ({sizes}); give one with --size")
     rows = [{key: row for row, key in enumerate(zip(part.sequence.tolist(), np.asarray(part.time).tolist(),
                                                     strict=True))} for part in parts]
     taken = [[some[key] for some in rows] for key in rows[0] if all(key in some for some in rows)]
@@ -89,11 +88,11 @@ def _read_side_by_side(info: Info, reading: Reading) -> Sequences:
         store.add(np.concatenate([part.frames[row] for part, row in zip(parts, numbers, strict=True)], axis=1))
     first = np.array([numbers[0] for numbers in taken], np.int64)
     along = {name: value[first] for name in ("action", "time") if (value := getattr(parts[0], name)) is not None}
-    return build(reading, info.source, store.finish(), parts[0].sequence[first], None, **along)
+    return build(reading, store.finish(), parts[0].sequence[first], None, **along)
 
 
-def _read_info(folder: Path, camera: str | None) -> Info:
-    file, source = folder / "meta" / "info.json", shown(folder)
+def _read_info(folder: Path, reading: Reading) -> Info:
+    file, source, camera = folder / "meta" / "info.json", reading.source, reading.options.camera
     require_file(file, shown(file), folder)
     with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
         said = json.loads(file.read_text(encoding="utf-8"))
@@ -109,7 +108,7 @@ def _read_info(folder: Path, camera: str | None) -> Info:
         raise ValueError(f"{source} has no camera and no {STATE}; its features are {features}")
     if leads_outside(folder / key, folder):
         raise ValueError(f"{source}: the camera {shown(key)} leads out of the folder; {AGAIN}")
-    return Info(folder, source, version, rate, episodes_per_chunk, cameras, "action" in kinds, key, kinds.get(key, ""))
+    return Info(folder, version, rate, episodes_per_chunk, cameras, "action" in kinds, key, kinds.get(key, ""))
 
 
 def _listed_in_v2(info: Info) -> Iterator[Listed]:
@@ -181,11 +180,11 @@ def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.
             problems = problems + [(f"episode {index}", f"{shown(file.name)}: {why}") for index in sorted(lost)]
             advance(len(taken))
     used = {index for index, _ in taken}
-    reading.leave_out(info.source, problems, len(problems) + len(used), "episodes", REMEDY)
+    reading.leave_out(problems, len(problems) + len(used), "episodes", REMEDY)
     if num_lost := sum(len(kept[index]) for index in used) - len(taken):
         reading.notes.append(f"{num_lost} frames are missing in the videos and were left out")
     action = np.array([rows[index]["action"][row] for index, row in taken]) if info.has_action else None
-    return film.finish(info.source, action=action)
+    return film.finish(action=action)
 
 
 def _take_frames(film: Film, file: Path, wanted: list, near: float, rows: dict, taken: list[tuple[int, int]]) -> str:

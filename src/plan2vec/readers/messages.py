@@ -27,26 +27,27 @@ UNREADABLE = (*DAMAGED, ValueError, EOFError, SyntaxError, AssertionError, Syste
 
 @dataclass(frozen=True)
 class Reading:
-    """One call of `read`: its options, its progress bar, and the notes it leaves for the user."""
+    """One call of `read`: its source, options and progress bar, and the notes it leaves for the user."""
 
+    source: str  # the path that was given, as messages name it
     options: ReadOptions
     journal: Journal
     notes: list[str] = field(default_factory=list)
 
-    def leave_out(self, source: str, problems: list[tuple[str, str]], total: int, things: str, remedy: str,
+    def leave_out(self, problems: list[tuple[str, str]], total: int, things: str, remedy: str,
                   others: list[tuple[str, str]] | None = None) -> None:
         """Refuses recordings of which more than half cannot be read, else notes in one line what was left out, with the
         other files of the folder: (name, reason) each."""
         if 2 * len(problems) > total:
-            raise ValueError(f"{source}: {len(problems)} of {total} {things} cannot be read: {name_some(problems)}; "
-                             f"{remedy}")
+            raise ValueError(f"{self.source}: {len(problems)} of {total} {things} cannot be read: "
+                             f"{name_some(problems)}; {remedy}")
         if skipped := [*problems, *(others or ())]:
             among = f"{total} {things}" if others is None else f"{total + len(others)} files"
             self.notes.append(f"{len(skipped)} of {among} skipped: {name_some(skipped)}")
 
-    def require_no_rate(self, source: str) -> None:
+    def require_no_rate(self) -> None:
         if self.options.rate is not None:
-            raise ValueError(f"{source}: --rate needs recordings with time, such as video; use --every here")
+            raise ValueError(f"{self.source}: --rate needs recordings with time, such as video; use --every here")
 
 
 def name_some(pairs: list[tuple[str, str]]) -> str:

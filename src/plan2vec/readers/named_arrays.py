@@ -12,9 +12,9 @@ from plan2vec.readers.messages import Reading, refusing, shown
 KINDS = ("frames", "observations", "features")
 
 
-def to_sequences(reading: Reading, source: str, arrays: dict[str, Any], held: Iterable[str] = ()) -> Sequences:
+def to_sequences(reading: Reading, arrays: dict[str, Any], held: Iterable[str] = ()) -> Sequences:
     """Sequences from arrays by their names, thinned and prepared as the options ask; `held`: all names in the file."""
-    given = [name for name in KINDS if name in arrays]
+    source, given = reading.source, [name for name in KINDS if name in arrays]
     if len(given) != 1:
         names = list(held or arrays)
         words = shown(", ".join(names[:8])) + (" ..." if len(names) > 8 else "") or "nothing"
@@ -27,7 +27,7 @@ def to_sequences(reading: Reading, source: str, arrays: dict[str, Any], held: It
         _numbers(source, given[0], frames)
     recorded: dict[str, Any] = {"domain": str(arrays["domain"]) if "domain" in arrays else None}
     recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in RECORDED if name in arrays}
-    made = build(reading, source, frames, arrays.get("sequence"), **recorded)
+    made = build(reading, frames, arrays.get("sequence"), **recorded)
     return prepared(thinned(made, reading), reading.options)
 
 

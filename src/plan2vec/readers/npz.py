@@ -46,7 +46,7 @@ def read(path: Path, reading: Reading) -> Sequences:
             arrays = name_arrays(str(path), content)
     if "floor" in arrays:
         arrays.setdefault("label", arrays.pop("floor"))
-    return to_sequences(reading, shown(path), arrays, held)
+    return to_sequences(reading, arrays, held)
 
 
 @contextmanager

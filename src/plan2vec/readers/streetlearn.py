@@ -36,17 +36,16 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> Sequences:
     """One sequence per walk; a walk breaks where a view cannot be read."""
-    source = shown(path)
-    reading.require_no_rate(source)
-    coords = _coordinates(_load(path, "coords.npy", reading), f"{source}/coords.npy")
-    walks = _walks(_load(path, "trajs.npy", reading), len(coords), f"{source}/trajs.npy")
+    reading.require_no_rate()
+    coords = _coordinates(_load(path, "coords.npy", reading), f"{reading.source}/coords.npy")
+    walks = _walks(_load(path, "trajs.npy", reading), len(coords), f"{reading.source}/trajs.npy")
     stored = _stored_images(path, len(coords))
     walks = [walk[kept_frames(reading.options, len(walk))] for walk in walks]
     visited = np.unique(np.concatenate(walks)).tolist()
     images, names = [stored[view] for view in visited], [f"view {view}" for view in visited]
-    size, _ = usual_layout(_open_view, images, names, source, "views")
+    size, _ = usual_layout(reading, _open_view, images, names, "views")
     frames, places, _, problems = decode_all(reading, _open_view, images, names, frame_shape(size, 1, reading.options))
-    reading.leave_out(source, problems, len(visited), "views", "repair or remove them")
+    reading.leave_out(problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
     # a walk breaks where a view cannot be read, so that no step leaps over it
@@ -59,7 +58,7 @@ def read(path: Path, reading: Reading) -> Sequences:
     step_length, first = np.full(len(view), np.nan), transitions(sequence)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
     frames = taken(frames, number[view])
-    return build(reading, source, frames, sequence, size, position=position, step_length=step_length, domain=DOMAIN)
+    return build(reading, frames, sequence, size, position=position, step_length=step_length, domain=DOMAIN)
 
 
 def _load(folder: Path, name: str, reading: Reading) -> Any:
