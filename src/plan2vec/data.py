@@ -92,7 +92,7 @@ class Sequences:
         where equal. Computed once, as it reads every frame.
         """
         frames, start = self.frames, transitions(self.sequence)
-        change = _change_ahead(frames)[start]
+        change = change_ahead(frames)[start]
         moved = change[change > 0]
         limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
         first = np.arange(len(self))
@@ -209,7 +209,7 @@ def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple
     return numbers[is_new], (np.cumsum(is_new) - 1)[first[code]]
 
 
-def _change_ahead(frames: np.ndarray) -> np.ndarray:
+def change_ahead(frames: np.ndarray) -> np.ndarray:
     """(n - 1,) mean absolute difference of each frame and the next; read in order, by as many threads as cores."""
     change = np.empty(len(frames) - 1, np.float32)
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -45,13 +46,13 @@ def run_closures(command: ClosuresCommand) -> None:
     model = load(command.run, command.device, command.encoder)
     struck, kept = ([name for text in texts for name in text.split(",")] for texts in (command.strike, command.keep))
     if struck or kept:
-        judge_by_name(model, struck, kept)
+        judge_by_name(model, command.run, struck, kept)
     answer: dict[str, object] = {}
-    if (struck or kept or command.update) and not command.no_update and not map_follows(model):
+    if (struck or kept or command.update) and not command.no_update and not map_follows(command.run):
         changed = follow_strikes(command.run, command.num_updates, command.device, True, command.encoder)
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
-    if not map_follows(model):
+    if not map_follows(command.run):
         remedy = f"`plan2vec closures {command.run} --update` brings it up to date"
         say(f"the map does not know yet what was struck; {remedy}")
     print_closures(model, command, answer)
@@ -67,7 +68,7 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
             save_figure(closure_figure(model, found), path)
             picture = path
-    answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
+    answer |= {"map_up_to_date": map_follows(command.run), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
         say("no picture: there is no closure to draw, or the frames are vectors")
     if command.json:
@@ -83,16 +84,15 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
     print_answer({"struck": struck, "kept": kept} | answer, False)
 
 
-def judge_by_name(model: Model, struck: list[str], kept: list[str]) -> None:
+def judge_by_name(model: Model, run: Path, struck: list[str], kept: list[str]) -> None:
     """Strike and keep closures given as "12-480" or "3:4-7:2"; the graph follows. A bad name changes nothing."""
-    assert model.folder is not None
-    graph = load_graph(model.folder / "graph.npz").graph  # as it was found: a struck closure can be kept again
+    graph = load_graph(run / "graph.npz").graph  # as it was found: a struck closure can be kept again
     false, true = ({pair_of(model, text, flag) for text in texts}
                    for flag, texts in (("--strike", struck), ("--keep", kept)))
     if both := false & true:
         first, second = min(both)
         raise ValueError(f"closure {first}-{second} is to be struck and kept at once; say one of the two")
-    judged = judge(model.folder, graph, model.sequences.sequence, sorted(false), sorted(true))
+    judged = judge(run, graph, model.sequences.sequence, sorted(false), sorted(true))
     model.graph = drop_struck(graph, model.sequences.sequence, judged.struck)
 
 
@@ -105,10 +105,9 @@ def pair_of(model: Model, text: str, flag: str) -> Pair:
     return min(first, second), max(first, second)
 
 
-def map_follows(model: Model) -> bool:
+def map_follows(run: Path) -> bool:
     """Whether the embedding was fitted to the graph as it is now, with what is struck left out."""
-    assert model.folder is not None
-    return fitted_struck(model.folder) == set(read_judged(model.folder).struck)
+    return fitted_struck(run) == set(read_judged(run).struck)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import find_objects, label, maximum_filter, minimum_filter1d
 
-from plan2vec.data import Sequences, chunks
+from plan2vec.data import Sequences, change_ahead, chunks
 from plan2vec.datasets.prints import Episodes, difference
 
 FENCE = 3.0  # interquartile ranges
@@ -53,8 +53,9 @@ def frames_words(first: int, last: int) -> str:
     return f"frame {first}" if first == last else f"frames {first}-{last}"
 
 
-def find_still(episodes: Episodes, pixel_change: np.ndarray) -> list[Finding]:
+def find_still(episodes: Episodes, frames: np.ndarray) -> list[Finding]:
     """The longest pause of an episode, where others have none so long: the camera froze, or nothing moved."""
+    pixel_change = np.append(change_ahead(frames), np.nan)
     moved = pixel_change[pixel_change > 0]
     frozen_below = FROZEN_SHARE * float(np.median(moved)) if len(moved) else 0.0
     frozen = [_longest_run(pixel_change[episodes.part(k)][:-1] <= frozen_below) for k in range(episodes.num)]
@@ -93,14 +94,6 @@ def _longest_pause(episodes: Episodes, number: int) -> tuple[int, int]:
             best = first, k
     return best
 
-
-def pixel_changes(frames: np.ndarray) -> np.ndarray:
-    """(n,) mean change of a pixel from each frame to the next; NaN for the last."""
-    change = np.full(len(frames), np.nan, np.float32)
-    for part in chunks(frames, len(frames) - 1):
-        some = frames[part.start : part.stop + 1].astype(np.float32).reshape(part.stop + 1 - part.start, -1)
-        change[part] = np.abs(np.diff(some, axis=0)).mean(axis=1)
-    return change
 
 
 def find_light(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
