@@ -178,8 +178,7 @@ def find_detours(model: Model, episodes: Episodes) -> tuple[list[Finding], int]:
     ratio = taken / np.where(way > 0, way, np.inf)
     if len(known) < 4:
         return [], len(known)
-    limit = float(np.exp(fence(np.log(ratio[known]), LEAST_RANGE)[1]))
-    found = []
+    limit, found = float(np.exp(fence(np.log(ratio[known]), LEAST_RANGE)[1])), list[Finding]()
     for k in known[ratio[known] > limit]:
         words = f"{taken[k]} steps for a way of {way[k]:.1f} on the map of the other episodes "
         words += f"({ratio[k]:.1f} times as long; others up to {limit:.1f})"

@@ -125,8 +125,7 @@ def compare_all(episodes: Episodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def nearest_of(asked: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(q,) for each asked print the most similar of the known ones, and their difference."""
-    square = np.square(known).sum(axis=1)
-    place = np.empty(len(asked), np.int64)
+    square, place = np.square(known).sum(axis=1), np.empty(len(asked), np.int64)
     for first in range(0, len(asked), QUERIES_AT_ONCE):
         part = slice(first, first + QUERIES_AT_ONCE)
         place[part] = (square - 2 * (asked[part] @ known.T)).argmin(axis=1)

@@ -148,19 +148,17 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
     return [found[index] for index in sorted(found)], problems
 
 
-def _episodes_of(file: Path, info: Info) -> list[Episode]:
+def _episodes_of(file: Path, info: Info) -> Iterator[Episode]:
     beside = ["action"] if info.has_action else []
     vectors = [info.key] if info.kind not in ("image", "video") else []
     table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors], info.folder)
     index = table["episode_index"]
     frames = EncodedColumn(file, info.key, info.folder) if info.kind == "image" else table.get(info.key)
     starts = np.flatnonzero(np.diff(index, prepend=index[:1] - 1)).tolist()
-    episodes = []
     for first, last in zip(starts, [*starts[1:], len(index)], strict=True):
         along = {"time": table["timestamp"][first:last]} | {name: table[name][first:last] for name in beside}
         entries = {} if info.kind == "video" else {info.key: Rows(frames, first, last)}
-        episodes.append(Episode(int(index[first]), f"episode {index[first]}", entries, along))
-    return episodes
+        yield Episode(int(index[first]), f"episode {index[first]}", entries, along)
 
 
 def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.ndarray]],

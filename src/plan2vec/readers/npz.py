@@ -21,8 +21,8 @@ import numpy as np
 from plan2vec.data import RECORDED, Sequences
 from plan2vec.files import replacing
 from plan2vec.readers.folders import is_file_of, require_file
+from plan2vec.readers.kept_frames import KINDS, name_arrays, to_sequences
 from plan2vec.readers.messages import UNREADABLE, Reading, refusing, require_memory, shown
-from plan2vec.readers.named_arrays import KINDS, name_arrays, to_sequences
 from plan2vec.readers.pickled import admit_arrays
 
 NAME = ".npz or .npy arrays"

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
@@ -43,8 +42,9 @@ def read(path: Path, reading: Reading) -> Sequences:
     walks = [walk[kept_frames(reading.options, len(walk))] for walk in walks]
     visited = np.unique(np.concatenate(walks)).tolist()
     images, names = [stored[view] for view in visited], [f"view {view}" for view in visited]
-    size, _ = usual_layout(reading, _open_view, images, names, "views")
-    frames, places, _, problems = decode_all(reading, _open_view, images, names, frame_shape(size, 1, reading.options))
+    open_view = lambda image: open_picture(io.BytesIO(bytes(image[0][image[1]])))  # noqa: E731
+    size, _ = usual_layout(reading, open_view, images, names, "views")
+    frames, places, _, problems = decode_all(reading, open_view, images, names, frame_shape(size, 1, reading.options))
     reading.leave_out(problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
@@ -111,7 +111,3 @@ def _stored_images(folder: Path, num_views: int) -> list[tuple[np.ndarray, int]]
         raise ValueError(f"{shown(folder / VIEWS)}: {len(stored)} images for {num_views} views of coords.npy; "
                          "is a chunk missing?")
     return stored
-
-
-def _open_view(stored: tuple[np.ndarray, int]) -> tuple[Image.Image, tuple[int, int]]:
-    return open_picture(io.BytesIO(bytes(stored[0][stored[1]])))
