@@ -4,7 +4,7 @@
                -> edges appended to the graph -> embedding fine-tuned from where it stands -> vectors of all frames
 
 Old frames keep their numbers and old edges their lengths; new frames get the numbers after them. The run folder changes
-at one moment (`replace_together.py`): killed at any time, it is the old run or the grown one.
+at one moment (`runs/changing.py`): killed at any time, it is the old run or the grown one.
 """
 
 import json
@@ -30,11 +30,10 @@ from plan2vec.learning.frozen import features_of, network_input
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model, load
+from plan2vec.runs.changing import changing_run, replacing_together
 from plan2vec.runs.folder import Run, describe, fingerprint, recorded_features, write_frames, write_index
-from plan2vec.runs.lock import changing_run
 from plan2vec.runs.manifest import FEATURES, write_manifest
 from plan2vec.runs.products import load_graph, read_json
-from plan2vec.runs.replace_together import replacing_together
 from plan2vec.runs.struck import drop_struck, read_judged
 from plan2vec.search.shortest_paths import connected_parts
 

@@ -23,8 +23,8 @@ from plan2vec.pictures.films import require_images, save_video, writer_of
 from plan2vec.pictures.frame_grids import closure_figure, film_strip
 from plan2vec.pictures.hops import count_words, doubted_closures, hops_of, unjudged
 from plan2vec.planner import Plan
+from plan2vec.runs.changing import WAIT, changing_run
 from plan2vec.runs.folder import require_finished
-from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.manifest import COVERED, check_files
 from plan2vec.runs.products import fitted_struck, load_graph
 from plan2vec.runs.struck import Pair, drop_struck, judge, read_judged

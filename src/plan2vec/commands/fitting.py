@@ -25,8 +25,8 @@ from plan2vec.pictures.frame_grids import inspection_sheet, sheet_words
 from plan2vec.pictures.report import write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, describe, find_format, read
+from plan2vec.runs.changing import WAIT, changing_run
 from plan2vec.runs.folder import read_data, require_finished
-from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.resume import prepare_folder, refuse_other_folder
 from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 from plan2vec.verdict import make_verdict

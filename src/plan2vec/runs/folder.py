@@ -7,7 +7,7 @@ frames.npy             frames, memory-mapped                      report.html   
 index.npz              sequence, and position, action, ...        checkpoints/        of a stage under way
 local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy   features.npy (of a frozen encoder)
 
-Growing a map and fitting it to struck closures replace several of these files: together, as `replace_together.py` says.
+Growing a map and fitting it to struck closures replace several of these files: together, as `changing.py` says.
 """
 
 import dataclasses
@@ -34,9 +34,9 @@ from plan2vec.learning.training import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
 from plan2vec.readers.messages import shown
 from plan2vec.runs import manifest, products
+from plan2vec.runs.changing import finish_replacement
 from plan2vec.runs.manifest import COVERED, FEATURES, PRODUCTS, check_files, write_manifest
 from plan2vec.runs.products import read_json, readable, require
-from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import Pair, drop_struck
 
 MEASURED = ("accuracy", "recognized")  # of a local metric, stored beside it

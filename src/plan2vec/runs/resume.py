@@ -11,11 +11,11 @@ from plan2vec.data import Sequences
 from plan2vec.files import is_leftover, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.training import Journal
-from plan2vec.runs import lock, manifest
+from plan2vec.runs import manifest
+from plan2vec.runs.changing import LOCK, changing_run, finish_replacement
 from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_data, write_data
 from plan2vec.runs.manifest import COVERED, FEATURES, check_files
 from plan2vec.runs.products import read_json
-from plan2vec.runs.replace_together import finish_replacement
 from plan2vec.runs.struck import read_judged
 
 
@@ -27,7 +27,7 @@ def writing(folder: Path | None) -> Iterator[None]:
         return
     refuse_other_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with lock.changing_run(folder):
+    with changing_run(folder):
         yield
 
 
@@ -64,7 +64,7 @@ def refuse_other_folder(folder: Path) -> None:
 
 def _is_first_file(path: Path) -> bool:
     """Whether a fit that was killed at its very first files left this one."""
-    is_ours = (path.name == MARKER and is_marker(path)) or path.name == lock.FILE
+    is_ours = (path.name == MARKER and is_marker(path)) or path.name == LOCK
     return is_ours or (path.is_file() and (is_leftover(path, MARKER) or is_leftover(path, "data.json")))
 
 

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from plan2vec.files import read_text, write_text
 from plan2vec.graph.build import edge_rows, select_edges
 from plan2vec.readers.messages import refusing
-from plan2vec.runs.lock import WAIT, changing_run
+from plan2vec.runs.changing import WAIT, changing_run
 
 FILE = "struck.json"
 Pair = tuple[int, int]
