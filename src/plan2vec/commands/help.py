@@ -33,8 +33,7 @@ def comments_of(settings: type) -> dict[str, str]:
 
 
 def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[tuple[str, str, str]]:
-    """(flag, such as --dim INT, explanation, name of the stage that it is a setting of, else empty) of every field of a
-    dataclass, those of nested ones too."""
+    """(flag, such as --dim INT, explanation, its stage or "") of every field of a dataclass, of nested ones too."""
     hints, comments = get_type_hints(settings, include_extras=True), comments_of(settings)
     is_own = lambda field: field.name in settings.__annotations__ or plain_type(hints[field.name])[1]  # noqa: E731
     for field in sorted(dataclasses.fields(settings), key=is_own, reverse=True):  # shared with other commands: last

@@ -113,9 +113,8 @@ def _table(episode: np.ndarray, progress: np.ndarray) -> Table:
 
 
 def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
-    """What LeRobot's weighting would do with samples of `chunk` frames: it compares the progress at a sample's end (or
-    the episode's) with that at its start, and drops the sample if it is less. `kappa`: the mean of these differences,
-    above which a sample counts in full."""
+    """What LeRobot's weighting would do with samples of `chunk` frames: it drops one with less progress at its end (or
+    the episode's) than at its start. `kappa`: the mean of the differences, above which a sample counts in full."""
     _, episode, _, progress = table.values()
     delta = progress[np.arange(len(progress)) + np.minimum(chunk, frames_left(episode))] - progress
     known = delta[np.isfinite(delta)]

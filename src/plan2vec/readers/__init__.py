@@ -65,8 +65,7 @@ def describe(sequences: Sequences, format_name: str, warnings: list[str]) -> dic
         "rate": recorded_rate(sequences),
         "position": 0 if sequences.position is None else sequences.position.shape[1],
         "action": 0 if sequences.action is None else sequences.action.shape[1],
-        "step_length": sequences.step_length is not None, "time": sequences.time is not None, "warnings": warnings,
-    }
+        "step_length": sequences.step_length is not None, "time": sequences.time is not None, "warnings": warnings}
 
 
 def recorded_rate(sequences: Sequences) -> float | None:

@@ -36,8 +36,7 @@ class Reading:
 
     def leave_out(self, problems: list[tuple[str, str]], total: int, things: str, remedy: str,
                   others: list[tuple[str, str]] | None = None) -> None:
-        """Refuses recordings of which more than half cannot be read, else notes in one line what was left out, with the
-        other files of the folder: (name, reason) each."""
+        """Refuses recordings of which more than half cannot be read, else notes what was left out, with other files."""
         if 2 * len(problems) > total:
             raise ValueError(f"{self.source}: {len(problems)} of {total} {things} cannot be read: "
                              f"{name_some(problems)}; {remedy}")

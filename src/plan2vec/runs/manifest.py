@@ -17,18 +17,15 @@ from plan2vec.readers.messages import refusing
 from plan2vec.version import __version__
 
 FILE = "manifest.json"
-PRODUCTS = {  # files, in the order in which they are made
-    "local_metric": "local_metric.safetensors", "graph": "graph.npz", "embedding": "embedding.safetensors",
-    "vectors": "vectors.npy",
-}
+PRODUCTS = {"local_metric": "local_metric.safetensors", "graph": "graph.npz", "embedding": "embedding.safetensors",
+            "vectors": "vectors.npy"}  # files, in the order in which they are made
 COVERED = ("config.json", "data.json", "frames.npy", "index.npz", *PRODUCTS.values())
 FEATURES = "features.npy"  # covered too, where a frozen encoder has made them
 
 
 def write_manifest(folder: Path, base: Path | None = None) -> None:
     """The manifest of all covered files; those that are not in `folder` lie, unchanged, in `base`."""
-    known = json.loads((base / FILE).read_text())["files"] if base else {}
-    entries = {}
+    known, entries = json.loads((base / FILE).read_text())["files"] if base else {}, {}
     for name in (*COVERED, *([FEATURES] if FEATURES in known or (folder / FEATURES).exists() else [])):
         facts = (folder / name).stat() if (folder / name).exists() else None
         entries[name] = known[name] if facts is None else {

@@ -43,15 +43,16 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
 def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
     """Data and configuration into a new folder; an old one must hold the same."""
     refuse_other_folder(folder)
+    settings = {"format_version": FORMAT_VERSION} | to_json(config)
     if is_run(folder):
         finish_replacement(folder)
-        _refuse_other_run(folder, sequences, config)
+        _refuse_other_run(folder, sequences, settings)
         if (folder / manifest.FILE).exists():
             there = [name for name in (*COVERED, FEATURES) if (folder / name).exists()]  # lost ones are made anew
             check_files(folder, names=there)
     if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
         write_data(folder, sequences)
-        write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
+        write_text(folder / "config.json", json.dumps(settings, indent=1))
 
 
 def refuse_other_folder(folder: Path) -> None:
@@ -68,11 +69,9 @@ def _is_first_file(path: Path) -> bool:
     return is_ours or (path.is_file() and (is_leftover(path, MARKER) or is_leftover(path, "data.json")))
 
 
-def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
-    now = {"format_version": FORMAT_VERSION} | to_json(config)
-    there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
-    remedy = "choose another --out or delete that folder"
-    if found := differing(there, now):
+def _refuse_other_run(folder: Path, sequences: Sequences, settings: dict[str, Any]) -> None:
+    remedy, there = "choose another --out or delete that folder", folder / "config.json"
+    if found := differing(read_json(there), settings) if there.exists() else {}:
         told = ", ".join(f"{name} ({then} there, {given} now)" for name, (then, given) in found.items())
         raise ValueError(f"{folder} holds a run with another configuration: {told}; {remedy}")
     data = read_json(folder / "data.json")
