@@ -32,8 +32,7 @@ from plan2vec.learning.training import Journal
 from plan2vec.model import Model, load
 from plan2vec.runs.changing import changing_run, replacing_together
 from plan2vec.runs.folder import Run, describe, fingerprint, recorded_features, write_frames, write_index
-from plan2vec.runs.manifest import FEATURES, write_manifest
-from plan2vec.runs.products import load_graph, read_json
+from plan2vec.runs.products import FEATURES, load_graph, read_json, write_manifest
 from plan2vec.runs.struck import drop_struck, read_judged
 from plan2vec.search.shortest_paths import connected_parts
 

@@ -19,7 +19,7 @@ from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.runs.changing import changing_run
-from plan2vec.runs.manifest import COVERED, write_manifest
+from plan2vec.runs.products import COVERED, write_manifest
 from plan2vec.runs.struck import judge, read_judged
 
 QUICK = Config(

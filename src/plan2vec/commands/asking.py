@@ -25,8 +25,7 @@ from plan2vec.pictures.hops import count_words, doubted_closures, hops_of, unjud
 from plan2vec.planner import Plan
 from plan2vec.runs.changing import WAIT, changing_run
 from plan2vec.runs.folder import require_finished
-from plan2vec.runs.manifest import COVERED, check_files
-from plan2vec.runs.products import fitted_struck, load_graph
+from plan2vec.runs.products import COVERED, check_files, fitted_struck, load_graph
 from plan2vec.runs.struck import Pair, drop_struck, judge, read_judged
 
 IN_SENTENCE = ("start", "goal", "method", "length", "hops", "reason")  # said before the table of a plan

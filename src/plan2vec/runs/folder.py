@@ -33,10 +33,9 @@ from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, features_of
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
 from plan2vec.readers.messages import shown
-from plan2vec.runs import manifest, products
+from plan2vec.runs import products
 from plan2vec.runs.changing import finish_replacement
-from plan2vec.runs.manifest import COVERED, FEATURES, PRODUCTS, check_files, write_manifest
-from plan2vec.runs.products import read_json, readable, require
+from plan2vec.runs.products import COVERED, FEATURES, MANIFEST, PRODUCTS, read_json, readable, require
 from plan2vec.runs.struck import Pair, drop_struck
 
 MEASURED = ("accuracy", "recognized")  # of a local metric, stored beside it
@@ -142,8 +141,8 @@ class Run:
 
     def finish(self) -> None:
         """The last file of a run: what its files must look like from now on."""
-        if self.folder and (self.times or not (self.folder / manifest.FILE).exists()):
-            write_manifest(self.folder)
+        if self.folder and (self.times or not (self.folder / MANIFEST).exists()):
+            products.write_manifest(self.folder)
 
     def seconds(self) -> dict[str, float]:
         """Wall time of the finished stages, of earlier processes too."""
@@ -240,14 +239,14 @@ def require_finished(folder: Path) -> Config:
         remedy = "give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote"
         raise ValueError(f"{folder} is not a run folder; {remedy}")
     finish_replacement(folder)
-    if missing := [name for name in (*COVERED, manifest.FILE) if not (folder / name).exists()]:
+    if missing := [name for name in (*COVERED, MANIFEST) if not (folder / name).exists()]:
         raise ValueError(f"{folder} is no finished run, without {', '.join(missing)}; continue the same `plan2vec fit`")
-    check_files(folder)
+    products.check_files(folder)
     return read_config(folder)
 
 
 def is_finished(folder: Path) -> bool:
-    return all((folder / name).exists() for name in (*COVERED, manifest.FILE))
+    return all((folder / name).exists() for name in (*COVERED, MANIFEST))
 
 
 def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> None:

@@ -11,11 +11,9 @@ from plan2vec.data import Sequences
 from plan2vec.files import is_leftover, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.training import Journal
-from plan2vec.runs import manifest
 from plan2vec.runs.changing import LOCK, changing_run, finish_replacement
 from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_data, write_data
-from plan2vec.runs.manifest import COVERED, FEATURES, check_files
-from plan2vec.runs.products import read_json
+from plan2vec.runs.products import COVERED, FEATURES, MANIFEST, check_files, read_json
 from plan2vec.runs.struck import read_judged
 
 
@@ -47,7 +45,7 @@ def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
     if is_run(folder):
         finish_replacement(folder)
         _refuse_other_run(folder, sequences, settings)
-        if (folder / manifest.FILE).exists():
+        if (folder / MANIFEST).exists():
             there = [name for name in (*COVERED, FEATURES) if (folder / name).exists()]  # lost ones are made anew
             check_files(folder, names=there)
     if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
