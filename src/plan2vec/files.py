@@ -87,7 +87,6 @@ def is_leftover(path: Path, name: str) -> bool:
 
 def own_folder(folder: Path, name: str) -> Path:
     """The folder called `name` inside a run folder; a link there would let a run write into other places."""
-    inner = folder / name
-    if inner.is_symlink() or (inner.exists() and not inner.is_dir()):
+    if (inner := folder / name).is_symlink() or (inner.exists() and not inner.is_dir()):
         raise ValueError(f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; remove it")
     return inner

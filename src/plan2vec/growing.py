@@ -183,8 +183,7 @@ def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tupl
 def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> None:
     """New frames that no path joins to an old one are no failure, but the user should know, and know what to do."""
     _, part = connected_parts(built.graph)
-    unreached = np.setdiff1d(part[num_old:], part[:num_old])
-    if not len(unreached):
+    if not len(unreached := np.setdiff1d(part[num_old:], part[:num_old])):
         return
     num_frames, names = int(np.isin(part, unreached).sum()), ", ".join(map(str, unreached[:NUM_NAMED]))
     names += ", ..." if len(unreached) > NUM_NAMED else ""

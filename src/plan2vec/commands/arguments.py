@@ -241,8 +241,7 @@ def asked_help(arguments: list[str]) -> str | None:
 
 def parse(arguments: list[str]) -> Command:
     """The command with its settings; --preset changes what the others start from."""
-    name = arguments[0]
-    if name not in COMMANDS:
+    if (name := arguments[0]) not in COMMANDS:
         raise ValueError(f"there is no command {name!r}; expected one of {', '.join(COMMANDS)} (plan2vec --help)")
     command: Any = COMMANDS[name]
     defaults: dict[str, Any] = {}

@@ -97,8 +97,7 @@ def judge_by_name(model: Model, run: Path, struck: list[str], kept: list[str]) -
 
 def pair_of(model: Model, text: str, flag: str) -> Pair:
     """Two frame numbers, the smaller one first, from "12-480"."""
-    ends = text.split("-")
-    if len(ends) != 2 or not all(ends):
+    if len(ends := text.split("-")) != 2 or not all(ends):
         raise ValueError(f"{flag} {text}: expected two frames with a hyphen between, such as 12-480 or 3:4-7:2")
     first, second = (model.frame_number(end, f"{flag} {text}: each frame") for end in ends)
     return min(first, second), max(first, second)

@@ -64,8 +64,7 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
     `model`: of these frames, for detours. `against`: another recording, whose episodes should not be in this one.
     Returns an `Audit`: every episode with its findings in words, worst first.
     """
-    episodes = episodes_of(sequences)
-    if episodes.num < 2:
+    if (episodes := episodes_of(sequences)).num < 2:
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
                          "sequence; give recordings of several episodes")
     place, near, unjoined = compare_all(episodes)

@@ -55,8 +55,7 @@ def choose_goals(model: Model, text: str) -> Goals:
     ends, numbers = _ends(model), list[int]()
     for word in words:
         first, _, last = word.partition("-")
-        found = [end for episode, end in ends.items() if int(first) <= episode <= int(last or first)]
-        if not found:
+        if not (found := [end for episode, end in ends.items() if int(first) <= episode <= int(last or first)]):
             raise ValueError(f"--goals {text}: there is no fitted episode {word}; the run has {len(ends)}, numbered "
                              f"from {min(ends)} to {max(ends)}")
         numbers += found
@@ -102,8 +101,7 @@ def progress_table(model: Model, progress: np.ndarray) -> Table:
     episode = np.repeat(list(recorded), [len(times) for times in recorded.values()]).astype(np.int64)
     rows = np.full(len(episode), np.nan, np.float32)
     for label, times in recorded.items():
-        mine = sequence == label
-        if mine.any():
+        if (mine := sequence == label).any():
             rows[episode == label] = np.interp(times, time[mine], progress[mine])
     return _table(episode, rows)
 

@@ -87,8 +87,7 @@ def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, v
     vectors = sorted(name for name, rows in entries.items() if rows.is_vector())
     if camera is None and vectors and (vectors_first or not pictures):
         return vectors
-    chosen = choose_camera(source, pictures, vectors, camera)
-    if chosen is None:
+    if (chosen := choose_camera(source, pictures, vectors, camera)) is None:
         found = ", ".join(map(shown, entries)) or "nothing"
         raise ValueError(f"{source} holds no observations: expected uint8 pictures or vectors, but one has {found}")
     return [chosen]

@@ -53,8 +53,7 @@ def open_hdf5(path: Path, source: str) -> Iterator[Any]:
 
 def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     """One flat array, cut after every terminal and timeout."""
-    observed = require_array(file, "observations", source)
-    if observed is None:
+    if (observed := require_array(file, "observations", source)) is None:
         found = ", ".join(shown(name) for name in list(file)[:8]) or "nothing"
         raise ValueError(f"{source}: expected `observations` (D4RL) or `data/demo_0/obs` (robomimic), but has {found}")
     num_frames, beside = len(observed), recorded_actions(file, source)

@@ -114,8 +114,7 @@ def name_arrays(source: str, content: Any) -> dict[str, Any]:
                          f"but came {type(content).__name__}")
     parts = [name_arrays(source, part) for part in listed]
     common = set.intersection(*({name for name in part if np.ndim(part[name])} for part in parts)) - {"sequence"}
-    names = [name for name in parts[0] if name in common]
-    if not names:
+    if not (names := [name for name in parts[0] if name in common]):
         raise ValueError(f"{source}: its sequences have no array in common; expected `frames` or `observations`")
     with refusing(f"{source}:", (ValueError, TypeError), "the sequences of the list do not fit together"):
         joined = {name: np.concatenate([part[name] for part in parts]) for name in names}

@@ -55,8 +55,7 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    info = _read_info(path, reading)
-    if info.key == ALL_CAMERAS:
+    if (info := _read_info(path, reading)).key == ALL_CAMERAS:
         return _read_side_by_side(info, reading)
     with refusing(f"{reading.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
         listed = sorted(_listed_in_v3(info) if info.version.startswith("v3") else _listed_in_v2(info))

@@ -86,8 +86,7 @@ def import_extra(module: str) -> ModuleType:
 
 def require_memory(source: str, num_bytes: int) -> None:
     """Refuses what claims more memory than is free, before any of it is read."""
-    free = available_memory()
-    if num_bytes > SHARE_OF_MEMORY * free:
+    if num_bytes > SHARE_OF_MEMORY * (free := available_memory()):
         raise ValueError(f"{source} claims {num_bytes / 1e9:,.1f} GB of arrays, but only {free / 1e9:,.1f} GB of "
                          "memory are free; is it damaged? Else split it or give frames as a folder of images")
 

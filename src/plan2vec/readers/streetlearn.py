@@ -77,8 +77,7 @@ def _coordinates(content: Any, source: str) -> np.ndarray:
         content = np.array(pairs, np.float64)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
         raise ValueError(f"{source}: needs {{lat, lng}} dicts or numbers (n, 2), not {content.dtype} {content.shape}")
-    wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
-    if len(wrong):
+    if len(wrong := np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))):
         raise ValueError(f"{source}: view {wrong[0]} must have a latitude within 90 and a longitude within 180 degrees")
     return content.astype(np.float64)
 

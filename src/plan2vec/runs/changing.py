@@ -79,8 +79,7 @@ def replacing_together(folder: Path) -> Iterator[Path]:
 
 def finish_replacement(folder: Path) -> None:
     """Finish a replacement whose files are all written. The caller has seen that `folder` is a run (`run.is_run`)."""
-    finished = folder / FINISHED
-    if finished.is_symlink() or not finished.is_dir():
+    if (finished := folder / FINISHED).is_symlink() or not finished.is_dir():
         return
     for name in OUTDATED:
         (folder / name).unlink(missing_ok=True)

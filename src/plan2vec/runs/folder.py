@@ -261,8 +261,7 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder, finished or not, if this program can read its format."""
     settings = read_json(folder / "config.json")
-    version = settings.pop("format_version", None)
-    if version != FORMAT_VERSION:
+    if (version := settings.pop("format_version", None)) != FORMAT_VERSION:
         raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; "
                          "fit again or use the matching version")
     with readable(folder / "config.json"):

@@ -159,8 +159,7 @@ def check_files(folder: Path, thoroughly: bool = False, names: Iterable[str] = (
         written = {name: [manifest["files"][name][fact] for fact in ("bytes", "modified", "digest")] for name in listed}
         made_with = dict(manifest["made_with"])
     for name, (size, modified, expected) in written.items():
-        path = folder / name
-        if not path.is_file():
+        if not (path := folder / name).is_file():
             raise ValueError(f"{path} is missing; {remedy(folder)}")
         facts = path.stat()
         if facts.st_size != size or ((thoroughly or facts.st_mtime_ns != modified) and digest(path) != expected):

@@ -58,8 +58,7 @@ def unstrike(folder: Path, first: int, second: int) -> Judged:
     """Forget what was said about a pair, struck or kept."""
     pair = _pair(first, second)
     with changing_run(Path(folder), WAIT):
-        judged = read_judged(folder)
-        if pair not in judged.all:
+        if pair not in (judged := read_judged(folder)).all:
             raise ValueError("frames {} and {} were neither struck nor kept, so there is nothing to undo".format(*pair))
         return _write(folder, _without(judged, pair))
 

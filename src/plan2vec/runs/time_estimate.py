@@ -135,8 +135,7 @@ def needed_bytes(sequences: Sequences, config: Config, device: torch.device) -> 
 
 
 def refuse_too_much(estimate: Estimate) -> None:
-    there = available_memory() + memory("VmRSS")
-    if estimate.bytes > there:
+    if estimate.bytes > (there := available_memory() + memory("VmRSS")):
         raise ValueError(f"the fit needs about {estimate.bytes / 1e9:.1f} GB of memory, but {there / 1e9:.1f} GB are "
                          "available; give a smaller --size, --every 2 or fewer --closures.max-neighbors")
 
