@@ -81,8 +81,7 @@ def _rows(columns: dict[str, np.ndarray]) -> Iterator[tuple]:
 
 
 def write_topomap(model: Model, out: Path, start: str | None, goal: str | None) -> dict[str, object]:
-    if len(model.sequences.frame_shape) != 3:
-        shape = model.sequences.frame_shape
+    if len(shape := model.sequences.frame_shape) != 3:
         raise ValueError(f"--format topomap needs frames that are images, but these are vectors of shape {shape}")
     if start is None or goal is None:
         raise ValueError("--format topomap needs --start and --goal: frame numbers, sequence:index or image files")

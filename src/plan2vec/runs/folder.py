@@ -197,9 +197,9 @@ def describe(sequences: Sequences) -> dict[str, object]:
 
 
 def write_index(folder: Path, sequences: Sequences) -> None:
-    recorded = {name: getattr(sequences, name) for name in INDEX_FIELDS}
+    recorded = {name: value for name in INDEX_FIELDS if (value := getattr(sequences, name)) is not None}
     with replacing(folder / "index.npz") as temporary:
-        np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
+        np.savez(temporary, **recorded)
 
 
 def read_data(folder: Path) -> Sequences:
