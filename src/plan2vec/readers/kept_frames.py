@@ -89,8 +89,7 @@ def to_sequences(reading: Reading, arrays: dict[str, Any], held: Iterable[str] =
         _numbers(source, given[0], frames)
     recorded: dict[str, Any] = {"domain": str(arrays["domain"]) if "domain" in arrays else None}
     recorded |= {name: _numbers(source, name, np.asarray(arrays[name])) for name in RECORDED if name in arrays}
-    made = build(reading, frames, arrays.get("sequence"), **recorded)
-    return prepared(thinned(made, reading), reading.options)
+    return prepared(thinned(build(reading, frames, arrays.get("sequence"), **recorded), reading), reading.options)
 
 
 def _numbers(source: str, name: str, values: np.ndarray) -> np.ndarray:

@@ -197,9 +197,8 @@ def describe(sequences: Sequences) -> dict[str, object]:
 
 
 def write_index(folder: Path, sequences: Sequences) -> None:
-    recorded = {name: value for name in INDEX_FIELDS if (value := getattr(sequences, name)) is not None}
     with replacing(folder / "index.npz") as temporary:
-        np.savez(temporary, **recorded)
+        np.savez(temporary, **{name: value for name in INDEX_FIELDS if (value := getattr(sequences, name)) is not None})
 
 
 def read_data(folder: Path) -> Sequences:
