@@ -169,6 +169,5 @@ def placed(model: Model, asked: str) -> str | None:
 def plan_sentence(model: Model, made: Plan) -> str:
     if made.length is None:
         return f"no plan: {made.reason}"
-    ends = f"from {made.start} to {made.goal} by {made.method}"
-    why = f" ({made.reason})" if made.reason else ""
-    return f"{made.length:.2f} steps in {count_words(hops_of(model, made.nodes or []))}, {ends}{why}"
+    ends = f"from {made.start} to {made.goal} by {made.method}" + (f" ({made.reason})" if made.reason else "")
+    return f"{made.length:.2f} steps in {count_words(hops_of(model, made.nodes or []))}, {ends}"

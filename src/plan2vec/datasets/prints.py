@@ -89,8 +89,7 @@ def _picture_prints(sequences: Sequences) -> tuple[np.ndarray, tuple[int, int]]:
 
 
 def _vector_prints(sequences: Sequences) -> tuple[np.ndarray, tuple[int, int]]:
-    start = transitions(sequences.sequence)
-    vectors = sequences.frames.astype(np.float32)
+    start, vectors = transitions(sequences.sequence), sequences.frames.astype(np.float32)
     unit = np.median(np.abs(vectors[start + 1] - vectors[start]), axis=0)
     return vectors / np.maximum(unit, 0.01 * (vectors.std(axis=0) + np.finfo(np.float32).tiny)), (1, vectors.shape[1])
 
