@@ -47,7 +47,7 @@ from plan2vec.model import load
 from plan2vec.pipeline import fit
 from plan2vec.readers import read
 from plan2vec.readers.npz import write_npz
-from plan2vec.runs.manifest import COVERED, check_files, write_manifest
+from plan2vec.runs.products import COVERED, check_files, write_manifest
 
 LARGEST_GROWTH = 1 << 30  # bytes of resident memory that one small input may cost
 ADDRESS_SPACE = 6 << 30  # bytes beyond what the program itself has mapped

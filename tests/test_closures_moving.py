@@ -40,7 +40,7 @@ from plan2vec.learning.frame_tensors import FrameTensors
 from plan2vec.learning.recorded_pairs import recorded_pairs
 from plan2vec.local_metric import build_local_metric, recognized
 from plan2vec.pipeline import fit
-from plan2vec.runs.manifest import PRODUCTS
+from plan2vec.runs.products import PRODUCTS
 
 CPU = torch.device("cpu")
 GAP = 3

@@ -44,7 +44,7 @@ from plan2vec.pictures.hops import hops_of
 from plan2vec.pictures.palette import BLACK, BLUE, PURPLE, RED
 from plan2vec.pictures.scene import graph_scene, map_scene
 from plan2vec.planner import hop_lengths
-from plan2vec.runs import manifest
+from plan2vec.runs.products import MANIFEST
 from plan2vec.verdict import make_verdict
 
 
@@ -523,7 +523,7 @@ def test_the_page_of_a_run_under_way_says_how_far_it_is_and_becomes_the_map(fold
     assert "fit is under way: vectors<" in client.get("/").text
     copy_products(folder, tmp_path, ("vectors.npy",))
     assert "under way" in client.get("/").text  # the manifest is written last
-    copy_products(folder, tmp_path, (manifest.FILE,))
+    copy_products(folder, tmp_path, (MANIFEST,))
     assert "react-entry-point" in client.get("/").text and "under way" not in client.get("/").text
     assert "Metric map" in client.get("/_dash-layout").text
 

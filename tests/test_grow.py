@@ -22,9 +22,8 @@ from plan2vec.domains.maze import simulate
 from plan2vec.evaluation import default_rule
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.readers.npz import write_npz
-from plan2vec.runs.manifest import write_manifest
-from plan2vec.runs.products import load_graph
-from plan2vec.runs.replace_together import finish_replacement, replacing_together
+from plan2vec.runs.changing import finish_replacement, replacing_together
+from plan2vec.runs.products import load_graph, write_manifest
 from plan2vec.runs.struck import judge
 
 QUICK = Config(

@@ -14,7 +14,7 @@ import plan2vec
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig, differing, from_json, preset, to_json
 from plan2vec.domains.maze import simulate
 from plan2vec.runs.folder import PRODUCTS
-from plan2vec.runs.manifest import write_manifest
+from plan2vec.runs.products import write_manifest
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=40, batch_size=32),

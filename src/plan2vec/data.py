@@ -88,7 +88,7 @@ class Sequences:
         by the camera's noise. So images are still as long as they differ from that *first* frame by less than a tenth
         of what the median step changes: slow motion ends a pause. Vectors are still where equal. Reads every frame."""
         frames, start = self.frames, transitions(self.sequence)
-        change = _change_ahead(frames)[start]
+        change = change_ahead(frames)[start]
         moved = change[change > 0]
         limit = STILL_SHARE * float(np.median(moved)) if len(moved) and frames.dtype == np.uint8 else 0.0
         first = np.arange(len(self))
@@ -201,7 +201,7 @@ def equal_frames(frames: np.ndarray, numbers: np.ndarray | None = None) -> tuple
     return numbers[is_new], (np.cumsum(is_new) - 1)[first[code]]
 
 
-def _change_ahead(frames: np.ndarray) -> np.ndarray:
+def change_ahead(frames: np.ndarray) -> np.ndarray:
     """(n - 1,) mean absolute difference of each frame and the next; read in order, by as many threads as cores."""
     change = np.empty(len(frames) - 1, np.float32)
 

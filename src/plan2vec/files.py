@@ -42,7 +42,13 @@ def _beside(path: Path) -> Iterator[Path]:
     try:
         yield temporary
     except OSError as error:
-        raise unwritable(path, temporary, error) from None
+        if error.errno is None or not str(error.filename or temporary).startswith(str(temporary)):
+            raise  # an error of another file
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "; make room and run the same command" if full else ""
+        told = OSError(f"{path} cannot be written: {os.strerror(error.errno)}{remedy}")  # the file, not its neighbour
+        told.errno = error.errno
+        raise told from None
     finally:
         _remove(temporary)
 
@@ -53,15 +59,6 @@ def _remove(path: Path) -> None:
     else:
         path.unlink(missing_ok=True)
 
-
-def unwritable(path: Path, temporary: Path, error: OSError) -> OSError:
-    """The error in words that name the file, not its temporary neighbour; of other files it is as it was."""
-    if error.errno is None or not str(error.filename or temporary).startswith(str(temporary)):
-        return error
-    full = "; make room and run the same command" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else ""
-    told = OSError(f"{path} cannot be written: {os.strerror(error.errno)}{full}")
-    told.errno = error.errno
-    return told
 
 
 def read_text(path: Path) -> str:
@@ -90,7 +87,6 @@ def is_leftover(path: Path, name: str) -> bool:
 
 def own_folder(folder: Path, name: str) -> Path:
     """The folder called `name` inside a run folder; a link there would let a run write into other places."""
-    inner = folder / name
-    if inner.is_symlink() or (inner.exists() and not inner.is_dir()):
+    if (inner := folder / name).is_symlink() or (inner.exists() and not inner.is_dir()):
         raise ValueError(f"{inner} must be a folder, but is a {'link' if inner.is_symlink() else 'file'}; remove it")
     return inner

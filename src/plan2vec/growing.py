@@ -4,7 +4,7 @@
                -> edges appended to the graph -> embedding fine-tuned from where it stands -> vectors of all frames
 
 Old frames keep their numbers and old edges their lengths; new frames get the numbers after them. The run folder changes
-at one moment (`replace_together.py`): killed at any time, it is the old run or the grown one.
+at one moment (`runs/changing.py`): killed at any time, it is the old run or the grown one.
 """
 
 import json
@@ -30,11 +30,9 @@ from plan2vec.learning.frozen import features_of, network_input
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.learning.training import Journal
 from plan2vec.model import Model, load
+from plan2vec.runs.changing import changing_run, replacing_together
 from plan2vec.runs.folder import Run, describe, fingerprint, recorded_features, write_frames, write_index
-from plan2vec.runs.lock import changing_run
-from plan2vec.runs.manifest import FEATURES, write_manifest
-from plan2vec.runs.products import load_graph, read_json
-from plan2vec.runs.replace_together import replacing_together
+from plan2vec.runs.products import FEATURES, load_graph, read_json, write_manifest
 from plan2vec.runs.struck import drop_struck, read_judged
 from plan2vec.search.shortest_paths import connected_parts
 
@@ -150,8 +148,7 @@ def median_step(sequences: Sequences) -> float:
 def append_to_graph(built: BuiltGraph, old: Model, joined: Sequences, images: FrameTensors) -> BuiltGraph:
     """The old edges as they are, and the new frames' own: recorded steps, and closures within the run's radius."""
     num_old = built.graph.shape[0]
-    config = replace(old.found_config, radius=built.radius or None)
-    joined_anew = join_frames(joined, old.trained, config, images)
+    joined_anew = join_frames(joined, old.trained, replace(old.found_config, radius=built.radius or None), images)
     found = joined_anew.graph
     if joined.step_length is not None:  # the unit stays that of the old recordings
         recorded = ~closure_entries(found, joined.sequence) | built.directed
@@ -186,8 +183,7 @@ def closure_counts(graph: csr_array, sequence: np.ndarray, num_old: int) -> tupl
 def warn_about_unreached(built: BuiltGraph, num_old: int, journal: Journal) -> None:
     """New frames that no path joins to an old one are no failure, but the user should know, and know what to do."""
     _, part = connected_parts(built.graph)
-    unreached = np.setdiff1d(part[num_old:], part[:num_old])
-    if not len(unreached):
+    if not len(unreached := np.setdiff1d(part[num_old:], part[:num_old])):
         return
     num_frames, names = int(np.isin(part, unreached).sum()), ", ".join(map(str, unreached[:NUM_NAMED]))
     names += ", ..." if len(unreached) > NUM_NAMED else ""

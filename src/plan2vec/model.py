@@ -24,7 +24,7 @@ from plan2vec.planner import Plan, make_plans
 from plan2vec.progress import goal_numbers, progress_curve, steps_left
 from plan2vec.readers.picture_to_frame import prepare_image
 from plan2vec.runs import folder as run_folder
-from plan2vec.runs.manifest import FEATURES
+from plan2vec.runs.products import FEATURES
 from plan2vec.runs.resume import open_run
 from plan2vec.runs.struck import read_judged
 from plan2vec.search.shortest_paths import checked_nodes, connected_parts

@@ -41,7 +41,7 @@ from plan2vec.experiments import reproduce  # noqa: F401
 from plan2vec.graph.build import closure_entries, edge_rows
 from plan2vec.pictures import figures
 from plan2vec.runs.folder import is_finished, is_run, require_finished
-from plan2vec.runs.manifest import COVERED
+from plan2vec.runs.products import COVERED
 
 for home in sorted({*HOME_OF.values()}):  # once, not in every child
     import_module(f"plan2vec.commands.{home}")

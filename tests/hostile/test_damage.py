@@ -18,8 +18,8 @@ import plan2vec
 from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
 from plan2vec.graph.build import closure_entries, edge_rows
-from plan2vec.runs.lock import changing_run
-from plan2vec.runs.manifest import COVERED, write_manifest
+from plan2vec.runs.changing import changing_run
+from plan2vec.runs.products import COVERED, write_manifest
 from plan2vec.runs.struck import judge, read_judged
 
 QUICK = Config(
@@ -180,8 +180,8 @@ def test_a_learning_rate_that_is_no_number_is_refused_before_a_folder_is_made(tm
 
 
 def test_a_second_writer_is_told_who_is_first(run):
-    code = "import sys, plan2vec.runs.lock as lock, pathlib\n" \
-           "with lock.changing_run(pathlib.Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.readline()"
+    code = "import sys, pathlib\nfrom plan2vec.runs.changing import changing_run\n" \
+           "with changing_run(pathlib.Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.readline()"
     first = subprocess.Popen([sys.executable, "-c", code, str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     first.stdout.readline()
     try:

@@ -13,7 +13,7 @@ import pytest
 import plan2vec
 from plan2vec.commands.main import main
 from plan2vec.config import Config, EmbeddingConfig, LocalMetricConfig
-from plan2vec.runs.manifest import write_manifest
+from plan2vec.runs.products import write_manifest
 
 QUICK = Config(
     local_metric=LocalMetricConfig(num_updates=5, batch_size=16),

@@ -241,15 +241,13 @@ def asked_help(arguments: list[str]) -> str | None:
 
 def parse(arguments: list[str]) -> Command:
     """The command with its settings; --preset changes what the others start from."""
-    name = arguments[0]
-    if name not in COMMANDS:
+    if (name := arguments[0]) not in COMMANDS:
         raise ValueError(f"there is no command {name!r}; expected one of {', '.join(COMMANDS)} (plan2vec --help)")
     command: Any = COMMANDS[name]
     defaults: dict[str, Any] = {}
     if command in (Demo, Fit):
         words = [part for argument in arguments for part in argument.split("=", 1)]
-        asked = next((value for flag, value in pairwise(words) if flag == "--preset"), None)
-        config = preset(asked or command.preset)
+        config = preset(next((value for flag, value in pairwise(words) if flag == "--preset"), None) or command.preset)
         defaults["default"] = Demo(config=config) if command is Demo else Fit(tyro.MISSING, tyro.MISSING, config=config)
     flags = (tyro.conf.FlagCreatePairsOff,)
     typed = [word for argument in arguments[1:] for word in DIRECTION.get(argument, (argument,))]

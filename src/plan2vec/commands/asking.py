@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -22,10 +23,9 @@ from plan2vec.pictures.films import require_images, save_video, writer_of
 from plan2vec.pictures.frame_grids import closure_figure, film_strip
 from plan2vec.pictures.hops import count_words, doubted_closures, hops_of, unjudged
 from plan2vec.planner import Plan
+from plan2vec.runs.changing import WAIT, changing_run
 from plan2vec.runs.folder import require_finished
-from plan2vec.runs.lock import WAIT, changing_run
-from plan2vec.runs.manifest import COVERED, check_files
-from plan2vec.runs.products import fitted_struck, load_graph
+from plan2vec.runs.products import COVERED, check_files, fitted_struck, load_graph
 from plan2vec.runs.struck import Pair, drop_struck, judge, read_judged
 
 IN_SENTENCE = ("start", "goal", "method", "length", "hops", "reason")  # said before the table of a plan
@@ -45,13 +45,13 @@ def run_closures(command: ClosuresCommand) -> None:
     model = load(command.run, command.device, command.encoder)
     struck, kept = ([name for text in texts for name in text.split(",")] for texts in (command.strike, command.keep))
     if struck or kept:
-        judge_by_name(model, struck, kept)
+        judge_by_name(model, command.run, struck, kept)
     answer: dict[str, object] = {}
-    if (struck or kept or command.update) and not command.no_update and not map_follows(model):
+    if (struck or kept or command.update) and not command.no_update and not map_follows(command.run):
         changed = follow_strikes(command.run, command.num_updates, command.device, True, command.encoder)
         model, answer = changed.model, clean(changed.report)
         say(f"scorecard and report of the map as it was are removed; `plan2vec report {command.run}` writes them anew")
-    if not map_follows(model):
+    if not map_follows(command.run):
         remedy = f"`plan2vec closures {command.run} --update` brings it up to date"
         say(f"the map does not know yet what was struck; {remedy}")
     print_closures(model, command, answer)
@@ -60,15 +60,14 @@ def run_closures(command: ClosuresCommand) -> None:
 def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, object]) -> None:
     """The closures most worth a look, without those that were judged; frames also as sequence:index."""
     judged, picture = read_judged(command.run), None
-    left = unjudged(doubted_closures(model, command.num + len(judged.all)), judged.all)[: command.num]
     found = [closure | {"names": [frame_name(model.sequences, closure[end]) for end in ("first", "second")]}
-             for closure in left]
+             for closure in unjudged(doubted_closures(model, command.num + len(judged.all)), judged.all)[: command.num]]
     if found and is_image(model.sequences):
         path = command.picture or own_folder(command.run, "figures") / "suspicious.png"
         with unless_read_only("suspicious.png") if command.picture is None else nullcontext():
             save_figure(closure_figure(model, found), path)
             picture = path
-    answer |= {"map_up_to_date": map_follows(model), "picture": str(picture) if picture else None}
+    answer |= {"map_up_to_date": map_follows(command.run), "picture": str(picture) if picture else None}
     if command.picture is not None and picture is None:
         say("no picture: there is no closure to draw, or the frames are vectors")
     if command.json:
@@ -80,37 +79,33 @@ def print_closures(model: Model, command: ClosuresCommand, answer: dict[str, obj
         ends = f"{one['first']}-{one['second']}", " - ".join(one["names"])
         table.add_row(*ends, f"{one['distance']:.2f}", sure, f"{one['paths']:.2%}")
     CONSOLE.print(table)
-    verdicts = (("struck", judged.struck), ("kept", judged.kept))
-    words = {name: [f"{first}-{second}" for first, second in pairs] or "none" for name, pairs in verdicts}
-    print_answer(words | answer, False)
+    struck, kept = ([f"{first}-{second}" for first, second in some] or "none" for some in (judged.struck, judged.kept))
+    print_answer({"struck": struck, "kept": kept} | answer, False)
 
 
-def judge_by_name(model: Model, struck: list[str], kept: list[str]) -> None:
+def judge_by_name(model: Model, run: Path, struck: list[str], kept: list[str]) -> None:
     """Strike and keep closures given as "12-480" or "3:4-7:2"; the graph follows. A bad name changes nothing."""
-    assert model.folder is not None
-    graph = load_graph(model.folder / "graph.npz").graph  # as it was found: a struck closure can be kept again
+    graph = load_graph(run / "graph.npz").graph  # as it was found: a struck closure can be kept again
     false, true = ({pair_of(model, text, flag) for text in texts}
                    for flag, texts in (("--strike", struck), ("--keep", kept)))
     if both := false & true:
         first, second = min(both)
         raise ValueError(f"closure {first}-{second} is to be struck and kept at once; say one of the two")
-    judged = judge(model.folder, graph, model.sequences.sequence, sorted(false), sorted(true))
+    judged = judge(run, graph, model.sequences.sequence, sorted(false), sorted(true))
     model.graph = drop_struck(graph, model.sequences.sequence, judged.struck)
 
 
 def pair_of(model: Model, text: str, flag: str) -> Pair:
     """Two frame numbers, the smaller one first, from "12-480"."""
-    ends = text.split("-")
-    if len(ends) != 2 or not all(ends):
+    if len(ends := text.split("-")) != 2 or not all(ends):
         raise ValueError(f"{flag} {text}: expected two frames with a hyphen between, such as 12-480 or 3:4-7:2")
     first, second = (model.frame_number(end, f"{flag} {text}: each frame") for end in ends)
     return min(first, second), max(first, second)
 
 
-def map_follows(model: Model) -> bool:
+def map_follows(run: Path) -> bool:
     """Whether the embedding was fitted to the graph as it is now, with what is struck left out."""
-    assert model.folder is not None
-    return fitted_struck(model.folder) == set(read_judged(model.folder).struck)
+    return fitted_struck(run) == set(read_judged(run).struck)
 
 
 @contextmanager
@@ -174,6 +169,5 @@ def placed(model: Model, asked: str) -> str | None:
 def plan_sentence(model: Model, made: Plan) -> str:
     if made.length is None:
         return f"no plan: {made.reason}"
-    ends = f"from {made.start} to {made.goal} by {made.method}"
-    why = f" ({made.reason})" if made.reason else ""
-    return f"{made.length:.2f} steps in {count_words(hops_of(model, made.nodes or []))}, {ends}{why}"
+    ends = f"from {made.start} to {made.goal} by {made.method}" + (f" ({made.reason})" if made.reason else "")
+    return f"{made.length:.2f} steps in {count_words(hops_of(model, made.nodes or []))}, {ends}"

@@ -25,8 +25,8 @@ from plan2vec.pictures.frame_grids import inspection_sheet, sheet_words
 from plan2vec.pictures.report import write_report
 from plan2vec.pipeline import fit, settled_for
 from plan2vec.readers import ReadWarning, describe, find_format, read
+from plan2vec.runs.changing import WAIT, changing_run
 from plan2vec.runs.folder import read_data, require_finished
-from plan2vec.runs.lock import WAIT, changing_run
 from plan2vec.runs.resume import prepare_folder, refuse_other_folder
 from plan2vec.runs.time_estimate import estimate_fit, refuse_too_much
 from plan2vec.verdict import make_verdict
@@ -95,9 +95,8 @@ def run_fit(command: Fit) -> None:
 def settled(config: Config, sequences: Sequences, out: Path, device: str) -> Config:
     """The settings for these recordings; those that were not given, and are no longer the usual ones, are said."""
     chosen = settled_for(sequences, config, out, choose_device(device))
-    usual = settle(replace(config, view="fixed"), sequences)
     if config.view is None and chosen.view == "moving":
-        changed = differing(to_json(usual), to_json(chosen))
+        changed = differing(to_json(settle(replace(config, view="fixed"), sequences)), to_json(chosen))
         words = ", ".join(f"{name} {then} -> {now}" for name, (then, now) in changed.items())
         say(f"the camera moves, so defaults change: {words} (what you type stays; --view fixed: no change)")
     return chosen

@@ -33,8 +33,7 @@ def comments_of(settings: type) -> dict[str, str]:
 
 
 def options_of(settings: type, prefix: str = "", stage: str = "") -> Iterator[tuple[str, str, str]]:
-    """(flag, such as --dim INT, explanation, name of the stage that it is a setting of, else empty) of every field of a
-    dataclass, those of nested ones too."""
+    """(flag, such as --dim INT, explanation, its stage or "") of every field of a dataclass, of nested ones too."""
     hints, comments = get_type_hints(settings, include_extras=True), comments_of(settings)
     is_own = lambda field: field.name in settings.__annotations__ or plain_type(hints[field.name])[1]  # noqa: E731
     for field in sorted(dataclasses.fields(settings), key=is_own, reverse=True):  # shared with other commands: last
@@ -95,9 +94,7 @@ def program_help(commands: dict[str, type]) -> str:
     listed = [option_lines(name, inspect.cleandoc(command.__doc__ or "")) for name, command in commands.items()]
     return "\n".join([
         "usage: plan2vec COMMAND [OPTIONS]", "", "Recordings in, metric map and planner out.", "",
-        *(line for lines in listed for line in lines), "",
-        *option_lines("--version", "print the version"),
+        *(line for lines in listed for line in lines), "", *option_lines("--version", "print the version"),
         *option_lines("COMMAND --help", "the options of one command"), "",
         "Answers go to standard output, everything else to standard error. Exit code 0: it worked, and no path is an",
-        "answer too; 2: a mistake in what was typed or given, with one line that says which.",
-    ])
+        "answer too; 2: a mistake in what was typed or given, with one line that says which."])

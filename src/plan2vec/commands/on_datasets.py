@@ -50,8 +50,7 @@ def run_audit(command: AuditCommand) -> None:
 
 def episodes_to_audit(command: AuditCommand) -> tuple[Sequences, Model | None]:
     """The frames, and the map: of the run, or fitted to the recordings."""
-    given = command.recordings
-    if is_run(given):
+    if is_run(given := command.recordings):
         if command.no_fit or command.out is not None:
             raise ValueError(f"{given} is a run, fitted already; --no-fit and --out are for recordings")
         model = load(given, command.device, command.config.encoder)
@@ -125,8 +124,7 @@ def say_what_is_unknown(model: Model, goals: progress_files.Goals, progress: np.
         named = ", ".join(map(str, goals.left_out))
         say(f"no goal is made of where these episodes end, because it looks like a start: {named}")
     sequence = model.sequences.sequence
-    without = [str(label) for label in np.unique(sequence) if np.isnan(progress[sequence == label]).all()]
-    if without:
+    if without := [str(label) for label in np.unique(sequence) if np.isnan(progress[sequence == label]).all()]:
         say(f"nothing is known of {len(without)} episodes (they start within 2 steps of a goal, or no path leads to one"
             f"): {', '.join(without[:20])}{' ...' if len(without) > 20 else ''}")
 

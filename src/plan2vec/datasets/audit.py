@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
@@ -13,9 +15,8 @@ from scipy.sparse import csr_array
 
 from plan2vec.data import Sequences
 from plan2vec.datasets import findings
-from plan2vec.datasets.copies import find_copies, find_leaks
-from plan2vec.datasets.findings import Finding, fence
-from plan2vec.datasets.prints import Episodes, compare_all, episodes_of
+from plan2vec.datasets.findings import Finding, fence, frames_words
+from plan2vec.datasets.prints import Episodes, compare_all, difference, episodes_of, nearest_of
 from plan2vec.graph.build import edge_rows
 from plan2vec.model import Model
 from plan2vec.readers import lerobot
@@ -23,6 +24,7 @@ from plan2vec.search.shortest_paths import distances_from
 
 # two frames are equal below this share of the median step, or of the usual difference to another episode
 EQUAL_STEPS, EQUAL_SHARE = 0.5, 1 / 3
+COPIED_SHARE, LEAST_OVERLAP, LEAST_COUNTED = 0.75, 0.5, 5  # of a copy: equal frames; of the shorter episode; frames
 LEAST_EPISODES = 8  # below this there is no "others" to compare a number with
 NUM_PLACES = 5  # nearest frames at which an end is placed
 LEAST_RANGE = 0.15  # of the logarithm: less than this factor of 1.6 beyond the others is never a detour
@@ -62,8 +64,7 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
     `model`: of these frames, for detours. `against`: another recording, whose episodes should not be in this one.
     Returns an `Audit`: every episode with its findings in words, worst first.
     """
-    episodes = episodes_of(sequences)
-    if episodes.num < 2:
+    if (episodes := episodes_of(sequences)).num < 2:
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
                          "sequence; give recordings of several episodes")
     place, near, unjoined = compare_all(episodes)
@@ -91,13 +92,79 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
 
 
 def _compared(episodes: Episodes, sequences: Sequences, near: np.ndarray, unjoined: np.ndarray) -> list[Finding]:
-    found = [*findings.find_still(episodes, findings.pixel_changes(sequences.frames)),
-             *findings.find_lengths(episodes), *findings.find_jumps(episodes, unjoined),
-             *findings.find_wrong_ends(episodes)]
+    found = [*findings.find_still(episodes, sequences.frames), *findings.find_lengths(episodes),
+             *findings.find_jumps(episodes, unjoined), *findings.find_wrong_ends(episodes)]
     if len(sequences.frame_shape) == 3:
         found += [*findings.find_light(episodes, sequences), *findings.find_shifts(episodes, sequences)]
     known = {one.episode for one in found if one.kind == "off-map"}
     return [*found, *(one for one in findings.find_strange(episodes, near) if one.episode not in known)]
+
+
+def find_copies(episodes: Episodes, place: np.ndarray, near: np.ndarray, limit: float) -> Iterator[Finding]:
+    """Episodes that repeat another; the shorter or later one is the copy. `place`, `near`: of `compare_all`.
+
+    The most similar frame of another episode votes for a pair of episodes and a shift in time. The pair is a copy where
+    the frames laid over each other are equal, but for what a codec changes. Frames in which nothing moves prove
+    nothing: only those count that differ from the one counted before.
+    """
+    for first, second, shift in _alike(episodes, episodes, place, near, limit):
+        keep, copy = sorted((first, second), key=lambda k: (-episodes.length[k], k))
+        shift = shift if (first, second) == (copy, keep) else -shift
+        yield _copy(episodes, copy, episodes, keep, shift, "duplicate", "episode")
+
+
+def find_leaks(episodes: Episodes, known: Episodes, source: str, limit: float) -> list[Finding]:
+    """Episodes that another recording holds too."""
+    if episodes.grid != known.grid:
+        raise ValueError(f"{source} has frames of another shape; read both with the same --size and --camera")
+    place, near = nearest_of(episodes.prints, known.prints)
+    found = _alike(episodes, known, place, near, limit)
+    return [_copy(episodes, copy, known, keep, shift, "leak", f"{source}, episode") for copy, keep, shift in found]
+
+
+def _alike(episodes: Episodes, known: Episodes, place: np.ndarray, near: np.ndarray,
+           limit: float) -> list[tuple[int, int, int]]:
+    """(episode, known one, shift): frame i of the episode is frame i + shift of the other. Each pair once."""
+    i = np.flatnonzero(near <= limit)
+    pairs = np.stack((episodes.number[i], known.number[place[i]], known.index[place[i]] - episodes.index[i]), axis=1)
+    if known is episodes:
+        turned = pairs[:, 0] > pairs[:, 1]
+        pairs[turned] = pairs[turned][:, [1, 0, 2]] * (1, 1, -1)
+    votes: dict[tuple[int, int], Counter[int]] = {}
+    for first, second, shift in pairs.tolist():
+        votes.setdefault((first, second), Counter())[shift] += 1
+    best = {pair: counted.most_common(1)[0][0] for pair, counted in sorted(votes.items())
+            if counted.total() >= LEAST_COUNTED}
+    return [(*pair, shift) for pair, shift in best.items() if _is_copy(episodes, known, (*pair, shift), limit)]
+
+
+def _is_copy(episodes: Episodes, known: Episodes, pair: tuple[int, int, int], limit: float) -> bool:
+    mine, theirs = _overlap(episodes, known, pair)
+    if len(mine) < LEAST_OVERLAP * min(episodes.length[pair[0]], known.length[pair[1]]):
+        return False
+    counted = [0]
+    for k in range(1, len(mine)):
+        if difference(episodes.prints[mine[k]], episodes.prints[mine[counted[-1]]]) > 2 * limit:
+            counted.append(k)
+    equal = difference(episodes.prints[mine[counted]], known.prints[theirs[counted]]) <= limit
+    return len(counted) >= LEAST_COUNTED and bool(equal.mean() >= COPIED_SHARE)
+
+
+def _overlap(episodes: Episodes, known: Episodes, pair: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Frames of the first and, beside each, of the second."""
+    first, second, shift = pair
+    index = np.arange(max(0, -shift), min(episodes.length[first], known.length[second] - shift))
+    return episodes.first[first] + index, known.first[second] + index + shift
+
+
+def _copy(episodes: Episodes, copy: int, known: Episodes, keep: int, shift: int, kind: str, whose: str) -> Finding:
+    mine, theirs = _overlap(episodes, known, (copy, keep, shift))
+    first, last = int(episodes.index[mine[0]]), int(episodes.index[mine[-1]])
+    away = float(np.median(difference(episodes.prints[mine], known.prints[theirs]))) / max(episodes.step, 1e-9)
+    also = frames_words(first + shift, last + shift)
+    words = f"{frames_words(first, last)} repeat {also} of {whose} {known.label[keep]} ({away:.2f} steps apart)"
+    other = int(known.label[keep]), first + shift
+    return Finding(int(episodes.label[copy]), kind, first, last, words, 1 + 9 / (1 + 10 * away), other)
 
 
 def find_detours(model: Model, episodes: Episodes) -> tuple[list[Finding], int]:
@@ -110,8 +177,7 @@ def find_detours(model: Model, episodes: Episodes) -> tuple[list[Finding], int]:
     ratio = taken / np.where(way > 0, way, np.inf)
     if len(known) < 4:
         return [], len(known)
-    limit = float(np.exp(fence(np.log(ratio[known]), LEAST_RANGE)[1]))
-    found = []
+    limit, found = float(np.exp(fence(np.log(ratio[known]), LEAST_RANGE)[1])), list[Finding]()
     for k in known[ratio[known] > limit]:
         words = f"{taken[k]} steps for a way of {way[k]:.1f} on the map of the other episodes "
         words += f"({ratio[k]:.1f} times as long; others up to {limit:.1f})"

@@ -1,9 +1,8 @@
-"""The graph of a run for other programs: GraphML, tables (CSV), and a topomap: the images along a plan, which robots of
-the GNM / ViNT family navigate by.
+"""The graph of a run for other programs: GraphML, tables (CSV), and a topomap, by which GNM / ViNT robots navigate.
 
     graphml   one file; nodes have episode, index and part, edges their length in steps and whether they are a closure
     csv       a folder with nodes.csv and edges.csv, the same in rows, and the map's vectors
-    topomap   a folder with 0.png, 1.png, ... from start to goal, in the size of the run's frames
+    topomap   a folder with 0.png, 1.png, ... along the plan from start to goal, in the size of the run's frames
 """
 
 from collections.abc import Iterator
@@ -82,8 +81,7 @@ def _rows(columns: dict[str, np.ndarray]) -> Iterator[tuple]:
 
 
 def write_topomap(model: Model, out: Path, start: str | None, goal: str | None) -> dict[str, object]:
-    if len(model.sequences.frame_shape) != 3:
-        shape = model.sequences.frame_shape
+    if len(shape := model.sequences.frame_shape) != 3:
         raise ValueError(f"--format topomap needs frames that are images, but these are vectors of shape {shape}")
     if start is None or goal is None:
         raise ValueError("--format topomap needs --start and --goal: frame numbers, sequence:index or image files")

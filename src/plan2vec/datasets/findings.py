@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import find_objects, label, maximum_filter, minimum_filter1d
 
-from plan2vec.data import Sequences, chunks
+from plan2vec.data import Sequences, change_ahead, chunks
 from plan2vec.datasets.prints import Episodes, difference
 
 FENCE = 3.0  # interquartile ranges
@@ -53,8 +53,9 @@ def frames_words(first: int, last: int) -> str:
     return f"frame {first}" if first == last else f"frames {first}-{last}"
 
 
-def find_still(episodes: Episodes, pixel_change: np.ndarray) -> list[Finding]:
+def find_still(episodes: Episodes, frames: np.ndarray) -> list[Finding]:
     """The longest pause of an episode, where others have none so long: the camera froze, or nothing moved."""
+    pixel_change = np.append(change_ahead(frames), np.nan)
     moved = pixel_change[pixel_change > 0]
     frozen_below = FROZEN_SHARE * float(np.median(moved)) if len(moved) else 0.0
     frozen = [_longest_run(pixel_change[episodes.part(k)][:-1] <= frozen_below) for k in range(episodes.num)]
@@ -86,21 +87,13 @@ def _longest_pause(episodes: Episodes, number: int) -> tuple[int, int]:
     moves = episodes.change[part] > episodes.still_below
     best, first = (0, 0), 0
     for k in range(1, len(moves)):
-        if moves[k - 1] or difference(episodes.prints[part.start + first], episodes.prints[part.start + k]) > \
-                episodes.still_below:
+        away = difference(episodes.prints[part.start + first], episodes.prints[part.start + k])
+        if moves[k - 1] or away > episodes.still_below:
             first = k
         elif k - first > best[1] - best[0]:
             best = first, k
     return best
 
-
-def pixel_changes(frames: np.ndarray) -> np.ndarray:
-    """(n,) mean change of a pixel from each frame to the next; NaN for the last."""
-    change = np.full(len(frames), np.nan, np.float32)
-    for part in chunks(frames, len(frames) - 1):
-        some = frames[part.start : part.stop + 1].astype(np.float32).reshape(part.stop + 1 - part.start, -1)
-        change[part] = np.abs(np.diff(some, axis=0)).mean(axis=1)
-    return change
 
 
 def find_light(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
@@ -112,8 +105,7 @@ def find_light(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
         white[part] = (some >= WHITE).mean(axis=tuple(range(1, some.ndim)))
     usual, usual_white = float(np.median(gray)), float(np.median(white))
     is_black, is_white = gray < min(BLACK, usual / 2), white > usual_white + SATURATED * (1 - usual_white)
-    for number, episode in enumerate(episodes.label.tolist()):
-        part = episodes.part(number)
+    for part, episode in zip(map(episodes.part, range(episodes.num)), episodes.label.tolist(), strict=True):
         for kind, holds in (("black", is_black[part]), ("overexposed", is_white[part])):
             if holds.any():
                 first, stop = _longest_run(holds)
@@ -122,9 +114,9 @@ def find_light(episodes: Episodes, sequences: Sequences) -> Iterator[Finding]:
     level = np.array([np.median(gray[episodes.part(k)]) for k in range(episodes.num)])
     low, high = fence(level, 0.02 * usual)
     for k in np.flatnonzero((level < low) | (level > high)):
-        than = "darker" if level[k] < low else "brighter"
+        than, bound = ("darker", low) if level[k] < low else ("brighter", high)
         text = f"all frames are {than} than the others' (mean gray {level[k]:.0f}; others {low:.0f} to {high:.0f})"
-        severity = 1 + abs(level[k] - (low if level[k] < low else high)) / max(high - low, 1e-9)
+        severity = 1 + abs(level[k] - bound) / max(high - low, 1e-9)
         yield Finding(int(episodes.label[k]), "off-map", 0, int(episodes.length[k]) - 1, text, severity)
 
 
@@ -167,9 +159,8 @@ def measured_shift(view: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray,
         moved = view[down : down + inner.shape[0], right : right + inner.shape[1]]
         cost[down, right] = np.minimum(np.abs(moved - inner), MOST_DIFFERENCE).mean()
     best = np.unravel_index(int(cost.argmin()), cost.shape)
-    lines = cost[:, best[1]], cost[best[0]]
     shift = np.array([place - far + _vertex(line, int(place))
-                      for place, far, line in zip(best, reach, lines, strict=True)])
+                      for place, far, line in zip(best, reach, (cost[:, best[1]], cost[best[0]]), strict=True)])
     return shift, float(cost.min()), float(cost[reach[0], reach[1]])
 
 
@@ -202,8 +193,8 @@ def find_jumps(episodes: Episodes, unjoined: np.ndarray) -> Iterator[Finding]:
     limit = max(LEAST_JUMP * episodes.step, fence(most, 0.0)[1])
     for k in np.flatnonzero(most > limit):
         first, times = int(jumps[k].argmax()), float(most[k] / max(limit, 1e-9))
-        text = f"frames {first} and {first + 1} do not follow from each other: dropped frames or a splice"
-        text += f" ({times:.1f} times the most that is usual)"
+        text = f"frames {first} and {first + 1} do not follow from each other: dropped frames or a splice "
+        text += f"({times:.1f} times the most that is usual)"
         yield Finding(int(episodes.label[k]), "jump", first, first + 1, text, times)
 
 
@@ -214,8 +205,7 @@ def _unexpected(prints: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
         return np.zeros(len(change))
     around = maximum_filter(change, (1, *(min(JUMP_BLOCKS, size) for size in grid))) if grid[0] > 1 else change
     others = (np.arange(2 * JUMP_WINDOW + 1) != JUMP_WINDOW)[:, None, None]  # steps, without the one in the middle
-    expected = maximum_filter(around, footprint=others, mode="constant")
-    return np.maximum(change - expected, 0).mean(axis=(1, 2))
+    return np.maximum(change - maximum_filter(around, footprint=others, mode="constant"), 0).mean(axis=(1, 2))
 
 
 def find_wrong_ends(episodes: Episodes) -> Iterator[Finding]:

@@ -89,11 +89,9 @@ def _picture_prints(sequences: Sequences) -> tuple[np.ndarray, tuple[int, int]]:
 
 
 def _vector_prints(sequences: Sequences) -> tuple[np.ndarray, tuple[int, int]]:
-    start = transitions(sequences.sequence)
-    vectors = sequences.frames.astype(np.float32)
+    start, vectors = transitions(sequences.sequence), sequences.frames.astype(np.float32)
     unit = np.median(np.abs(vectors[start + 1] - vectors[start]), axis=0)
-    spread = vectors.std(axis=0) + np.finfo(np.float32).tiny
-    return vectors / np.maximum(unit, 0.01 * spread), (1, vectors.shape[1])
+    return vectors / np.maximum(unit, 0.01 * (vectors.std(axis=0) + np.finfo(np.float32).tiny)), (1, vectors.shape[1])
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -126,8 +124,7 @@ def compare_all(episodes: Episodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def nearest_of(asked: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(q,) for each asked print the most similar of the known ones, and their difference."""
-    square = np.square(known).sum(axis=1)
-    place = np.empty(len(asked), np.int64)
+    square, place = np.square(known).sum(axis=1), np.empty(len(asked), np.int64)
     for first in range(0, len(asked), QUERIES_AT_ONCE):
         part = slice(first, first + QUERIES_AT_ONCE)
         place[part] = (square - 2 * (asked[part] @ known.T)).argmin(axis=1)

@@ -55,8 +55,7 @@ def choose_goals(model: Model, text: str) -> Goals:
     ends, numbers = _ends(model), list[int]()
     for word in words:
         first, _, last = word.partition("-")
-        found = [end for episode, end in ends.items() if int(first) <= episode <= int(last or first)]
-        if not found:
+        if not (found := [end for episode, end in ends.items() if int(first) <= episode <= int(last or first)]):
             raise ValueError(f"--goals {text}: there is no fitted episode {word}; the run has {len(ends)}, numbered "
                              f"from {min(ends)} to {max(ends)}")
         numbers += found
@@ -74,9 +73,8 @@ def _last_frames(model: Model) -> Goals:
     if len(ends) < 2:
         raise ValueError(f"--goals {LAST} needs at least two episodes, because an episode's own end says nothing about "
                          f"it, but the run has {len(ends)}; name a goal: a frame (0:57) or an image file")
-    starts = ends - index_within(sequence)[ends]
     _, to_end = steps_to_goals(model.graph, ends, sequence)
-    _, to_start = steps_to_goals(model.graph, starts, sequence)
+    _, to_start = steps_to_goals(model.graph, ends - index_within(sequence)[ends], sequence)
     looks_like_start = to_start[ends] < to_end[ends]
     part = model.parts[1][ends]
     share = np.bincount(part, looks_like_start) / np.maximum(np.bincount(part), 1)
@@ -103,8 +101,7 @@ def progress_table(model: Model, progress: np.ndarray) -> Table:
     episode = np.repeat(list(recorded), [len(times) for times in recorded.values()]).astype(np.int64)
     rows = np.full(len(episode), np.nan, np.float32)
     for label, times in recorded.items():
-        mine = sequence == label
-        if mine.any():
+        if (mine := sequence == label).any():
             rows[episode == label] = np.interp(times, time[mine], progress[mine])
     return _table(episode, rows)
 
@@ -114,12 +111,10 @@ def _table(episode: np.ndarray, progress: np.ndarray) -> Table:
 
 
 def sample_weights(table: Table, chunk: int) -> dict[str, float | None]:
-    """What LeRobot's weighting would do with samples of `chunk` frames: it compares the progress at a sample's end (or
-    the episode's) with that at its start, and drops the sample if it is less. `kappa`: the mean of these differences,
-    above which a sample counts in full."""
+    """What LeRobot's weighting would do with samples of `chunk` frames: it drops one with less progress at its end (or
+    the episode's) than at its start. `kappa`: the mean of the differences, above which a sample counts in full."""
     _, episode, _, progress = table.values()
-    ahead = np.arange(len(progress)) + np.minimum(chunk, frames_left(episode))
-    delta = progress[ahead] - progress
+    delta = progress[np.arange(len(progress)) + np.minimum(chunk, frames_left(episode))] - progress
     known = delta[np.isfinite(delta)]
     return {"kappa": max(0.0, float(known.mean())) if len(known) else None,
             "dropped_share": float(np.mean(delta < 0)), "unknown_share": float(np.mean(np.isnan(delta)))}

@@ -12,9 +12,8 @@ import numpy as np
 from plan2vec.explorer.server import WAITING
 from plan2vec.learning.training import Journal
 from plan2vec.pictures.scene import even_choice
-from plan2vec.runs import manifest
 from plan2vec.runs.folder import PRODUCTS, read_config, read_data
-from plan2vec.runs.products import describe_graph
+from plan2vec.runs.products import MANIFEST, describe_graph
 
 STAGES = {file: name.replace("_", " ") for name, file in PRODUCTS.items()}  # words for each, in the order of making
 SAID = {"now": "under way", "done": "done", "later": "to come"}
@@ -74,5 +73,5 @@ def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Call
 
 def _stamp(folder: Path) -> int | None:
     """Changes with the products of a finished run; None while there is none."""
-    path = folder / manifest.FILE
+    path = folder / MANIFEST
     return path.stat().st_mtime_ns if path.exists() else None

@@ -41,7 +41,7 @@ def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: 
     `path`: a file or folder of any known format, which its content tells. `options`: size, colour, every n-th frame,
     crop, camera. Returns `Sequences`, whose `options` prepare later images likewise.
     """
-    reading = Reading(options, Journal(show_progress=show_progress))
+    reading = Reading(shown(Path(path)), options, Journal(show_progress=show_progress))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries, about single files; what matters is in the notes
         warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -65,8 +65,7 @@ def describe(sequences: Sequences, format_name: str, warnings: list[str]) -> dic
         "rate": recorded_rate(sequences),
         "position": 0 if sequences.position is None else sequences.position.shape[1],
         "action": 0 if sequences.action is None else sequences.action.shape[1],
-        "step_length": sequences.step_length is not None, "time": sequences.time is not None, "warnings": warnings,
-    }
+        "step_length": sequences.step_length is not None, "time": sequences.time is not None, "warnings": warnings}
 
 
 def recorded_rate(sequences: Sequences) -> float | None:

@@ -38,8 +38,7 @@ class Rows:
         span = max(1, BATCH_BYTES // row_bytes) if self.data.dtype.kind != "O" else BATCH_ROWS
         while len(kept):
             here = kept[kept < kept[0] + span]
-            stretch = self.data[self.first + int(here[0]) : self.first + int(here[-1]) + 1]
-            yield np.asarray(stretch)[here - here[0]]
+            yield np.asarray(self.data[self.first + int(here[0]) : self.first + int(here[-1]) + 1])[here - here[0]]
             kept = kept[len(here) :]
 
     def is_picture(self) -> bool:
@@ -88,24 +87,23 @@ def _choose_entries(entries: dict[str, Rows], camera: str | None, source: str, v
     vectors = sorted(name for name, rows in entries.items() if rows.is_vector())
     if camera is None and vectors and (vectors_first or not pictures):
         return vectors
-    chosen = choose_camera(source, pictures, vectors, camera)
-    if chosen is None:
+    if (chosen := choose_camera(source, pictures, vectors, camera)) is None:
         found = ", ".join(map(shown, entries)) or "nothing"
         raise ValueError(f"{source} holds no observations: expected uint8 pictures or vectors, but one has {found}")
     return [chosen]
 
 
-def read_episodes(reading: Reading, source: str, episodes: list[Episode], vectors_first: bool = False) -> Sequences:
+def read_episodes(reading: Reading, episodes: list[Episode], vectors_first: bool = False) -> Sequences:
     """Frames of all episodes; one that does not fit the first is skipped and counted."""
     if not episodes:
-        raise ValueError(f"{source} holds no episodes; is it complete?")
+        raise ValueError(f"{reading.source} holds no episodes; is it complete?")
     first = next((episode for episode in episodes if episode.entries), episodes[0])
     if "time" not in first.beside:
-        reading.require_no_rate(source)
-    keys = _choose_entries(first.entries, reading.options.camera, source, vectors_first)
+        reading.require_no_rate()
+    keys = _choose_entries(first.entries, reading.options.camera, reading.source, vectors_first)
     shows_pictures = first.entries[keys[0]].is_picture()
     vectors, store, labels, beside, problems = list[np.ndarray](), FrameStore(reading.options), [], [], []
-    add = partial(_add_pictures, store) if shows_pictures else partial(_add_vectors, vectors, source)
+    add = partial(_add_pictures, store) if shows_pictures else partial(_add_vectors, vectors, reading.source)
     with reading.journal.bar("episodes", len(episodes)) as advance:
         for number, episode in enumerate(episodes):
             try:
@@ -116,18 +114,17 @@ def read_episodes(reading: Reading, source: str, episodes: list[Episode], vector
             except BROKEN_PICTURE as error:
                 problems.append((episode.name, first_line(error)))
             advance(number + 1)
-    reading.leave_out(source, problems, len(episodes), "episodes", "repair or remove them")
+    reading.leave_out(problems, len(episodes), "episodes", "repair or remove them")
     recorded: dict[str, Any] = {name: np.concatenate([one[name] for one in beside])  # what all have, in equal width
                                 for name, values in beside[0].items()
                                 if all(name in one and one[name].shape[1] == values.shape[1] for one in beside)}
     if "time" in recorded:
         recorded["time"] = recorded["time"][:, 0]
     frames = store.finish() if shows_pictures else np.concatenate(vectors)
-    return build(reading, source, frames, np.concatenate(labels).astype(np.int64), store.size, **recorded)
+    return build(reading, frames, np.concatenate(labels).astype(np.int64), store.size, **recorded)
 
 
-def _kept(reading: Reading, episode: Episode,
-          keys: list[str]) -> tuple[list[Rows], np.ndarray, dict[str, np.ndarray]]:
+def _kept(reading: Reading, episode: Episode, keys: list[str]) -> tuple[list[Rows], np.ndarray, dict[str, np.ndarray]]:
     """The arrays of an episode, the rows that are kept, what goes along; a ValueError says why it cannot be used."""
     if missing := [key for key in keys if key not in episode.entries]:
         raise ValueError(f"no {missing[0]}")

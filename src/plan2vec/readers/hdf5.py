@@ -31,14 +31,14 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source = shown(path)
+    source = reading.source
     with open_hdf5(path, source) as file:
         if (data := inner_group(file, "data", source)) is None:
-            return read_episodes(reading, source, _d4rl_episodes(file, source))
+            return read_episodes(reading, _d4rl_episodes(file, source))
         episodes = [Episode(number, shown(name), flat_entries(inner_group(demonstration, "obs", source), source),
                             recorded_actions(demonstration, source))
                     for number, (name, demonstration) in enumerate(groups_of(data, source))]
-        return read_episodes(reading, source, episodes, vectors_first=True)
+        return read_episodes(reading, episodes, vectors_first=True)
 
 
 @contextmanager
@@ -53,8 +53,7 @@ def open_hdf5(path: Path, source: str) -> Iterator[Any]:
 
 def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
     """One flat array, cut after every terminal and timeout."""
-    observed = require_array(file, "observations", source)
-    if observed is None:
+    if (observed := require_array(file, "observations", source)) is None:
         found = ", ".join(shown(name) for name in list(file)[:8]) or "nothing"
         raise ValueError(f"{source}: expected `observations` (D4RL) or `data/demo_0/obs` (robomimic), but has {found}")
     num_frames, beside = len(observed), recorded_actions(file, source)
@@ -71,10 +70,10 @@ def _d4rl_episodes(file: Any, source: str) -> list[Episode]:
             if flags.shape != (num_frames,):
                 raise ValueError(f"{source}: {name} has shape {flags.shape} {beyond}")
             ends |= np.asarray(flags, bool)
-    bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,))))
+    bounds = np.unique(np.concatenate(((0,), np.flatnonzero(ends) + 1, (num_frames,)))).tolist()
     return [Episode(number, f"episode {number}", {"observations": Rows(observed, first, last)},
                     {name: values[first:last] for name, values in beside.items()})
-            for number, (first, last) in enumerate(pairwise(bounds.tolist()))]
+            for number, (first, last) in enumerate(pairwise(bounds))]
 
 
 def recorded_actions(group: Any, source: str) -> dict[str, np.ndarray]:
@@ -98,11 +97,9 @@ def inner_group(group: Any, name: str, source: str) -> Any:
 
 def flat_entries(group: Any, source: str, prefix: str = "", depth: int = 0) -> dict[str, Rows]:
     """All arrays of a group and of groups inside it, by path; none where there is no group."""
-    h5py = import_extra("h5py")
     entries: dict[str, Rows] = {}
     for name in group or ():
-        inner = member(group, name, source)
-        if isinstance(inner, h5py.Group) and depth < DEEPEST:
+        if (inner := inner_group(group, name, source)) is not None and depth < DEEPEST:
             entries |= flat_entries(inner, source, f"{prefix}{name}/", depth + 1)
         elif (array := require_array(group, name, source)) is not None:
             entries[f"{prefix}{name}"] = Rows(array, 0, len(array))

@@ -30,31 +30,31 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source = shown(path)
-    reading.require_no_rate(source)
+    reading.require_no_rate()
     found, links = list_files(path)
     groups = [images for files in found if (images := [file for file in files if file.suffix.lower() in SUFFIXES])]
     others = [file for files in found for file in files if file.suffix.lower() not in SUFFIXES]
     skipped = [*((shown(file.name), "not an image") for file in others), *links]
     if not groups:
         kinds = ", ".join(suffix[1:] for suffix in SUFFIXES)
-        raise ValueError(f"{source} holds no images ({kinds}) and no videos; found {name_some(skipped) or 'nothing'}")
+        raise ValueError(f"{reading.source} holds no images ({kinds}) and no videos; found "
+                         f"{name_some(skipped) or 'nothing'}")
     kept = [[group[k] for k in kept_frames(reading.options, len(group))] for group in groups]
     files = [file for group in kept for file in group]
     label = np.repeat(np.arange(len(kept)), [len(group) for group in kept])
     names = [shown(file.relative_to(path)) for file in files]
-    size, channels = usual_layout(partial(_open, at_least=None), files, names, source, "images")
+    size, channels = usual_layout(reading, partial(_open, at_least=None), files, names, "images")
     shape = frame_shape(size, channels, reading.options)
     open_small = partial(_open, at_least=None if reading.options.crop else (shape[1], shape[0]))
     frames, readable, sizes, problems = decode_all(reading, open_small, files, names, shape)
-    reading.leave_out(source, problems, len(files), "images", "repair or remove them", skipped)
+    reading.leave_out(problems, len(files), "images", "repair or remove them", skipped)
     if problems and len(readable) < 2:
-        raise ValueError(f"{source}: a recording needs 2 images, but {len(problems)} of {len(files)} cannot be read: "
-                         f"{name_some(problems)}; repair or replace them")
+        raise ValueError(f"{reading.source}: a recording needs 2 images, but {len(problems)} of {len(files)} cannot be "
+                         f"read: {name_some(problems)}; repair or replace them")
     if num_resized := sum(own_size != size for own_size in sizes):
         reading.notes.append(f"{num_resized} of {len(files)} images have another size than {size[0]} x {size[1]} "
                              f"pixels and were squashed to {shape[1]} x {shape[0]}")
-    return build(reading, source, frames, label[readable], size)
+    return build(reading, frames, label[readable], size)
 
 
 def _open(file: Path, at_least: tuple[int, int] | None) -> tuple[Image.Image, tuple[int, int]]:

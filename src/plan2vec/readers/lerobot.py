@@ -6,8 +6,7 @@ v3.0   meta/info.json  meta/episodes/chunk-000/file-000.parquet
        data/chunk-000/file-000.parquet        videos/KEY/chunk-000/file-000.mp4
 
 In v3.0 a file holds many episodes. Frames are the pictures of one camera, or of all side by side, else the vectors of
-`observation.state`; `action` and `timestamp` go along. No file outside the folder is opened, whatever names and links
-the folder holds.
+`observation.state`, with `action` and `timestamp`. Names and links that lead out of the folder are not followed.
 """
 
 import json
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +33,7 @@ STATE = "observation.state"
 AGAIN = "download the folder again"
 REMEDY = f"{AGAIN} or record them again"
 ALL_CAMERAS = "all"
+Listed = tuple[Path, float, int]  # an episode's video file, if it has one; seconds into it; number of the episode
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class Info:
     """What meta/info.json says of a folder, and which feature the user wants."""
 
     folder: Path
-    source: str  # the folder, for messages
     version: str
     rate: float  # frames per second
     episodes_per_chunk: int
@@ -51,31 +50,22 @@ class Info:
     kind: str  # of that feature: "video", "image" or the type of its numbers
 
 
-class Listed(NamedTuple):
-    """An episode that meta/ lists; sorted, they are in the order of their videos."""
-
-    video: Path  # the file its frames lie in, if they are a video
-    begins: float  # seconds into that file
-    episode: int
-
-
 def recognizes(path: Path) -> bool:
     return os.path.isdir(path) and os.path.exists(path / "meta" / "info.json")
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    info = _read_info(path, reading.options.camera)
-    if info.key == ALL_CAMERAS:
+    if (info := _read_info(path, reading)).key == ALL_CAMERAS:
         return _read_side_by_side(info, reading)
-    with refusing(f"{info.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
+    with refusing(f"{reading.source}:", (*DAMAGED, ValueError), "the episodes listed in meta/ cannot be read", AGAIN):
         listed = sorted(_listed_in_v3(info) if info.version.startswith("v3") else _listed_in_v2(info))
     if not listed:
-        raise ValueError(f"{info.source}: meta/ lists no episodes; {AGAIN}")
-    episodes, problems = _read_data(info, {one.episode for one in listed}, reading)
+        raise ValueError(f"{reading.source}: meta/ lists no episodes; {AGAIN}")
+    episodes, problems = _read_data(info, {number for _, _, number in listed}, reading)
     if info.kind == "video":
         return _read_videos(info, listed, {episode.label: episode.beside for episode in episodes}, problems, reading)
-    reading.leave_out(info.source, problems, len(listed), "episodes", REMEDY)
-    return read_episodes(reading, info.source, episodes)
+    reading.leave_out(problems, len(listed), "episodes", REMEDY)
+    return read_episodes(reading, episodes)
 
 
 def _read_side_by_side(info: Info, reading: Reading) -> Sequences:
@@ -85,8 +75,8 @@ def _read_side_by_side(info: Info, reading: Reading) -> Sequences:
     if len(parts) == 1:
         return parts[0]
     if len({part.frame_shape for part in parts}) > 1:
-        shapes = ", ".join(f"{shown(name)} {part.frame_shape}" for name, part in zip(info.cameras, parts, strict=True))
-        raise ValueError(f"{info.source}: the cameras give frames of several shapes ({shapes}); give one with --size")
+        sizes = ", ".join(f"{shown(name)} {part.frame_shape}" for name, part in zip(info.cameras, parts, strict=True))
+        raise ValueError(f"{reading.source}: the cameras give frames of several shapes ({sizes}); give one with --size")
     rows = [{key: row for row, key in enumerate(zip(part.sequence.tolist(), np.asarray(part.time).tolist(),
                                                     strict=True))} for part in parts]
     taken = [[some[key] for some in rows] for key in rows[0] if all(key in some for some in rows)]
@@ -96,11 +86,11 @@ def _read_side_by_side(info: Info, reading: Reading) -> Sequences:
         store.add(np.concatenate([part.frames[row] for part, row in zip(parts, numbers, strict=True)], axis=1))
     first = np.array([numbers[0] for numbers in taken], np.int64)
     along = {name: value[first] for name in ("action", "time") if (value := getattr(parts[0], name)) is not None}
-    return build(reading, info.source, store.finish(), parts[0].sequence[first], None, **along)
+    return build(reading, store.finish(), parts[0].sequence[first], None, **along)
 
 
-def _read_info(folder: Path, camera: str | None) -> Info:
-    file, source = folder / "meta" / "info.json", shown(folder)
+def _read_info(folder: Path, reading: Reading) -> Info:
+    file, source, camera = folder / "meta" / "info.json", reading.source, reading.options.camera
     require_file(file, shown(file), folder)
     with refusing(shown(file), (*DAMAGED, ValueError), "is no info.json of a LeRobot folder", AGAIN):
         said = json.loads(file.read_text(encoding="utf-8"))
@@ -116,7 +106,7 @@ def _read_info(folder: Path, camera: str | None) -> Info:
         raise ValueError(f"{source} has no camera and no {STATE}; its features are {features}")
     if leads_outside(folder / key, folder):
         raise ValueError(f"{source}: the camera {shown(key)} leads out of the folder; {AGAIN}")
-    return Info(folder, source, version, rate, episodes_per_chunk, cameras, "action" in kinds, key, kinds.get(key, ""))
+    return Info(folder, version, rate, episodes_per_chunk, cameras, "action" in kinds, key, kinds.get(key, ""))
 
 
 def _listed_in_v2(info: Info) -> Iterator[Listed]:
@@ -125,7 +115,7 @@ def _listed_in_v2(info: Info) -> Iterator[Listed]:
     for line in filter(str.strip, file.read_text(encoding="utf-8").splitlines()):
         index = int(json.loads(line)["episode_index"])
         chunk = f"chunk-{index // info.episodes_per_chunk:03d}"
-        yield Listed(info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0, index)
+        yield info.folder / "videos" / chunk / info.key / f"episode_{index:06d}.mp4", 0.0, index
 
 
 def _listed_in_v3(info: Info) -> Iterator[Listed]:
@@ -137,14 +127,13 @@ def _listed_in_v3(info: Info) -> Iterator[Listed]:
         for row, index in enumerate(table["episode_index"]):
             chunk, number, begins = (table[name][row] for name in columns) if columns else (0, 0, 0.0)
             video = Path("videos", info.key, f"chunk-{int(chunk):03d}", f"file-{int(number):03d}.mp4")
-            yield Listed(info.folder / video, float(begins), int(index))
+            yield info.folder / video, float(begins), int(index)
 
 
 def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Episode], list[tuple[str, str]]]:
     """The wanted episodes with what the parquet files say of each, and (name, problem) of those that are missing."""
     files = sorted((info.folder / "data").glob("chunk-*/*.parquet"))
-    found: dict[int, Episode] = {}
-    broken = []
+    found, broken = dict[int, Episode](), list[str]()
     with reading.journal.bar("parquet", len(files)) as advance:
         for number, file in enumerate(files):
             try:
@@ -157,19 +146,17 @@ def _read_data(info: Info, wanted: set[int], reading: Reading) -> tuple[list[Epi
     return [found[index] for index in sorted(found)], problems
 
 
-def _episodes_of(file: Path, info: Info) -> list[Episode]:
+def _episodes_of(file: Path, info: Info) -> Iterator[Episode]:
     beside = ["action"] if info.has_action else []
     vectors = [info.key] if info.kind not in ("image", "video") else []
     table = read_columns(file, ["episode_index", "timestamp", *beside, *vectors], info.folder)
     index = table["episode_index"]
     frames = EncodedColumn(file, info.key, info.folder) if info.kind == "image" else table.get(info.key)
     starts = np.flatnonzero(np.diff(index, prepend=index[:1] - 1)).tolist()
-    episodes = []
     for first, last in zip(starts, [*starts[1:], len(index)], strict=True):
         along = {"time": table["timestamp"][first:last]} | {name: table[name][first:last] for name in beside}
         entries = {} if info.kind == "video" else {info.key: Rows(frames, first, last)}
-        episodes.append(Episode(int(index[first]), f"episode {index[first]}", entries, along))
-    return episodes
+        yield Episode(int(index[first]), f"episode {index[first]}", entries, along)
 
 
 def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.ndarray]],
@@ -178,23 +165,22 @@ def _read_videos(info: Info, listed: list[Listed], rows: dict[int, dict[str, np.
     import_extra("av")
     kept = {index: kept_frames(reading.options, len(beside["time"]), beside["time"]) for index, beside in rows.items()}
     taken: list[tuple[int, int]] = []  # (episode, row) of every frame
-    listed = [one for one in listed if one.episode in rows]
+    near = 0.5 / max(info.rate, 1e-3) + 1e-3
     with reading.journal.bar("video", sum(map(len, kept.values()))) as advance:
         film = Film(reading, advance)
-        for file, group in groupby(listed, key=lambda one: one.video):
-            wanted = [(one.begins + float(rows[one.episode]["time"][row]), one.episode, int(row))
-                      for one in group for row in kept[one.episode]]
-            near = 0.5 / max(info.rate, 1e-3) + 1e-3
+        for file, group in groupby((one for one in listed if one[2] in rows), key=lambda one: one[0]):
+            wanted = [(begins + float(rows[index]["time"][row]), index, int(row))
+                      for _, begins, index in group for row in kept[index]]
             why = why_not_a_file(file, info.folder) or _take_frames(film, file, wanted, near, rows, taken)
             lost = {index for _, index, _ in wanted} - {index for index, _ in taken}
             problems = problems + [(f"episode {index}", f"{shown(file.name)}: {why}") for index in sorted(lost)]
             advance(len(taken))
     used = {index for index, _ in taken}
-    reading.leave_out(info.source, problems, len(problems) + len(used), "episodes", REMEDY)
+    reading.leave_out(problems, len(problems) + len(used), "episodes", REMEDY)
     if num_lost := sum(len(kept[index]) for index in used) - len(taken):
         reading.notes.append(f"{num_lost} frames are missing in the videos and were left out")
     action = np.array([rows[index]["action"][row] for index, row in taken]) if info.has_action else None
-    return film.finish(info.source, action=action)
+    return film.finish(action=action)
 
 
 def _take_frames(film: Film, file: Path, wanted: list, near: float, rows: dict, taken: list[tuple[int, int]]) -> str:

@@ -27,26 +27,26 @@ UNREADABLE = (*DAMAGED, ValueError, EOFError, SyntaxError, AssertionError, Syste
 
 @dataclass(frozen=True)
 class Reading:
-    """One call of `read`: its options, its progress bar, and the notes it leaves for the user."""
+    """One call of `read`: its source, options and progress bar, and the notes it leaves for the user."""
 
+    source: str  # the path that was given, as messages name it
     options: ReadOptions
     journal: Journal
     notes: list[str] = field(default_factory=list)
 
-    def leave_out(self, source: str, problems: list[tuple[str, str]], total: int, things: str, remedy: str,
+    def leave_out(self, problems: list[tuple[str, str]], total: int, things: str, remedy: str,
                   others: list[tuple[str, str]] | None = None) -> None:
-        """Refuses recordings of which more than half cannot be read, else notes in one line what was left out, with the
-        other files of the folder: (name, reason) each."""
+        """Refuses recordings of which more than half cannot be read, else notes what was left out, with other files."""
         if 2 * len(problems) > total:
-            raise ValueError(f"{source}: {len(problems)} of {total} {things} cannot be read: {name_some(problems)}; "
-                             f"{remedy}")
+            raise ValueError(f"{self.source}: {len(problems)} of {total} {things} cannot be read: "
+                             f"{name_some(problems)}; {remedy}")
         if skipped := [*problems, *(others or ())]:
             among = f"{total} {things}" if others is None else f"{total + len(others)} files"
             self.notes.append(f"{len(skipped)} of {among} skipped: {name_some(skipped)}")
 
-    def require_no_rate(self, source: str) -> None:
+    def require_no_rate(self) -> None:
         if self.options.rate is not None:
-            raise ValueError(f"{source}: --rate needs recordings with time, such as video; use --every here")
+            raise ValueError(f"{self.source}: --rate needs recordings with time, such as video; use --every here")
 
 
 def name_some(pairs: list[tuple[str, str]]) -> str:
@@ -86,8 +86,7 @@ def import_extra(module: str) -> ModuleType:
 
 def require_memory(source: str, num_bytes: int) -> None:
     """Refuses what claims more memory than is free, before any of it is read."""
-    free = available_memory()
-    if num_bytes > SHARE_OF_MEMORY * free:
+    if num_bytes > SHARE_OF_MEMORY * (free := available_memory()):
         raise ValueError(f"{source} claims {num_bytes / 1e9:,.1f} GB of arrays, but only {free / 1e9:,.1f} GB of "
                          "memory are free; is it damaged? Else split it or give frames as a folder of images")
 
@@ -95,6 +94,5 @@ def require_memory(source: str, num_bytes: int) -> None:
 def available_memory() -> int:
     """Bytes that can be had without swapping; all that the machine has where that is not known."""
     with suppress(OSError, IndexError, ValueError):
-        told = Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1]
-        return int(told.split()[0]) * 1024
+        return 1024 * int(Path("/proc/meminfo").read_text(encoding="ascii").split("MemAvailable:")[1].split()[0])
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30

@@ -29,7 +29,7 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source, episodes = shown(path), []
+    source, episodes = reading.source, []
     with open_hdf5(data_file(path), source) as file:
         for number, (name, group) in enumerate(groups_of(file, source)):
             beside, array = recorded_actions(group, source), require_array(group, "observations", source)
@@ -40,7 +40,7 @@ def read(path: Path, reading: Reading) -> Sequences:
                 beside["position"] = np.asarray(place.data[()])
             observed = {key: rows for key, rows in entries.items() if key != TASK}
             episodes.append(Episode(number, shown(name), observed, beside))
-        return read_episodes(reading, source, episodes)
+        return read_episodes(reading, episodes)
 
 
 def data_file(path: Path) -> Path:

@@ -21,8 +21,8 @@ import numpy as np
 from plan2vec.data import RECORDED, Sequences
 from plan2vec.files import replacing
 from plan2vec.readers.folders import is_file_of, require_file
+from plan2vec.readers.kept_frames import KINDS, name_arrays, to_sequences
 from plan2vec.readers.messages import UNREADABLE, Reading, refusing, require_memory, shown
-from plan2vec.readers.named_arrays import KINDS, name_arrays, to_sequences
 from plan2vec.readers.pickled import admit_arrays
 
 NAME = ".npz or .npy arrays"
@@ -46,7 +46,7 @@ def read(path: Path, reading: Reading) -> Sequences:
             arrays = name_arrays(str(path), content)
     if "floor" in arrays:
         arrays.setdefault("label", arrays.pop("floor"))
-    return to_sequences(reading, shown(path), arrays, held)
+    return to_sequences(reading, arrays, held)
 
 
 @contextmanager

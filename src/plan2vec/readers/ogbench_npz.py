@@ -15,8 +15,8 @@ import numpy as np
 from plan2vec.data import Sequences
 from plan2vec.readers import npz
 from plan2vec.readers.folders import why_not_a_file
-from plan2vec.readers.messages import Reading, shown
-from plan2vec.readers.named_arrays import to_sequences
+from plan2vec.readers.kept_frames import to_sequences
+from plan2vec.readers.messages import Reading
 
 NAME = "OGBench data set"
 EXPECTED = npz.EXPECTED  # said once
@@ -34,14 +34,13 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source = shown(path)
     with npz.open_plainly(path):
         arrays, _ = npz.load_members(path, FIELDS, reading)
     observations, actions, terminals = (np.asanyarray(arrays[name]) for name in FIELDS)
     kind = "frames" if observations.dtype == np.uint8 and observations.ndim > 2 else "observations"
-    num = len(observations) if observations.ndim else 0
+    source, num = reading.source, len(observations) if observations.ndim else 0
     if terminals.shape != (num,) or terminals.dtype.kind not in "biuf" or not np.isin(terminals, (0, 1)).all():
         raise ValueError(f"{source}: terminals must hold a zero or one for each observation, one at the last of an "
                          f"episode, but came as {terminals.dtype} {terminals.shape} with {num or 'no'} observations")
     sequence = np.cumsum(np.append(0, terminals[:-1])).astype(np.int64)
-    return to_sequences(reading, source, {kind: observations, "sequence": sequence, "action": actions})
+    return to_sequences(reading, {kind: observations, "sequence": sequence, "action": actions})

@@ -13,8 +13,8 @@ import numpy as np
 
 from plan2vec.data import Sequences
 from plan2vec.readers.folders import is_file_of, require_file
-from plan2vec.readers.messages import UNREADABLE, Reading, refusing, shown
-from plan2vec.readers.named_arrays import name_arrays, to_sequences
+from plan2vec.readers.kept_frames import name_arrays, to_sequences
+from plan2vec.readers.messages import UNREADABLE, Reading, refusing
 
 NAME = "pickle of arrays"
 EXPECTED = "a .pkl file of arrays (with --trust-pickle)"
@@ -98,11 +98,11 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source = shown(path)
+    source = reading.source
     if not reading.options.trust_pickle:
         raise ValueError(f"{source} is a pickle, which can run any program; convert it to .npz, or say --trust-pickle")
     require_file(path, source)
     clear = refusing(source, UNREADABLE, "cannot be read as a pickle of arrays", "convert it to .npz")
     with clear, open(path, "rb") as file:
         content = admit_arrays(file)
-    return to_sequences(reading, source, name_arrays(source, content))
+    return to_sequences(reading, name_arrays(source, content))

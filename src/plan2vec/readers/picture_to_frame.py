@@ -74,8 +74,7 @@ def to_frame(picture: Image.Image, shape: tuple[int, ...], box: Box | None = Non
 
 def array_to_frame(array: np.ndarray, shape: tuple[int, ...], box: Box | None = None) -> np.ndarray:
     """A frame from a uint8 array (height, width, channels) of any number of channels."""
-    channels = array.shape[2]
-    if channels in (1, 3):
+    if (channels := array.shape[2]) in (1, 3):
         return to_frame(Image.fromarray(np.ascontiguousarray(array[..., 0] if channels == 1 else array)), shape, box)
     if shape[2] != channels:
         raise ValueError(f"frames with {channels} channels cannot become gray or RGB; leave --gray and --rgb out")

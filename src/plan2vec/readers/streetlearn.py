@@ -10,12 +10,10 @@ for, as in the paper. Positions are metres east and north of the mean view, for 
 
 import io
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from plan2vec.data import Sequences, transitions
 from plan2vec.domains.streets import PREFIX
@@ -37,17 +35,17 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> Sequences:
     """One sequence per walk; a walk breaks where a view cannot be read."""
-    source = shown(path)
-    reading.require_no_rate(source)
-    coords = _coordinates(_load(path, "coords.npy", reading), f"{source}/coords.npy")
-    walks = _walks(_load(path, "trajs.npy", reading), len(coords), f"{source}/trajs.npy")
-    open_view = partial(_open_view, _open_chunks(path, len(coords)))
+    reading.require_no_rate()
+    coords = _coordinates(_load(path, "coords.npy", reading), f"{reading.source}/coords.npy")
+    walks = _walks(_load(path, "trajs.npy", reading), len(coords), f"{reading.source}/trajs.npy")
+    stored = _stored_images(path, len(coords))
     walks = [walk[kept_frames(reading.options, len(walk))] for walk in walks]
     visited = np.unique(np.concatenate(walks)).tolist()
-    names = [f"view {view}" for view in visited]
-    size, _ = usual_layout(open_view, visited, names, source, "views")
-    frames, places, _, problems = decode_all(reading, open_view, visited, names, frame_shape(size, 1, reading.options))
-    reading.leave_out(source, problems, len(visited), "views", "repair or remove them")
+    images, names = [stored[view] for view in visited], [f"view {view}" for view in visited]
+    open_view = lambda image: open_picture(io.BytesIO(bytes(image[0][image[1]])))  # noqa: E731
+    size, _ = usual_layout(reading, open_view, images, names, "views")
+    frames, places, _, problems = decode_all(reading, open_view, images, names, frame_shape(size, 1, reading.options))
+    reading.leave_out(problems, len(visited), "views", "repair or remove them")
     number = np.full(len(coords), -1)  # of each view's frame; -1: none
     number[np.array(visited)[places]] = np.arange(len(places))
     # a walk breaks where a view cannot be read, so that no step leaps over it
@@ -60,7 +58,7 @@ def read(path: Path, reading: Reading) -> Sequences:
     step_length, first = np.full(len(view), np.nan), transitions(sequence)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
     frames = taken(frames, number[view])
-    return build(reading, source, frames, sequence, size, position=position, step_length=step_length, domain=DOMAIN)
+    return build(reading, frames, sequence, size, position=position, step_length=step_length, domain=DOMAIN)
 
 
 def _load(folder: Path, name: str, reading: Reading) -> Any:
@@ -79,8 +77,7 @@ def _coordinates(content: Any, source: str) -> np.ndarray:
         content = np.array(pairs, np.float64)
     if content.ndim != 2 or content.shape[1] != 2 or content.dtype.kind not in "fiu":
         raise ValueError(f"{source}: needs {{lat, lng}} dicts or numbers (n, 2), not {content.dtype} {content.shape}")
-    wrong = np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))
-    if len(wrong):
+    if len(wrong := np.flatnonzero(~(np.abs(content) <= (90, 180)).all(axis=1))):
         raise ValueError(f"{source}: view {wrong[0]} must have a latitude within 90 and a longitude within 180 degrees")
     return content.astype(np.float64)
 
@@ -99,24 +96,17 @@ def _walks(content: Any, num_views: int, source: str) -> list[np.ndarray]:
     return [walk for walk in walks if len(walk)]
 
 
-def _open_chunks(folder: Path, num_views: int) -> list[np.ndarray]:
-    chunks = list[np.ndarray]()
+def _stored_images(folder: Path, num_views: int) -> list[tuple[np.ndarray, int]]:
+    """The chunk of each view, and its row there."""
+    stored = list[tuple[np.ndarray, int]]()
     for file in sorted((folder / VIEWS).glob("chunk_*.npy")):
         with open_plainly(file, "is the file complete, and does it hold bytes?", folder):
             chunk = np.lib.format.open_memmap(file, mode="r")
         if chunk.dtype.kind != "S" or chunk.ndim != 1:
             raise ValueError(f"{shown(file)}: expected byte strings (n,), one JPEG each, but came as {chunk.dtype} "
                              f"{chunk.shape}")
-        chunks.append(chunk)
-    if (num_images := sum(map(len, chunks))) != num_views:
-        raise ValueError(f"{shown(folder / VIEWS)}: {num_images} images for {num_views} views of coords.npy; "
+        stored += [(chunk, row) for row in range(len(chunk))]
+    if len(stored) != num_views:
+        raise ValueError(f"{shown(folder / VIEWS)}: {len(stored)} images for {num_views} views of coords.npy; "
                          "is a chunk missing?")
-    return chunks
-
-
-def _open_view(chunks: list[np.ndarray], view: int) -> tuple[Image.Image, tuple[int, int]]:
-    for chunk in chunks:
-        if view < len(chunk):
-            break
-        view -= len(chunk)
-    return open_picture(io.BytesIO(bytes(chunk[view])))
+    return stored

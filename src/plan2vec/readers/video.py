@@ -40,7 +40,6 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Sequences:
-    source = shown(path)
     found, links = list_files(path) if os.path.isdir(path) else ([[path]], [])
     files = [file for some in found for file in some]
     videos = [file for file in files if file.suffix.lower() in SUFFIXES]
@@ -55,9 +54,9 @@ def read(path: Path, reading: Reading) -> Sequences:
             except ValueError as error:
                 problems.append((shown(file.name), str(error)))
         advance(film.num_decoded)
-    reading.leave_out(source, problems, len(videos), "videos",
-                      "repair or remove what is damaged, or convert it to .mp4", [*others, *links])
-    return film.finish(source)
+    remedy = "repair or remove what is damaged, or convert it to .mp4"
+    reading.leave_out(problems, len(videos), "videos", remedy, [*others, *links])
+    return film.finish()
 
 
 class Film:
@@ -100,9 +99,9 @@ class Film:
         self.labels.append(label)
         self.times.append(time)
 
-    def finish(self, source: str, **recorded: np.ndarray | None) -> Sequences:
+    def finish(self, **recorded: np.ndarray | None) -> Sequences:
         sequence, time = np.array(self.labels, np.int64), np.array(self.times)
-        return build(self.reading, source, self.store.finish(), sequence, self.store.size, time=time, **recorded)
+        return build(self.reading, self.store.finish(), sequence, self.store.size, time=time, **recorded)
 
 
 @contextmanager
@@ -171,5 +170,3 @@ def _promised(stream: Any) -> int:
     """How many frames the header says a stream holds, by its length where it gives no number; 0 if it does not say."""
     duration = stream.container.duration
     return stream.frames or (int(duration / 1e6 * float(stream.average_rate or 0)) if duration else 0)
-
-

@@ -7,7 +7,7 @@ frames.npy             frames, memory-mapped                      report.html   
 index.npz              sequence, and position, action, ...        checkpoints/        of a stage under way
 local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy   features.npy (of a frozen encoder)
 
-Growing a map and fitting it to struck closures replace several of these files: together, as `replace_together.py` says.
+Growing a map and fitting it to struck closures replace several of these files: together, as `changing.py` says.
 """
 
 import dataclasses
@@ -33,10 +33,9 @@ from plan2vec.learning.frozen import FROZEN, NUM_FEATURES, features_of
 from plan2vec.learning.training import Journal
 from plan2vec.local_metric import TrainedMetric, build_local_metric
 from plan2vec.readers.messages import shown
-from plan2vec.runs import manifest, products
-from plan2vec.runs.manifest import COVERED, FEATURES, PRODUCTS, check_files, write_manifest
-from plan2vec.runs.products import read_json, readable, require
-from plan2vec.runs.replace_together import finish_replacement
+from plan2vec.runs import products
+from plan2vec.runs.changing import finish_replacement
+from plan2vec.runs.products import COVERED, FEATURES, MANIFEST, PRODUCTS, read_json, readable, require
 from plan2vec.runs.struck import Pair, drop_struck
 
 MEASURED = ("accuracy", "recognized")  # of a local metric, stored beside it
@@ -142,8 +141,8 @@ class Run:
 
     def finish(self) -> None:
         """The last file of a run: what its files must look like from now on."""
-        if self.folder and (self.times or not (self.folder / manifest.FILE).exists()):
-            write_manifest(self.folder)
+        if self.folder and (self.times or not (self.folder / MANIFEST).exists()):
+            products.write_manifest(self.folder)
 
     def seconds(self) -> dict[str, float]:
         """Wall time of the finished stages, of earlier processes too."""
@@ -165,8 +164,7 @@ def is_marker(path: Path) -> bool:
 def fingerprint(sequences: Sequences) -> str:
     """Of all that training sees."""
     digest = hashlib.blake2b(digest_size=16)
-    seen = (sequences.frames, sequences.sequence, sequences.step_length)
-    for array in (part for part in seen if part is not None):
+    for array in (part for part in (sequences.frames, sequences.sequence, sequences.step_length) if part is not None):
         digest.update(f"{array.dtype}{array.shape}".encode())
         for part in chunks(array, len(array)):
             digest.update(np.ascontiguousarray(array[part]).data)
@@ -199,9 +197,8 @@ def describe(sequences: Sequences) -> dict[str, object]:
 
 
 def write_index(folder: Path, sequences: Sequences) -> None:
-    recorded = {name: getattr(sequences, name) for name in INDEX_FIELDS}
     with replacing(folder / "index.npz") as temporary:
-        np.savez(temporary, **{name: value for name, value in recorded.items() if value is not None})
+        np.savez(temporary, **{name: value for name in INDEX_FIELDS if (value := getattr(sequences, name)) is not None})
 
 
 def read_data(folder: Path) -> Sequences:
@@ -241,14 +238,14 @@ def require_finished(folder: Path) -> Config:
         remedy = "give the folder that `plan2vec fit RECORDINGS --out FOLDER` wrote"
         raise ValueError(f"{folder} is not a run folder; {remedy}")
     finish_replacement(folder)
-    if missing := [name for name in (*COVERED, manifest.FILE) if not (folder / name).exists()]:
+    if missing := [name for name in (*COVERED, MANIFEST) if not (folder / name).exists()]:
         raise ValueError(f"{folder} is no finished run, without {', '.join(missing)}; continue the same `plan2vec fit`")
-    check_files(folder)
+    products.check_files(folder)
     return read_config(folder)
 
 
 def is_finished(folder: Path) -> bool:
-    return all((folder / name).exists() for name in (*COVERED, manifest.FILE))
+    return all((folder / name).exists() for name in (*COVERED, MANIFEST))
 
 
 def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> None:
@@ -263,8 +260,7 @@ def refuse_unasked_code(folder: Path, config: Config, encoder: str | None) -> No
 def read_config(folder: Path) -> Config:
     """The configuration of a run folder, finished or not, if this program can read its format."""
     settings = read_json(folder / "config.json")
-    version = settings.pop("format_version", None)
-    if version != FORMAT_VERSION:
+    if (version := settings.pop("format_version", None)) != FORMAT_VERSION:
         raise ValueError(f"{folder} has run format {version}, this program reads {FORMAT_VERSION}; "
                          "fit again or use the matching version")
     with readable(folder / "config.json"):

@@ -1,21 +1,35 @@
-"""How each product is written, read and checked. A file that came from elsewhere is believed only where it fits."""
+"""How each product is written, read and checked. A file that came from elsewhere is believed only where it fits.
 
+The manifest of a finished run has a digest per file, written last: damage is seen, and named. Opening a run compares
+sizes and times, and reads files whose time has changed, as after copying; `evaluate` and `plan2vec check` read every
+file. What a person edits (struck.json) and what is only looked at is not covered.
+"""
+
+import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from scipy.sparse import csr_array
 from torch import nn
 
-from plan2vec.files import read_text
+from plan2vec.files import read_text, write_text
 from plan2vec.graph.build import BuiltGraph, closure_entries
 from plan2vec.readers.messages import UNREADABLE, refusing
-from plan2vec.runs.manifest import PRODUCTS, remedy
 from plan2vec.runs.struck import Pair
+from plan2vec.version import __version__
 
+MANIFEST = "manifest.json"
+PRODUCTS = {"local_metric": "local_metric.safetensors", "graph": "graph.npz", "embedding": "embedding.safetensors",
+            "vectors": "vectors.npy"}  # files, in the order in which they are made
+COVERED = ("config.json", "data.json", "frames.npy", "index.npz", *PRODUCTS.values())
+FEATURES = "features.npy"  # covered too, where a frozen encoder has made them
 CSR = ("data", "indices", "indptr")  # the arrays of a sparse matrix
 SHARES = ("estimated_false", "reversibility", "repeated", "flow")  # of a built graph, where they are known
 
@@ -72,8 +86,7 @@ def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
               "report": np.array(built.report), "directed": np.array(built.directed)}
     if built.confidence is not None:
         arrays |= {f"confidence_{name}": getattr(built.confidence, name) for name in CSR}
-    shares = {name: getattr(built, name) for name in SHARES}
-    arrays |= {name: np.array(share) for name, share in shares.items() if share is not None}
+    arrays |= {name: np.array(share) for name in SHARES if (share := getattr(built, name)) is not None}
     with open(path, "wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -81,21 +94,19 @@ def save_graph(path: Path, built: BuiltGraph, sequence: np.ndarray) -> None:
 def load_graph(path: Path) -> BuiltGraph:
     """The graph, after a check that its numbers cannot lead outside it: compiled code trusts them."""
     with readable(path), np.load(path, allow_pickle=False) as file:
-        shape = file["shape"]
-        require(shape.shape == (2,) and shape[0] == shape[1] >= 0, "a square matrix")
-        graph = checked_matrix([file[name] for name in CSR], int(shape[0]))
-        confidence = None
-        if "confidence_data" in file.files:
-            confidence = checked_matrix([file[f"confidence_{name}"] for name in CSR], int(shape[0]))
+        graph = checked_matrix(file)
+        confidence = checked_matrix(file, "confidence_") if "confidence_data" in file.files else None
         shares = {name: float(file[name]) for name in SHARES if name in file.files}
         require(all(0 <= share <= 1 for share in shares.values()), f"{' and '.join(SHARES)} from 0 to 1")
         radius, report, directed = float(file["radius"]), str(file["report"]), bool(file["directed"])
         return BuiltGraph(graph, radius, report, confidence=confidence, directed=directed, **shares)
 
 
-def checked_matrix(arrays: list[np.ndarray], num: int) -> csr_array:
-    """The square sparse matrix of data, indices and indptr."""
-    data, indices, indptr = arrays
+def checked_matrix(file: Mapping[str, np.ndarray], prefix: str = "") -> csr_array:
+    """The square sparse matrix of a graph file's arrays of this prefix."""
+    shape, data, indices, indptr = file["shape"], *(file[f"{prefix}{name}"] for name in CSR)
+    require(shape.shape == (2,) and shape[0] == shape[1] >= 0, "a square matrix")
+    num = int(shape[0])
     require(indptr.shape == (num + 1,) and indptr.dtype.kind == indices.dtype.kind == "i", "row limits")
     require(indptr[0] == 0 and indptr[-1] == len(data) == len(indices), "as many entries as the rows say")
     require(bool((np.diff(indptr) >= 0).all()), "rows in order")
@@ -122,3 +133,39 @@ def load_vectors(path: Path, num_frames: int, dim: int) -> np.ndarray:
         is_map = vectors.shape == (num_frames, dim) and vectors.dtype == np.float32 and np.isfinite(vectors).all()
         require(bool(is_map), f"vectors of shape ({num_frames}, {dim}), float32 and finite")
     return vectors
+
+
+def write_manifest(folder: Path, base: Path | None = None) -> None:
+    """The manifest of all covered files; those that are not in `folder` lie, unchanged, in `base`."""
+    known, entries = json.loads((base / MANIFEST).read_text())["files"] if base else {}, {}
+    for name in (*COVERED, *([FEATURES] if FEATURES in known or (folder / FEATURES).exists() else [])):
+        facts = (folder / name).stat() if (folder / name).exists() else None
+        entries[name] = known[name] if facts is None else {
+            "bytes": facts.st_size, "modified": facts.st_mtime_ns, "digest": digest(folder / name)}
+    made_with = {"plan2vec": __version__, "torch": torch.__version__, "threads": torch.get_num_threads()}
+    write_text(folder / MANIFEST, json.dumps({"files": entries, "made_with": made_with}, indent=1))
+
+
+def digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def check_files(folder: Path, thoroughly: bool = False, names: Iterable[str] = ()) -> dict[str, Any]:
+    """What the run was made with, by its manifest. A ValueError names the first file that is not as it was written."""
+    with refusing(str(folder / MANIFEST), (OSError, ValueError, KeyError, TypeError), "cannot be read", remedy(folder)):
+        manifest = json.loads(read_text(folder / MANIFEST))
+        listed = names or (*COVERED, *([FEATURES] if FEATURES in manifest["files"] else []))
+        written = {name: [manifest["files"][name][fact] for fact in ("bytes", "modified", "digest")] for name in listed}
+        made_with = dict(manifest["made_with"])
+    for name, (size, modified, expected) in written.items():
+        if not (path := folder / name).is_file():
+            raise ValueError(f"{path} is missing; {remedy(folder)}")
+        facts = path.stat()
+        if facts.st_size != size or ((thoroughly or facts.st_mtime_ns != modified) and digest(path) != expected):
+            raise ValueError(f"{path} is not as it was written; {remedy(folder)}")
+    return made_with
+
+
+def remedy(folder: Path) -> str:
+    return f"restore it from a copy, or delete {folder} and fit again"

@@ -11,11 +11,9 @@ from plan2vec.data import Sequences
 from plan2vec.files import is_leftover, write_text
 from plan2vec.learning import processes
 from plan2vec.learning.training import Journal
-from plan2vec.runs import lock, manifest
+from plan2vec.runs.changing import LOCK, changing_run, finish_replacement
 from plan2vec.runs.folder import MARKER, Run, fingerprint, is_marker, is_run, read_data, write_data
-from plan2vec.runs.manifest import COVERED, FEATURES, check_files
-from plan2vec.runs.products import read_json
-from plan2vec.runs.replace_together import finish_replacement
+from plan2vec.runs.products import COVERED, FEATURES, MANIFEST, check_files, read_json
 from plan2vec.runs.struck import read_judged
 
 
@@ -27,7 +25,7 @@ def writing(folder: Path | None) -> Iterator[None]:
         return
     refuse_other_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with lock.changing_run(folder):
+    with changing_run(folder):
         yield
 
 
@@ -43,15 +41,16 @@ def open_run(folder: Path | None, sequences: Sequences, config: Config, journal:
 def prepare_folder(folder: Path, sequences: Sequences, config: Config) -> None:
     """Data and configuration into a new folder; an old one must hold the same."""
     refuse_other_folder(folder)
+    settings = {"format_version": FORMAT_VERSION} | to_json(config)
     if is_run(folder):
         finish_replacement(folder)
-        _refuse_other_run(folder, sequences, config)
-        if (folder / manifest.FILE).exists():
+        _refuse_other_run(folder, sequences, settings)
+        if (folder / MANIFEST).exists():
             there = [name for name in (*COVERED, FEATURES) if (folder / name).exists()]  # lost ones are made anew
             check_files(folder, names=there)
     if not (folder / "config.json").exists():  # it is written last, so without it the data is not complete
         write_data(folder, sequences)
-        write_text(folder / "config.json", json.dumps({"format_version": FORMAT_VERSION} | to_json(config), indent=1))
+        write_text(folder / "config.json", json.dumps(settings, indent=1))
 
 
 def refuse_other_folder(folder: Path) -> None:
@@ -64,15 +63,13 @@ def refuse_other_folder(folder: Path) -> None:
 
 def _is_first_file(path: Path) -> bool:
     """Whether a fit that was killed at its very first files left this one."""
-    is_ours = (path.name == MARKER and is_marker(path)) or path.name == lock.FILE
+    is_ours = (path.name == MARKER and is_marker(path)) or path.name == LOCK
     return is_ours or (path.is_file() and (is_leftover(path, MARKER) or is_leftover(path, "data.json")))
 
 
-def _refuse_other_run(folder: Path, sequences: Sequences, config: Config) -> None:
-    now = {"format_version": FORMAT_VERSION} | to_json(config)
-    there = read_json(folder / "config.json") if (folder / "config.json").exists() else now
-    remedy = "choose another --out or delete that folder"
-    if found := differing(there, now):
+def _refuse_other_run(folder: Path, sequences: Sequences, settings: dict[str, Any]) -> None:
+    remedy, there = "choose another --out or delete that folder", folder / "config.json"
+    if found := differing(read_json(there), settings) if there.exists() else {}:
         told = ", ".join(f"{name} ({then} there, {given} now)" for name, (then, given) in found.items())
         raise ValueError(f"{folder} holds a run with another configuration: {told}; {remedy}")
     data = read_json(folder / "data.json")

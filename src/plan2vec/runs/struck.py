@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from plan2vec.files import read_text, write_text
 from plan2vec.graph.build import edge_rows, select_edges
 from plan2vec.readers.messages import refusing
-from plan2vec.runs.lock import WAIT, changing_run
+from plan2vec.runs.changing import WAIT, changing_run
 
 FILE = "struck.json"
 Pair = tuple[int, int]
@@ -58,8 +58,7 @@ def unstrike(folder: Path, first: int, second: int) -> Judged:
     """Forget what was said about a pair, struck or kept."""
     pair = _pair(first, second)
     with changing_run(Path(folder), WAIT):
-        judged = read_judged(folder)
-        if pair not in judged.all:
+        if pair not in (judged := read_judged(folder)).all:
             raise ValueError("frames {} and {} were neither struck nor kept, so there is nothing to undo".format(*pair))
         return _write(folder, _without(judged, pair))
 
@@ -73,8 +72,7 @@ def drop_struck(graph: csr_array, sequence: np.ndarray, struck: tuple[Pair, ...]
     n = graph.shape[0]
     row, column = edge_rows(graph).astype(np.int64), graph.indices.astype(np.int64)
     keys = np.array([first * n + second for first, second in struck])
-    dropped = np.isin(np.minimum(row, column) * n + np.maximum(row, column), keys)
-    return select_edges(graph, ~dropped)
+    return select_edges(graph, ~np.isin(np.minimum(row, column) * n + np.maximum(row, column), keys))
 
 
 def _closure(graph: csr_array, sequence: np.ndarray, first: int, second: int) -> Pair:

@@ -91,8 +91,7 @@ def measure(frames: np.ndarray, n: int, config: Config, device: torch.device) ->
         update = _time_update(embedding, seen, size, at_once)
         updates += num_map * update * 4 / 3 + walks.num_rounds * n / size * update / 3
     else:
-        num_rows = min(n, block.goals_per_update + block.nodes_per_update)
-        update = _time_update(embedding, seen, num_rows, at_once)
+        update = _time_update(embedding, seen, min(n, block.goals_per_update + block.nodes_per_update), at_once)
         updates += num_map * update
         search += search_seconds(block, num_map, n * min(config.closures.max_neighbors, n), device)
         further += 0.0 if block.num_updates else FIRST_PHASE * (2**NUM_PHASES - 2) * update
@@ -136,8 +135,7 @@ def needed_bytes(sequences: Sequences, config: Config, device: torch.device) -> 
 
 
 def refuse_too_much(estimate: Estimate) -> None:
-    there = available_memory() + memory("VmRSS")
-    if estimate.bytes > there:
+    if estimate.bytes > (there := available_memory() + memory("VmRSS")):
         raise ValueError(f"the fit needs about {estimate.bytes / 1e9:.1f} GB of memory, but {there / 1e9:.1f} GB are "
                          "available; give a smaller --size, --every 2 or fewer --closures.max-neighbors")
 
@@ -145,9 +143,8 @@ def refuse_too_much(estimate: Estimate) -> None:
 def memory(name: str) -> float:
     """Bytes that Linux keeps count of for this process, by its own name (VmHWM: the peak); elsewhere the peak."""
     try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        return 1024 * int(lines[name].split()[0])
-    except (OSError, KeyError):
+        return 1024 * int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0])
+    except (OSError, IndexError):
         import resource  # macOS, which counts bytes
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
