@@ -1,8 +1,7 @@
 """Every setting of a fit, with its unit and meaning, and `settle`: the one place where what was not given is decided.
 
 A field that is None was not given. `settle` measures the recordings and fills it by the rule in the field's comment.
-The settled configuration is what a run stores, prints and uses.
-"""
+The settled configuration is what a run stores, prints and uses."""
 
 import dataclasses
 import math
@@ -134,8 +133,7 @@ class Config:
     """Settings of a fit. `Config()` will do: what is not given, `fit` decides from the recordings (`settle`).
 
     A setting of a stage is given as `Config(embedding=EmbeddingConfig(num_updates=300))`. On the command line it is
-    `--embedding.num-updates 300`. Every setting has its unit, meaning and default beside it.
-    """
+    `--embedding.num-updates 300`. Every setting has its unit, meaning and default beside it."""
 
     dim: Int = NOT_GIVEN  # numbers in a vector of the metric map (2 or 3 to look at it); default 32
     # distance between vectors; max-relu and mrn tell there from back; default lp, of a directed graph mrn

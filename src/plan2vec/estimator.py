@@ -23,8 +23,7 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
     """Frames (n, h, w[, c]) uint8 or observations (n, d) -> vectors (n, dim) whose distances are path lengths in steps.
 
     After `fit`: `model_` (a `plan2vec.Model` with graph and planner), `embedding_` (vectors of the fitted frames).
-    What is None is as in `config`, and what is given nowhere is decided from the recordings (`config.settle`).
-    """
+    What is None is as in `config`, and what is given nowhere is decided from the recordings (`config.settle`)."""
 
     def __init__(self, dim: int | None = None, head: str | None = None, norm_order: float | None = None,
                  seed: int | None = None, device: str = "auto", config: Config | None = None):
@@ -35,8 +34,7 @@ class Plan2Vec(TransformerMixin, BaseEstimator):
         """Fit graph and map to frames X in the order they were recorded; returns itself.
 
         `sequence` (n,) labels the recording of each frame, equal labels contiguous; None: one recording, with a
-        warning. `y` is not read, as a pipeline may pass one; one that looks like labels of recordings is refused.
-        """
+        warning. `y` is not read, as a pipeline may pass one; one that looks like labels of recordings is refused."""
         X = self._checked(X, reset=True)  # noqa: N806
         if sequence is None:
             if _label_recordings(y):

@@ -4,8 +4,7 @@
                -> edges appended to the graph -> embedding fine-tuned from where it stands -> vectors of all frames
 
 Old frames keep their numbers and old edges their lengths; new frames get the numbers after them. The run folder changes
-at one moment (`runs/changing.py`): killed at any time, it is the old run or the grown one.
-"""
+at one moment (`runs/changing.py`): killed at any time, it is the old run or the grown one."""
 
 import json
 import math
@@ -54,8 +53,7 @@ def add(run: str | Path, sequences: Sequences, num_updates: int | None = None, d
 
     `run`: the folder. `sequences`: what was recorded since; if it is on the map already, nothing is added.
     `num_updates` of the fine-tuning; None: a third of the fit's. `encoder`: as for `load`. Returns `Grown`: the model
-    and a report. The folder changes at one moment; killed before, it is the old run.
-    """
+    and a report. The folder changes at one moment; killed before, it is the old run."""
     old, data = load(run, device, encoder), read_json(Path(run) / "data.json")
     known = {data.get("fitted", data["fingerprint"]), *(part["fingerprint"] for part in data.get("added", []))}
     if fingerprint(sequences) in known:

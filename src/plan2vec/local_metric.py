@@ -1,7 +1,6 @@
 """Stage 1: a local metric d, from recorded steps alone. A step is 1, unrelated frames are 2 x max_gap or more.
 
-In the paper: section 3 "Learning Local Metric", equations 4 and 5.
-"""
+In the paper: section 3 "Learning Local Metric", equations 4 and 5."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -77,8 +76,7 @@ def train_local_metric(recorded: Sequences, config: Config, images: FrameTensors
     """Learn d. Its accuracy is measured on a tenth of the sequences; the last updates see these too.
 
     Without a given number of updates it learns briefly, for long training tells frames of one place apart by their
-    recording; and longer where too many of the pairs that it puts near are `refused` (`graph.join.share_refused`).
-    """
+    recording; and longer where too many of the pairs that it puts near are `refused` (`graph.join.share_refused`)."""
     torch.manual_seed(config.seed)
     usable = np.ones(recorded.num_frames, bool) if usable is None else usable
     kept, held_out = np.zeros(len(usable), bool), np.zeros(len(usable), bool)
@@ -122,8 +120,7 @@ def _train_on(metric: LocalMetric, images: FrameTensors, pairs: Pairs, settings:
 def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig,
                  stream: tuple[int, int], change: Augmentation) -> Step:
     """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. A frame needs no pair
-    with itself: d(x, x) is 0. Where frames are zoomed and shifted, two versions of one frame are a pair of gap 0.
-    """
+    with itself: d(x, x) is 0. Where frames are zoomed and shifted, two versions of one frame are a pair of gap 0."""
     times, at_once = spaced_times(pairs), images.at_once_in_training(metric)
 
     def draw(update: int) -> tuple[Array, ...]:

@@ -3,8 +3,7 @@
 recordings -> local metric -> graph            -> shortest distances -> metric map       -> plans
               local_metric    graph/join          search/               embedding/train     model, planner
                               graph/closures      embedding/targets
-                              graph/closures_moving (moving camera)
-"""
+                              graph/closures_moving (moving camera)"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,8 +43,7 @@ def make_anew(name: str, stage: Callable, *arguments: Any) -> Any:
 def learn(recorded: Sequences, config: Config, images: FrameTensors, make: Make = make_anew) -> Learned:
     """The method. `config` is settled, `images` are the recorded frames on the device; no stage ever sees a position.
 
-    `make` calls a stage; `Run.make` also saves its product, or loads it if the file is there already.
-    """
+    `make` calls a stage; `Run.make` also saves its product, or loads it if the file is there already."""
     usable = training_frames(recorded.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     refused = partial(share_refused, recorded, config, images, usable)
     trained = make("local_metric", train_local_metric, recorded, config, images, usable, refused)
@@ -85,8 +83,7 @@ def fit(recordings: Recordings, config: Config = Config(), out: str | Path | Non
     `config`: what is not given there is decided from the recordings. `device`: auto, cpu, cuda or mps. `show_progress`:
     to standard error; without it the logger "plan2vec" has the same lines. `checkpoint_seconds`: between checkpoints.
     `local_metric`, `graph` and `embedding` replace a stage: what is given is used, and only the rest is learned.
-    Returns the `Model`: graph, metric map and planner.
-    """
+    Returns the `Model`: graph, metric map and planner."""
     recordings = as_sequences(recordings)
     n = recordings.num_frames
     if graph is not None and graph.shape != (n, n):

@@ -2,8 +2,7 @@
 
 A *step* is the median true length of the recorded steps that moved, so slow and fast recordings are judged alike. A hop
 is *possible* if it was recorded, if its frames are less than 20 apart in one sequence, or if their places are at most 7
-steps apart. One false closure ruins every plan that runs through it: `plan_validity` sees it, success does not.
-"""
+steps apart. One false closure ruins every plan that runs through it: `plan_validity` sees it, success does not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

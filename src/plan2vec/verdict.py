@@ -1,7 +1,6 @@
 """The verdict: whether a map can be trusted, from its scorecard, in words. Commands and report show the same.
 
-`LINES` is in order of dependence: a bad number spoils those after it, so the first bad one gives the reason.
-"""
+`LINES` is in order of dependence: a bad number spoils those after it, so the first bad one gives the reason."""
 
 from dataclasses import dataclass
 from math import inf, isfinite

@@ -3,8 +3,7 @@
     controller = train_controller(sequences, ControllerConfig(), seed=0, device=torch.device("cpu"))
     agent = Agent(controller, agent_map(model), AgentConfig(method="greedy"))
     agent.reset(goal)                            # an observation
-    action = agent.act(observation)
-"""
+    action = agent.act(observation)"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,7 @@ map does. So every baseline walks the same graph by the same planner. Features o
 knows the frames of its own graph only, and gives D at once.
 
     scorer = train_contrastive(frames, sequence, "small", 8, ContrastiveConfig(), seed=0, device=device)
-    distance = scorer.on(graph_frames)           # planner.Distance: (m,) frame numbers, (m,) goal numbers -> (m,)
-"""
+    distance = scorer.on(graph_frames)           # planner.Distance: (m,) frame numbers, (m,) goal numbers -> (m,)"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,8 +2,7 @@
 
 The strongest simple competitor: no graph, no search. The similarity is -|z - z'|^2 / temperature, so l2 between vectors
 is what was trained. Its optimum is the log-density of where the recording goes next. For a random walk that is the
-squared distance within a sequence's reach; beyond it, only the network's smoothness orders the frames.
-"""
+squared distance within a sequence's reach; beyond it, only the network's smoothness orders the frames."""
 
 from dataclasses import dataclass
 

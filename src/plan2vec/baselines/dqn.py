@@ -9,8 +9,7 @@ the same sequence (hindsight) and random frames. What keeps it sane without an e
   costs to the goal's surroundings.
 
 Frame and goal meet late, in a small network on the sum of their features, so D over many pairs is cheap, and an update
-can set every transition of its batch against every random goal.
-"""
+can set every transition of its batch against every random goal."""
 
 from dataclasses import dataclass
 

@@ -2,8 +2,7 @@
 
 A network R says of two views whether one is reached from the other within a few decisions. It is trained on random
 exploration of other mazes. The memory is a graph over the frames of one walkthrough: successive frames are joined, and
-the pairs that R is surest of. The guide finds the view in it, and names a frame to head for on the shortest path.
-"""
+the pairs that R is surest of. The guide finds the view in it, and names a frame to head for on the shortest path."""
 
 from dataclasses import dataclass
 
@@ -43,8 +42,7 @@ class Reachability(nn.Module):
     """R: two views -> the logit of their being within reach.
 
     The first fully connected layer sees both encodings side by side, so it is a sum of two halves, and the half of a
-    recorded view is computed once. The paper has four hidden layers of 512: twelve times the work of our two of 256.
-    """
+    recorded view is computed once. The paper has four hidden layers of 512: twelve times the work of our two of 256."""
 
     def __init__(self, frames: np.ndarray, config: ReachabilityConfig):
         super().__init__()

@@ -1,8 +1,7 @@
 """Variational autoencoder: the mean of a frame's code as its vector, l2 between vectors (the paper's VAE row).
 
 Images: Bernoulli likelihood per pixel (BCE) and the KL to a standard normal, both summed over a frame. Vectors: a
-Gaussian likelihood of the standardized observation, whose variance is learned with the rest.
-"""
+Gaussian likelihood of the standardized observation, whose variance is learned with the rest."""
 
 import math
 from dataclasses import dataclass

@@ -7,8 +7,7 @@ Expected: plan_validity at least 0.97 on average, revisit_recall 0.7; with --joi
 Every recording is fitted with the defaults, once per seed, and judged by `evaluate`: the reference names the measures.
 `--doom-data` replays walks through mazes, `--joined` fits all recordings as one, each with a label of its own, so that
 every closure between two of them is false. `--dynamics` rolls out simulators whose steps cannot all be undone:
-which hops of a plan are impossible? With `phase` (laps of a loop, in [0, 1)): is the map a ring?
-"""
+which hops of a plan are impossible? With `phase` (laps of a loop, in [0, 1)): is the map a ring?"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -62,8 +62,7 @@ def audit(sequences: Sequences, model: Model | None = None, against: Sequences |
     """Compare the episodes of a recording with each other.
 
     `model`: of these frames, for detours. `against`: another recording, whose episodes should not be in this one.
-    Returns an `Audit`: every episode with its findings in words, worst first.
-    """
+    Returns an `Audit`: every episode with its findings in words, worst first."""
     if (episodes := episodes_of(sequences)).num < 2:
         raise ValueError(f"{sequences.source}: an audit compares episodes with each other, but there is only one "
                          "sequence; give recordings of several episodes")
@@ -105,8 +104,7 @@ def find_copies(episodes: Episodes, place: np.ndarray, near: np.ndarray, limit: 
 
     The most similar frame of another episode votes for a pair of episodes and a shift in time. The pair is a copy where
     the frames laid over each other are equal, but for what a codec changes. Frames in which nothing moves prove
-    nothing: only those count that differ from the one counted before.
-    """
+    nothing: only those count that differ from the one counted before."""
     for first, second, shift in _alike(episodes, episodes, place, near, limit):
         keep, copy = sorted((first, second), key=lambda k: (-episodes.length[k], k))
         shift = shift if (first, second) == (copy, keep) else -shift

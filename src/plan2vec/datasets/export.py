@@ -2,8 +2,7 @@
 
     graphml   one file; nodes have episode, index and part, edges their length in steps and whether they are a closure
     csv       a folder with nodes.csv and edges.csv, the same in rows, and the map's vectors
-    topomap   a folder with 0.png, 1.png, ... along the plan from start to goal, in the size of the run's frames
-"""
+    topomap   a folder with 0.png, 1.png, ... along the plan from start to goal, in the size of the run's frames"""
 
 from collections.abc import Iterator
 from pathlib import Path

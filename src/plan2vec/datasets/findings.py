@@ -2,8 +2,7 @@
 
 Every number is compared with what the other episodes of the same recording show. It is a finding beyond Tukey's far
 fence: three interquartile ranges above the upper quartile (or below the lower one). So up to a quarter of the episodes
-may be bad, and no threshold knows the recording. None of this needs a map.
-"""
+may be bad, and no threshold knows the recording. None of this needs a map."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Episodes as an audit compares them: small prints of their frames, without a map.
 
 A print is a picture's gray in 16 rows of blocks, or a vector in units of its median step. Camera noise and video codecs
-hardly change a mean over a block. The difference of two prints is the root of their mean squared difference.
-"""
+hardly change a mean over a block. The difference of two prints is the root of their mean squared difference."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -7,8 +7,7 @@
        57              1            0  NaN
 
 Where the run was read from a LeRobot folder, the file has a row for every frame of that folder, with its numbers: what
-`--every`, `--rate` or a damaged file left out of the run is interpolated in time, or NaN.
-"""
+`--every`, `--rate` or a damaged file left out of the run is interpolated in time, or NaN."""
 
 import json
 import re

@@ -6,8 +6,7 @@ distance from x to a goal is regressed towards the length of the next `target_ho
 D_target(where they lead, goal). D_target follows D slowly. The paper calls it unstable.
 
     a walk      x_0 -> x_1 -> ... -> x_T with a goal g         one update sees all pairs (x_t, x_j), t < j, and (x_t, g)
-    target      len(x_t ... x_t+h) + D_target(x_t+h, x_j)                  h = target_hops; D_target(x_j, x_j) = 0
-"""
+    target      len(x_t ... x_t+h) + D_target(x_t+h, x_j)                  h = target_hops; D_target(x_j, x_j) = 0"""
 
 from dataclasses import dataclass
 

@@ -12,8 +12,7 @@ stand) changes no more there than over 99 % of the recorded steps by two. The si
 C-Maze to one goal, before a noisy camera. The real ones are read from `--recordings` and named after the file, at 5
 frames per second. No map is fitted: all these kinds are found in frames. *There and back* needs one: it is fitted to
 the spoiled recording. The rules were chosen on seeds below 40; damage that is found in frames was planted with seeds
-from 40 on.
-"""
+from 40 on."""
 
 from collections.abc import Callable
 from dataclasses import replace

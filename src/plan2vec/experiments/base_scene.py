@@ -2,8 +2,7 @@
 
 A scene makes each product when it is first asked for, and once: recordings, local metric, graphs, maps, baselines. It
 calls the stages of `pipeline.learn`, on other frames or with other settings than a fit would. A site is some frames
-with their graph: walks take place there. Ground truth is read by the sites' scores alone.
-"""
+with their graph: walks take place there. Ground truth is read by the sites' scores alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

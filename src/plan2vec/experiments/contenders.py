@@ -14,8 +14,7 @@ the rope: the plan's last frame is the goal or a local move away from it
 `valid` rope: share of the plans that reach the goal by local moves alone
 Rooms: 1,000 frames that the map was fitted to; unseen: the same frames, a map of 10,000 others. Vectors: places in a
 world of rooms. Streets: the generated city. Rope: 18 sequences of 201 frames. Not blind: some contenders were dropped
-while it ran, after their first results.
-"""
+while it ran, after their first results."""
 
 from dataclasses import replace
 from functools import cached_property

@@ -9,8 +9,7 @@ rebuilt, its reachability network trained on the same exploration. *Graph search
 of the map. *Teach and repeat* follows the walkthrough's order. *Controller alone* heads for the goal's picture.
 `path_ratio`: driven way of the successes over the shortest one, which is Dijkstra's over true positions of walkthrough
 and exploration. `touched_per_decision`: nodes of the graph that planning looked at.
-plan2vec and SPTM: 6 trials x 4 start maps x 4 goals per seed; the others 2 trials, first seed.
-"""
+plan2vec and SPTM: 6 trials x 4 start maps x 4 goals per seed; the others 2 trials, first seed."""
 
 import sys
 from collections.abc import Callable

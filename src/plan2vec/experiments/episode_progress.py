@@ -18,8 +18,7 @@ held-out frames, from the one farthest from the goal on.
 Every method measures a distance to the nearest goal, in units of its own median recorded step; only ours refuses
 episodes that start within 2 steps of a goal. `map distance` asks the map instead of the graph. `elapsed time` is a
 clock that knows how long a fitted episode takes. Not blind: how frames enter the graph, what is off the map, goals and
-smoothing were chosen on seeds 0 to 2 of g1-bottle; its rows are of seeds from 10 on.
-"""
+smoothing were chosen on seeds 0 to 2 of g1-bottle; its rows are of seeds from 10 on."""
 
 import sys
 from dataclasses import replace

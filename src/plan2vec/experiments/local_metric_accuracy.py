@@ -7,8 +7,7 @@ Expected: of the default metric (siamese, hinge) and of the paper's (stacked, re
 (paper, Table 5). A random "far" pair is sometimes truly near, so a metric that is right has less than 99 % plain. More
 is no merit: the stacked networks call near pairs far that no recording joins. *Cleaned* leaves out far pairs whose true
 way around walls is at most 1.5 of the longest steps (0.053 m). False edges: closures of the graph of the same frames
-that truly join places more than three of the longest steps apart.
-"""
+that truly join places more than three of the longest steps apart."""
 
 from dataclasses import replace
 from itertools import product

@@ -4,8 +4,7 @@ Expected: success of plan2vec, which begins near 100 %, at least that of SPTM an
 these rise with k (paper, without numbers).
 
 The graph of 1,000 fresh frames of Table 1 (block `fitted`), its walks and success rule. With k-step lookahead the
-walker jumps to the frame of least D within k hops. A jump counts as k hops, so 50 hops are 50 // k jumps.
-"""
+walker jumps to the frame of least D within k hops. A jump counts as k hops, so 50 hops are 50 // k jumps."""
 
 from plan2vec.embedding.value_iteration import lookahead_graph
 from plan2vec.experiments.base_scene import Found, in_scenes

@@ -7,8 +7,7 @@ Figure 3: a memoryless walk without a learned distance beside the plan that sear
 pairs and edges of the graph, by latent size; (b) recorded trajectories; (c) some of the closures between them; (d) a
 greedy walk around the wall; (e) learned distance to one goal. Maps and graphs are those of Table 1 (10,000 frames for
 figures 5, 10d and 10e; the 1,000 fresh ones for 3, 10b and 10c). Pictures show the first seed. *Aliasing*: among random
-pairs that the local metric puts within 1.5 steps, the share truly farther apart than three of the longest steps.
-"""
+pairs that the local metric puts within 1.5 steps, the share truly farther apart than three of the longest steps."""
 
 from collections.abc import Callable
 from dataclasses import replace

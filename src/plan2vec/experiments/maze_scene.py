@@ -1,8 +1,7 @@
 """One room and one seed.
 
 Two sets are recorded. The *large* one (1,000 rollouts) teaches the local metric. The *small* one (100 other rollouts)
-is what the paper's Table 1 plans on. The oracle's graph is of true neighbours.
-"""
+is what the paper's Table 1 plans on. The oracle's graph is of true neighbours."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,7 @@ Expected: growth exponents of expanded nodes: Dijkstra 1.8 to 2, plan2vec at mos
 Open room, 10,000 frames planned on themselves; starts within 0.05 m of the centre, goals 2 to 9 steps away, 20 plans
 per length and seed. Expanded: frames whose neighbours were asked for. Touched: distinct frames that came back; in the
 end these are nearly all of the 10,000. The exponent is the slope of log(mean count) against log(steps). plan2vec is the
-greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast.
-"""
+greedy walk; A* has the map as heuristic: it expands far fewer frames than Dijkstra, by a number that grows as fast."""
 
 import numpy as np
 from scipy.sparse import csr_array

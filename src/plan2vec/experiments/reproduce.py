@@ -1,6 +1,5 @@
 """`plan2vec reproduce`: run experiments, keep their rows, draw them, and write docs/results.md and its tables from the
-rows that are committed. Per domain, docs/results.md has a claim, a figure and a small table.
-"""
+rows that are committed. Per domain, docs/results.md has a claim, a figure and a small table."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

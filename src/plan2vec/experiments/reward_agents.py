@@ -2,8 +2,7 @@
 extra [rl].
 
 An agent sees where the block is and where it should go, as two pictures or as their two vectors on a map. Rewards are
-those of the Gymnasium environment (-1 per step, 0 on arrival), or these with the map's potential added (shaping.py).
-"""
+those of the Gymnasium environment (-1 per step, 0 on arrival), or these with the map's potential added (shaping.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -8,8 +8,7 @@ stable-baselines3's DQN: two layers of 256, an update per step, the same setting
 relabelling. It sees pictures of 16 x 16 pixels, its own and the difference to the goal's, or the same of their vectors
 on a fixed map. The map (8-d, default settings) was fitted to 500 random rollouts of 10 such pictures: 4,500 recorded
 steps that are *not* counted below. "Shaped" adds the map's potential to the reward (`plan2vec.DistanceReward`).
-Success: 100 episodes after every 1,000 steps, the best action, with probability 0.05 a random one.
-"""
+Success: 100 episodes after every 1,000 steps, the best action, with probability 0.05 a random one."""
 
 from dataclasses import replace
 from functools import lru_cache

@@ -7,8 +7,7 @@ The recordings, metric, graph and map of `rope-table`. Above a frame its `sequen
 partner (Figure 11), to the query (Figure 12), to the frame before it (Figures 7 and 13); red above the cut-off. Figure
 11: pairs one or two recorded steps apart, and random pairs. Figure 12: queries, and other frames by their rank. Figure
 7: a greedy plan between two sequences. Figure 13: within one sequence every fourth recorded frame, Dijkstra's path on
-the learned graph, and plan2vec's greedy plan. Pictures show the first seed.
-"""
+the learned graph, and plan2vec's greedy plan. Pictures show the first seed."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,6 @@
 """The rope and one seed: greedy plans on its graph, and how good they truly are.
 
-The simulator's state is read by the scores alone (`rope.TrueMoves`), never by what is trained.
-"""
+The simulator's state is read by the scores alone (`rope.TrueMoves`), never by what is trained."""
 
 from functools import cached_property
 from typing import NamedTuple

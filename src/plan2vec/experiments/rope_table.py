@@ -20,8 +20,7 @@ learned graph has closures. Rows of baselines and folds with no `method_version`
 
 Accuracy: ten folds by sequence, of the first seed, of a metric of 1,500 updates. Frames at most two steps apart are
 neighbours, the cut-off is 1.4 times that (paper); pairs identical : neighbour : far = 1 : 1 : 2. *Cleaned* leaves out
-random far pairs that are truly a local move apart.
-"""
+random far pairs that are truly a local move apart."""
 
 from dataclasses import replace
 

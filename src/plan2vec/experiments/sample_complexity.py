@@ -9,8 +9,7 @@ Open room. All learn from the same n rollouts of 10 frames by random actions, DQ
 in hindsight, plan2vec without actions; the local metric sees these n rollouts only. Both walk on the same graph by the
 rule of Table 1 (the paper used different rules for the two). Observations are positions (`state`) or images.
 `recorded`: planned on the n rollouts themselves. `fresh`: on 100 other rollouts that neither has seen; their graph has
-holes, so that more rollouts do not help.
-"""
+holes, so that more rollouts do not help."""
 
 from dataclasses import replace
 from functools import lru_cache

@@ -7,8 +7,7 @@ The graph of views of Table 2. 200 random pairs per seed among those farther apa
 corner to corner. Expanded: nodes whose neighbours were asked for; touched: distinct nodes that came back; both over the
 hops of the *shortest* path, plans that fail included. `ratio`: length over the shortest, of plans that arrive. A* with
 l1 sums the absolute differences of true coordinates; the map's methods see no position. *plan2vec* goes on from the
-seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle.
-"""
+seen node of least D; *no memory* from the neighbours of where it stands only, and fails where it would circle."""
 
 import numpy as np
 from matplotlib.figure import Figure

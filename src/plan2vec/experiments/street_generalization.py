@@ -9,8 +9,7 @@ tasks within a quarter and between quarters side by side; shortest paths may use
 all tasks. Error: mean |D - path| over path of all pairs of views; bias: the same with its sign (below 0:
 underestimated). Blocks:
 `2-d` the paper's latents, its p by part of the city; at first led by free points fitted to the taught tasks: no folds.
-`as in Table 2` the latents of Table 2, which have more freedom where nothing was taught.
-"""
+`as in Table 2` the latents of Table 2, which have more freedom where nothing was taught."""
 
 from dataclasses import replace
 

@@ -6,8 +6,7 @@ GPS about 0.94); Procrustes residual on Small at most 0.15. The paper shows such
 The graph of views of Table 2. Maps of 2 and 3 dimensions with l2, and of 3 with l1.2 (the paper's last figure). At
 first the vectors of classical scaling show the way (docs/domains.md): without a guide 2-d maps fold for some seeds.
 Maps are turned, mirrored, moved and scaled onto the true positions (Procrustes); the residual is the share of the
-positions' variance that this leaves. A view has the same colour in every panel. Large in 2-d: see Table 2.
-"""
+positions' variance that this leaves. A view has the same colour in every panel. Large in 2-d: see Table 2."""
 
 import numpy as np
 from matplotlib.axes import Axes

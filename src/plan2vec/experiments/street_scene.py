@@ -3,8 +3,7 @@
 Four passes of short random walks see every view four times. *Clean* recordings show a view by the same image at every
 visit, as StreetLearn does: frames equal to the last pixel are one node, so a node is a view. In *noisy* ones no two
 visits are alike and each is a node of its own. What a node truly shows, and the street network, are read by success
-rules, agreement and pictures alone.
-"""
+rules, agreement and pictures alone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

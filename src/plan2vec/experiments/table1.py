@@ -17,8 +17,7 @@ former default (l2, 8-d). Blocks:
 `unseen` the same graph; the map is fitted to the other 10,000 frames.
 `large` the graph of these 10,000 frames; the map is fitted to it.
 `paper` `large` with the paper's networks (`--preset paper`: stacked local metric, 2-d map).
-`oracle` the 1,000 fresh frames joined by recorded steps and by true places within 0.03 m; the map is fitted to it.
-"""
+`oracle` the 1,000 fresh frames joined by recorded steps and by true places within 0.03 m; the map is fitted to it."""
 
 from dataclasses import replace
 from typing import NamedTuple

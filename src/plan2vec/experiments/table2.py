@@ -13,8 +13,7 @@ scores are drawn anew at every hop. Blocks:
 `visits` no two visits are alike (noise, exposure, heading); each is a node; frames change at random in training.
 `unseen` the map is fitted to three passes of visits; start and goal are images of the fourth (`seen`: of the three).
 `paper` the graph of `views`, the map by the paper's network and hyper-parameters (2-d).
-`free` no networks: 64 free numbers per view, fitted to all path lengths of the true network: what head and loss can.
-"""
+`free` no networks: 64 free numbers per view, fitted to all path lengths of the true network: what head and loss can."""
 
 import math
 from dataclasses import replace

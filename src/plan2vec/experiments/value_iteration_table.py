@@ -6,8 +6,7 @@ improves with larger k", without numbers).
 
 The graph of 1,000 fresh frames of Table 1 (block `fitted`). k: hops that the walker looks ahead *while it learns*; all
 walk with one hop at the end. Targets: hops that are added up before the target network takes over (default 4). The
-worst seed shows how stable it is. Seconds: training and walks, on a machine that other runs shared.
-"""
+worst seed shows how stable it is. Seconds: training and walks, on a machine that other runs shared."""
 
 from itertools import product
 

@@ -1,8 +1,7 @@
 """Stage 2b: recorded transitions and believed loop closures become one sparse matrix of step lengths.
 
 graph[i, j] is the length, in steps, of the hop from frame i to frame j; a missing entry is a missing edge. Never
-densify it: zero-length edges vanish.
-"""
+densify it: zero-length edges vanish."""
 
 from dataclasses import dataclass
 
@@ -35,8 +34,7 @@ def build_graph(sequence: np.ndarray, closures: NearPairs, step_length: np.ndarr
 
     `directed`: transitions lead forward only. A closure says that two frames show (almost) the same place, which has no
     direction, so it leads both ways. `still_since` (n,): steps between frames in which nothing moved weigh 0, and the
-    first of them also has the step out of there, so that a walk need not pass them all.
-    """
+    first of them also has the step out of there, so that a walk need not pass them all."""
     n = len(sequence)
     still_since = np.arange(n) if still_since is None else still_since
     usable = np.ones(n, bool) if usable is None else usable
@@ -87,8 +85,7 @@ def places(graph: csr_array, sequence: np.ndarray) -> np.ndarray:
 def join_equal(graph: csr_array, sequence: np.ndarray, place: np.ndarray) -> csr_array:
     """The graph of places (m, m): frames with the same number in `place` (n,), 0 to m - 1, are one node.
 
-    Of several edges between two places a recorded transition counts, else the shortest closure.
-    """
+    Of several edges between two places a recorded transition counts, else the shortest closure."""
     row, column = place[edge_rows(graph)], place[graph.indices]
     order = np.lexsort((graph.data, closure_entries(graph, sequence)))
     order = order[row[order] != column[order]]

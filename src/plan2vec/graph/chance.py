@@ -3,8 +3,7 @@
 A recorded step is a *jump* if the local metric holds its ends for unrelated. Where most jumps from look-alikes of a
 frame ended elsewhere, no plan can count on this one. So the sequence counts as ended there, and no edge leads across.
 Who passes close by may be caught. So a hop costs, beside its length, what is lost on average: the share of passages
-that chance took over, times the mean length of a path.
-"""
+that chance took over, times the mean length of a path."""
 
 import numpy as np
 import torch

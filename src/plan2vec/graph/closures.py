@@ -14,8 +14,7 @@ Common neighbours catch single false closures; with transition support also clus
 need dense recordings. Sparse ones are tested by the short detour. Closures are looked for within a radius that comes
 from the recorded steps; on sparse recordings it grows until frames have 12 neighbours.
 
-This is for a fixed camera and for vectors. Views of a moving camera are judged by `closures_moving.py`.
-"""
+This is for a fixed camera and for vectors. Views of a moving camera are judged by `closures_moving.py`."""
 
 from dataclasses import dataclass
 
@@ -52,8 +51,7 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
 
     `steps` are the local distances of recorded steps that moved. `first_duplicate` (n,) is the first frame that a frame
     equals to the last pixel, -1 for frames that get no closure. Density is counted over frames that differ: a camera
-    that shows the same image twice is not denser for it.
-    """
+    that shows the same image twice is not denser for it."""
     support, given = config.closures.support, config.radius
     is_step = (sequence[candidates.first] == sequence[candidates.second]) & (candidates.second - candidates.first < 2)
     candidates = candidates.select(~is_step)
@@ -89,8 +87,7 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
 def not_known_different(pairs: NearPairs, first_duplicate: np.ndarray) -> np.ndarray:
     """(m,) bool: false where both frames have exact copies elsewhere, yet are no copies of each other.
 
-    Asked only where most frames have copies: there, what does not look the same is not the same.
-    """
+    Asked only where most frames have copies: there, what does not look the same is not the same."""
     joined = first_duplicate >= 0
     has_twin = np.zeros(len(joined), bool)
     has_twin[joined] = (np.bincount(first_duplicate[joined]) > 1)[first_duplicate[joined]]
@@ -126,8 +123,7 @@ def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: 
              reaches: tuple[float, float], device: torch.device) -> tuple[NearPairs, float]:
     """Candidates within the radius that pass the tests by neighbours, and the share that fails.
 
-    `reaches`: how near common neighbours must be, and how near look-alikes.
-    """
+    `reaches`: how near common neighbours must be, and how near look-alikes."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if COMMON in tests:

@@ -13,8 +13,7 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
     alignment  Of neighbouring closures (i - j, i - j+1, ...) those that fit best stay. The others are a few steps off.
     hops       Frames up to `max_gap` recorded steps apart are joined too: greedy plans need long hops.
     refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
-               places. Then no closure is believed.
-"""
+               places. Then no closure is believed."""
 
 from dataclasses import dataclass
 
@@ -74,8 +73,7 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
                device: torch.device, search: Neighbors = "exact") -> Scored:
     """Candidates for closures among frames in order; `run` (n,) labels frames recorded without a gap.
 
-    `vectors`, `mirrored` (n, d): the local metric's, of the frames and of their mirror images.
-    """
+    `vectors`, `mirrored` (n, d): the local metric's, of the frames and of their mirror images."""
     n = len(vectors)
     found = near_pairs(np.concatenate((vectors, mirrored)), REACH * max_gap, most, device, search)
     is_real, is_mixed = found.second < n, (found.first < n) & (found.second >= n)
@@ -130,8 +128,7 @@ def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, n
 
 def confidences(num_chance: np.ndarray) -> np.ndarray:
     """(m,) of closures in the order of their means, from the number of decoys (m,) up to each: 1 - the share of decoys
-    among those of about the same mean, and never above a surer one's.
-    """
+    among those of about the same mean, and never above a surer one's."""
     m = len(num_chance)
     bins = np.arange(m) // PER_BIN
     upto = num_chance[np.minimum((bins + 1) * PER_BIN, m) - 1] if m else num_chance

@@ -7,8 +7,7 @@ left, so its flow is near 1; a walker may turn round anywhere, so that of walks 
 steps are undone less than half as often as repeated, they have a direction.
 
 In a directed graph i leads to j if a recorded step does, up to one look-alike: j looks like the frame after i, or j
-comes right after a frame that looks like i. Such a hop is as long as that step. Equal places are joined both ways.
-"""
+comes right after a frame that looks like i. Such a hop is as long as that step. Equal places are joined both ways."""
 
 from dataclasses import dataclass, replace
 
@@ -95,8 +94,7 @@ def measure_direction(pairs: NearPairs, steps: Steps, rng: np.random.Generator) 
 
 def measure_flow(vectors: np.ndarray, pairs: NearPairs, steps: Steps, rng: np.random.Generator) -> float:
     """How alike look-alikes move on, at least: the mean cosine less two standard errors, or 0. `vectors` (n, d): the
-    local metric's. Frames that follow each other closely are left out: they look alike and move on as one.
-    """
+    local metric's. Frames that follow each other closely are left out: they look alike and move on as one."""
     onward = np.full(steps.n, -1)
     onward[steps.start] = steps.end
     moves_on = (onward[pairs.first] >= 0) & (onward[pairs.second] >= 0) & (pairs.distance <= FLOW_REACH)
@@ -124,8 +122,7 @@ def choose_direction(evidence: Evidence, config: Config) -> tuple[bool, str]:
 def find_direction(recorded: Sequences, vectors: np.ndarray, candidates: NearPairs, usable: np.ndarray, config: Config,
                    journal: Journal) -> BuiltGraph:
     """The directed graph, where settings or recordings ask for one; else a graph without edges. `vectors` (n, d): the
-    local metric's. A radius that was given says how near look-alikes are.
-    """
+    local metric's. A radius that was given says how near look-alikes are."""
     steps = steps_that_moved(recorded, recorded_pairs(recorded, usable, 1).first[0], usable)
     evidence = measure_direction(candidates, steps, rng_at(config.seed, Stream.DIRECTION))
     flow = measure_flow(vectors, candidates, steps, rng_at(config.seed, Stream.FLOW))

@@ -2,8 +2,7 @@
 
 local metric -> near pairs -> believed closures -> graph
                 neighbors     closures             build
-                              closures_moving (moving camera)
-"""
+                              closures_moving (moving camera)"""
 
 from dataclasses import replace
 
@@ -90,8 +89,7 @@ def share_refused(recorded: Sequences, config: Config, images: FrameTensors, usa
 def candidate_pairs(metric: LocalMetric, images: FrameTensors, vectors: np.ndarray, numbers: np.ndarray, reach: float,
                     config: Config) -> NearPairs:
     """Pairs of the numbered frames within `reach` steps; `vectors` are those of the metric (`local_vectors`). A stacked
-    metric re-scores a Siamese one's nearest.
-    """
+    metric re-scores a Siamese one's nearest."""
     closures = config.closures
     stacked = isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach

@@ -21,8 +21,7 @@ def join_views(recorded: Sequences, trained: TrainedMetric, vectors: np.ndarray,
                usable: np.ndarray) -> BuiltGraph:
     """The graph of a moving camera's views: much is out of sight, so closures need evidence beyond one pair.
 
-    `vectors` (n, d): the local metric's.
-    """
+    `vectors` (n, d): the local metric's."""
     sequence, max_gap = recorded.sequence, config.max_gap
     numbers, run, steps, scored = score_views(recorded, trained.metric, vectors, config, images, usable)
     limit, max_false = (max_gap, config.closures.max_false) if config.radius is None else (config.radius, 1.0)

@@ -4,8 +4,7 @@ Exact, by tiles, on a GPU and for recordings of moderate size; beyond that appro
 (HNSW, of the package usearch), whose recall is measured. Memory is O(n k) either way: of a frame with too many near
 frames some count, its nearest or its *hubs*. In a dense recording the nearest are all but equal to the frame, and a
 path of such short hops is long. Hubs are the first of the near frames in one random order of all frames; they lie
-anywhere within the distance, and frames that are near each other have many in common.
-"""
+anywhere within the distance, and frames that are near each other have many in common."""
 
 import importlib.util
 from dataclasses import dataclass, replace
@@ -155,8 +154,7 @@ def _least_within(values: Tensor, limit: Tensor, num: int) -> tuple[Tensor, Tens
 
 def _approximate_pairs(vectors: np.ndarray, max_distance: float, max_neighbors: int) -> np.ndarray:
     """(2, p) pairs, some of them twice, the other way round, and of frames with themselves. Frames join the index one
-    after another in one thread: so it is the same index every time.
-    """
+    after another in one thread: so it is the same index every time."""
     from usearch.index import Index
 
     index = Index(ndim=vectors.shape[1], metric="l2sq", dtype="f32")

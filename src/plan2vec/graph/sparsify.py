@@ -3,8 +3,7 @@
 Frames whose local distance to a node is at most `radius` steps lie in its *ball*. A node is one of the recorded frames,
 every frame lies in some ball and belongs to the nearest node, and no two nodes lie in each other's. Recorded passages
 from ball to ball are the edges: they weigh the steps recorded, and those from the nodes to the frames at both ends. So
-a path found here is never shorter than the shortest in the graph of all frames with all closures up to `radius`.
-"""
+a path found here is never shorter than the shortest in the graph of all frames with all closures up to `radius`."""
 
 from dataclasses import dataclass
 

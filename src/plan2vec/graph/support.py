@@ -44,8 +44,7 @@ def has_short_detour(pairs: NearPairs, sequence: np.ndarray, steps: np.ndarray, 
 
     A closure among the shortest SURE of the recorded `steps` needs no support. One among the shortest LIKELY needs only
     a stretch beside it. From there on it works like a zip: a closure whose ends are joined within `max_detour` steps is
-    believed and helps the next ones, so whole stretches that were seen twice close, but no lone look-alike far away.
-    """
+    believed and helps the next ones, so whole stretches that were seen twice close, but no lone look-alike far away."""
     sure, likely = np.quantile(steps, (SURE, LIKELY))
     believed = (pairs.distance <= sure) | ((pairs.distance <= likely) & runs_alongside(pairs, sequence))
     for _ in range(MAX_ZIP_ROUNDS):
@@ -105,8 +104,7 @@ def share_columns(left: csr_array, right: csr_array, first: np.ndarray, second: 
 
     That is left @ right.T >= num at the pairs. But most pairs are settled by a few entries of `right`, and what the
     product has elsewhere, ten times as much, is never formed: the columns of some rows of `left` are marked, and each
-    pair looks a few of its marks up at a time.
-    """
+    pair looks a few of its marks up at a time."""
     n, passed, on_gpu = left.shape[0], np.zeros(len(first), bool), device.type == "cuda"
     # numpy's arrays on a CPU, where torch takes three times as long; torch's tensors, which work alike, on a GPU
     of = partial(torch.as_tensor, device=device) if on_gpu else np.asarray

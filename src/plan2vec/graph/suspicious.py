@@ -1,7 +1,6 @@
 """Closures that a person should look at first: the doubtful ones, then those that most shortest paths run through.
 
-A false closure is a short cut, so most shortest paths use it; a true one in a narrow place is used as often.
-"""
+A false closure is a short cut, so most shortest paths use it; a true one in a narrow place is used as often."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -22,8 +21,7 @@ def suspicious_closures(graph: csr_array, sequence: np.ndarray, num: int, rng: n
     """[{first, second, distance, confidence, paths}]: the least confident first, of equals the most used first.
 
     `paths` is the share of shortest paths from `num_sources` random frames that use the closure. A closure without a
-    known `confidence` (n, n) has None; it is listed after the others, and only if a path uses it.
-    """
+    known `confidence` (n, n) has None; it is listed after the others, and only if a path uses it."""
     n = graph.shape[0]
     sources = rng.choice(n, min(num_sources, n), replace=False)
     uses, edges = count_path_uses(graph, sources), numbered(graph)
@@ -65,8 +63,7 @@ def edge_between(edges: csr_array, first: np.ndarray, second: np.ndarray) -> np.
 
 def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator) -> float | None:
     """Share of the closures, of some drawn at random, whose ends nothing else joins within a few steps: false ones, and
-    true ones where a place was seen only twice. Where recordings are dense a true closure never stands alone.
-    """
+    true ones where a place was seen only twice. Where recordings are dense a true closure never stands alone."""
     row, column = edge_rows(graph), graph.indices
     is_closure = closure_entries(graph, sequence)
     closures = np.flatnonzero(is_closure & (row < column))

@@ -2,8 +2,7 @@
 
 A format is a module with `NAME` (for `plan2vec inspect`), `EXPECTED` (what a user can give, for the refusal of an
 unknown path), `recognizes(path) -> bool` and `read(path, reading) -> Sequences`. To add one, write the module and put
-it into FORMATS; the first that recognizes a path reads it. `describe` says what was read (`plan2vec inspect`).
-"""
+it into FORMATS; the first that recognizes a path reads it. `describe` says what was read (`plan2vec inspect`)."""
 
 import warnings
 from pathlib import Path
@@ -39,8 +38,7 @@ def read(path: str | Path, options: ReadOptions = ReadOptions(), show_progress: 
     """Recordings from a path; a ValueError says why they cannot be read, a ReadWarning what was left out.
 
     `path`: a file or folder of any known format, which its content tells. `options`: size, colour, every n-th frame,
-    crop, camera. Returns `Sequences`, whose `options` prepare later images likewise.
-    """
+    crop, camera. Returns `Sequences`, whose `options` prepare later images likewise."""
     reading = Reading(shown(Path(path)), options, Journal(show_progress=show_progress))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries, about single files; what matters is in the notes

@@ -1,8 +1,7 @@
 """HDF5 files in the layouts of D4RL and robomimic. Links inside a file are not followed: they can lead out of it.
 
 D4RL        observations (n, d) or (n, h, w, c), terminals (n,), timeouts (n,), actions (n, a), infos/qpos, infos/goal
-robomimic   data/demo_0/obs/KEY (n, ...), data/demo_0/actions (n, a), data/demo_1/...
-"""
+robomimic   data/demo_0/obs/KEY (n, ...), data/demo_0/actions (n, a), data/demo_1/..."""
 
 import math
 import os

@@ -1,8 +1,7 @@
 """A guard against HDF5 files whose rows of variable length never end, or claim gigabytes.
 
 libhdf5 walks a damaged heap of such rows for ever, and nothing in the same process can stop it. So another process
-reads them first, under an alarm that is set anew for every few rows. It follows no links.
-"""
+reads them first, under an alarm that is set anew for every few rows. It follows no links."""
 
 import os
 import signal

@@ -4,8 +4,7 @@ recordings/                                              recordings/
     kitchen/  frame1.jpg  frame2.jpg  ... frame10.jpg        0001.png  0002.png  ...  (one flat folder: one sequence)
     hall/     a.png  b.png
 
-Links to other folders, and links out of the named folder, are left out and counted.
-"""
+Links to other folders, and links out of the named folder, are left out and counted."""
 
 import os
 from functools import partial

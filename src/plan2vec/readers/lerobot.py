@@ -6,8 +6,7 @@ v3.0   meta/info.json  meta/episodes/chunk-000/file-000.parquet
        data/chunk-000/file-000.parquet        videos/KEY/chunk-000/file-000.mp4
 
 In v3.0 a file holds many episodes. Frames are the pictures of one camera, or of all side by side, else the vectors of
-`observation.state`, with `action` and `timestamp`. Names and links that lead out of the folder are not followed.
-"""
+`observation.state`, with `action` and `timestamp`. Names and links that lead out of the folder are not followed."""
 
 import json
 import os

@@ -3,8 +3,7 @@
 ID/data/metadata.json   ID/data/main_data.hdf5: episode_0/observations (n + 1, ...), episode_0/actions (n, a), ...
 
 Observations that are dicts are laid side by side in sorted order, without `desired_goal` (the task, not the place);
-`achieved_goal` is also the position, for evaluation.
-"""
+`achieved_goal` is also the position, for evaluation."""
 
 import os
 from pathlib import Path

@@ -6,8 +6,7 @@ position (n, k), action (n, a), step_length (n,), time (n,)   optional; other ke
 heading (n,) degrees, label (n,) int, also called floor: optional, for evaluation as position is
 domain        the name of the simulator the frames come from; optional
 
-`features` are vectors that another network computed from the frames; they are treated as observations.
-"""
+`features` are vectors that another network computed from the frames; they are treated as observations."""
 
 import math
 import zipfile

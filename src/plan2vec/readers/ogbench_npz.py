@@ -4,8 +4,7 @@
     terminals      0 0 0 0 1 | 0 0 0 0 1      1 at the last frame of an episode, after whose action nothing is recorded
 
 Observations are vectors (n, d), or images (n, h, w, c) of the visual environments. No part of an observation is taken
-for the truth: the state of the simulator is not read.
-"""
+for the truth: the state of the simulator is not read."""
 
 import zipfile
 from pathlib import Path

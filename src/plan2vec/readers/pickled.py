@@ -1,7 +1,6 @@
 """Pickles, only where the user trusts them, and even then only arrays: what else a pickle asks for is refused.
 
-A .pkl file holds what an .npz file holds, as a dict of arrays by name, or a list of such dicts: one sequence each.
-"""
+A .pkl file holds what an .npz file holds, as a dict of arrays by name, or a list of such dicts: one sequence each."""
 
 import math
 import pickle

@@ -3,8 +3,7 @@
 crop (pixels of the source) -> gray or RGB, 8 bits, upright -> squashed to height x width (mean over areas)
 
 Whatever the source: 16-bit gray is scaled to 8 bits, CMYK and palettes become RGB, transparent parts are laid on black,
-the EXIF orientation is applied, and of an animated file the first picture counts.
-"""
+the EXIF orientation is applied, and of an animated file the first picture counts."""
 
 from pathlib import Path
 from typing import BinaryIO

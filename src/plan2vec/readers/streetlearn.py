@@ -5,8 +5,7 @@ trajs.npy                   object array of lists of view numbers, one per walk 
 view_512/chunk_0000.npy     fixed-width byte strings, one JPEG each: views in order, continued from chunk to chunk
 
 Object arrays are pickles, so they are opened only where the user trusts them. Frames are gray unless colour is asked
-for, as in the paper. Positions are metres east and north of the mean view, for evaluation; step lengths are metres.
-"""
+for, as in the paper. Positions are metres east and north of the mean view, for evaluation; step lengths are metres."""
 
 import io
 import os

@@ -1,7 +1,6 @@
 """Tables and figures that compare: a line, bar or curve per method, a column or panel per domain, setting or metric.
 
-Intervals are 95 % over seeds.
-"""
+Intervals are 95 % over seeds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,6 @@
 """An experiment of the paper or a benchmark: what it is called and gives; which of it is run, how large, and where.
 
-Rows are kept as they come, then become tables, figures and pages.
-"""
+Rows are kept as they come, then become tables, figures and pages."""
 
 import sys
 import tempfile

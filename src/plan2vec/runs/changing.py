@@ -4,8 +4,7 @@ Whoever changes a run holds its lock, and whoever comes second is told by whom. 
 written into a folder `.plan2vec-replacing-...` inside the run folder. When all of them are there it is renamed to
 `.plan2vec-replacement`: this one rename is the moment the change happens. Then the files are moved to their places. A
 kill before the rename leaves a folder that the next replacement removes. After it, whoever opens the run calls
-`finish_replacement` first, which moves the rest: only the names in `REPLACED`, and nothing through a link.
-"""
+`finish_replacement` first, which moves the rest: only the names in `REPLACED`, and nothing through a link."""
 
 import os
 import shutil

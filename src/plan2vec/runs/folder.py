@@ -7,8 +7,7 @@ frames.npy             frames, memory-mapped                      report.html   
 index.npz              sequence, and position, action, ...        checkpoints/        of a stage under way
 local_metric.safetensors   graph.npz   embedding.safetensors   vectors.npy   features.npy (of a frozen encoder)
 
-Growing a map and fitting it to struck closures replace several of these files: together, as `changing.py` says.
-"""
+Growing a map and fitting it to struck closures replace several of these files: together, as `changing.py` says."""
 
 import dataclasses
 import hashlib

@@ -2,8 +2,7 @@
 
 The manifest of a finished run has a digest per file, written last: damage is seen, and named. Opening a run compares
 sizes and times, and reads files whose time has changed, as after copying; `evaluate` and `plan2vec check` read every
-file. What a person edits (struck.json) and what is only looked at is not covered.
-"""
+file. What a person edits (struck.json) and what is only looked at is not covered."""
 
 import hashlib
 import json
