@@ -13,7 +13,7 @@ the place as two coordinates, for every method; nothing reads the maze. Frames b
 without a plan. *Graph search* follows shortest paths of the nodes' graph, without a map. *Greedy* plans hop to the
 neighbour of least D without memory, *lookahead* to the best node within three hops; *A\\** searches with 1.1 D as
 heuristic. Without a plan the agent heads for the goal and tries again after 30 actions. *Teleport* mazes draw at random
-where a teleport leads, so no plan is sure."""
+where a teleport leads: the graph leaves such jumps out, and hops near them cost more (graph/chance.py)."""
 
 import sys
 from dataclasses import replace

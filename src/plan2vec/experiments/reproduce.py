@@ -156,6 +156,6 @@ PARTS: dict[str, tuple[str, Callable[[list[Row]], list[str]], str]] = {  # figur
                are photographs). In all but the last line every visit shows the same view, so the graph is the street
                network itself."""),
     "ogbench": ("ogbench", mazes, """These act by a policy alone; our agent keeps recorded places and plans on them, and
-                the graph alone suffices. Where teleports lead is chance: plans fail there."""),
+                the graph alone suffices. Where a teleport leads is chance: plans go round it."""),
     "reward": ("reward", reward_learning.table, "*Shaped*: with the potential. The map's recordings are not counted.")
 }
