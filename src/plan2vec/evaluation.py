@@ -117,8 +117,7 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
     per hop is nodes over hops of the *shortest* path, failures included."""
     chosen = np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
     starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen].sum()
-    lengths = distances_from(graph, starts)
-    tasks = zip(starts.tolist(), goals.tolist(), lengths, strict=True)
+    tasks = zip(starts.tolist(), goals.tolist(), distances_from(graph, starts), strict=True)
     plans = {"dijkstra": [dijkstra_cost(graph, *task) for task in tasks]}
     plans |= {method: make_plans(graph, distance, starts, goals, method) for method in ("astar", "greedy")}
     pairs = zip(plans["greedy"], episodes.length[chosen], strict=True)
@@ -211,14 +210,15 @@ def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
     if config.view == "moving" and len(numbers) <= NUM_RANKED:
         numbers, _, _, scored = score_views(sequences.without_truth(), metric, model.local_vectors, config,
                                             model.images(), chosen)
-        first, second, confidence = scored.first, scored.second, -scored.means[0]
+        pairs, confidence = scored.pairs, -scored.means[0]
     else:
         numbers = np.sort(np.random.default_rng(config.seed).permutation(numbers)[:NUM_RANKED])
         images = FrameTensors(model.images().frames[numbers], model.device)
         reach, every = REACH * config.max_gap, np.arange(len(numbers))
         pairs = candidate_pairs(metric, images, local_vectors(metric, images), every, reach, config)
-        first, second, confidence = pairs.first, pairs.second, -pairs.distance
-    return validity.ranking_numbers(numbers[first], numbers[second], confidence, sequences.sequence, truth)
+        confidence = -pairs.distance
+    pairs = pairs.renumbered(numbers)
+    return validity.ranking_numbers(pairs.first, pairs.second, confidence, sequences.sequence, truth)
 
 
 def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None,
