@@ -6,6 +6,7 @@ The settled configuration is what a run stores, prints and uses."""
 import dataclasses
 import math
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -33,7 +34,7 @@ Loss = Literal["huber", "relative", "sammon"]
 WALKED_UPDATES = 3000  # of a map by value iteration, where no number was given
 DIRECTED_HEAD = "mrn"  # of a directed graph where no head was given
 Neighbors = Literal["exact", "approximate", "hubs"]
-Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
+Support = Literal["auto", "both", "common", "detour", "none"]
 
 
 @dataclass(frozen=True)
@@ -269,8 +270,7 @@ def preset(name: str) -> Config:
 
 def to_json(config: Config) -> dict:
     """A plain map; infinity, which JSON lacks, becomes the string "inf"."""
-    values = dataclasses.asdict(config)
-    return values | {"norm_order": "inf" if config.norm_order == math.inf else config.norm_order}
+    return dataclasses.asdict(config) | {"norm_order": "inf" if config.norm_order == math.inf else config.norm_order}
 
 
 def from_json(values: dict) -> Config:
@@ -302,13 +302,16 @@ def _admits(kind: Any, value: object) -> bool:
     return isinstance(value, kind)
 
 
-def differing(first: dict, second: dict, prefix: str = "") -> dict[str, tuple[Any, Any]]:
+def flat(values: dict, between: str = ".", before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its name; a value inside another mapping has both names, with `between` between them."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, between, f"{before}{name}{between}")
+        else:
+            yield f"{before}{name}", value
+
+
+def differing(first: dict, second: dict) -> dict[str, tuple[Any, Any]]:
     """Names of the settings in which two configurations differ, and both values."""
-    found: dict[str, tuple[Any, Any]] = {}
-    for name in sorted(first.keys() | second.keys()):
-        a, b = first.get(name), second.get(name)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found |= differing(a, b, f"{prefix}{name}.")
-        elif a != b:
-            found[prefix + name] = a, b
-    return found
+    a, b = dict(flat(first)), dict(flat(second))
+    return {name: (a.get(name), b.get(name)) for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)}

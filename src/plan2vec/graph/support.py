@@ -23,10 +23,9 @@ SURE, LIKELY = 0.3, 0.9  # quantiles of recorded steps: closures below need no s
 ALONGSIDE = 4  # frames before or after both ends of a likely closure that must be near each other too
 
 
-def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU,
-                         reach: float = np.inf) -> np.ndarray:
-    """(m,) bool: at least `num` frames are near both ends, by a candidate within `reach` or by a recorded step."""
-    near = _pattern(pairs, reach, len(sequence)) + _transition_pattern(sequence)
+def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU) -> np.ndarray:
+    """(m,) bool: at least `num` frames are near both ends, by a candidate or by a recorded step."""
+    near = _pattern(pairs, np.inf, len(sequence)) + _transition_pattern(sequence)
     return share_columns(near, near, pairs.first, pairs.second, num, device)
 
 
@@ -75,8 +74,7 @@ def runs_alongside(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
 
 def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:
     """(m,) bool: the graph joins the two frames of a pair by at most this many steps."""
-    near = np.zeros(len(pairs), bool)
-    sources = np.unique(pairs.first)
+    near, sources = np.zeros(len(pairs), bool), np.unique(pairs.first)
     for some in np.array_split(sources, 1 + len(sources) * graph.shape[0] // DISTANCES_AT_ONCE) if len(sources) else ():
         here = slice(*np.searchsorted(pairs.first, (some[0], some[-1] + 1)))
         length = dijkstra(graph, indices=some, limit=max_steps)
