@@ -179,8 +179,7 @@ def walking_graph(sequence: np.ndarray, truth: Truth) -> tuple[csr_array, np.nda
 def ranking_numbers(first: np.ndarray, second: np.ndarray, confidence: np.ndarray, sequence: np.ndarray,
                     truth: Truth) -> dict[str, object]:
     """How well a confidence (m,) tells true from false candidates (m,), (m,) for closures, believed or not."""
-    step = float(np.median(true_steps(sequence, truth)))
-    away = truth.between(first, second) / step
+    away = truth.between(first, second) / float(np.median(true_steps(sequence, truth)))
     is_true = (away <= TRUE_STEPS) & (truth.turned(first, second) <= TRUE_DEGREES)
     judged = (is_true | (away > POSSIBLE)) & ~near_in_time(sequence, first, second, SOON)
     return precision_numbers(is_true[judged], confidence[judged])
@@ -202,14 +201,12 @@ def precision_numbers(is_true: np.ndarray, confidence: np.ndarray) -> dict[str, 
 def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None,
                    min_gap: int) -> dict[str, object]:
     """Closures, and the share whose ends are truly farther apart than `false_beyond` (in units of position)."""
-    counted = counted_closures(graph, sequence, min_gap)
-    steps = true_steps(sequence, truth)
+    counted, steps = counted_closures(graph, sequence, min_gap), true_steps(sequence, truth)
     if false_beyond is None:  # a simulator's steps hardly differ, and its rooms are small: it has a stricter rule
         false_beyond = 3 * float(steps.max()) if truth.knows_ways else POSSIBLE * float(np.median(steps))
     first, second = edge_rows(graph)[counted], graph.indices[counted]
-    num_false = int(np.count_nonzero(truth.between(first, second) > false_beyond))
-    return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
-            "false_beyond": false_beyond}
+    share = np.count_nonzero(truth.between(first, second) > false_beyond) / max(1, len(first))
+    return {"false_edge_share": share, "loop_closures": len(first), "false_beyond": false_beyond}
 
 
 def label_numbers(graph: csr_array, sequence: np.ndarray, label: np.ndarray, min_gap: int) -> dict[str, object]:

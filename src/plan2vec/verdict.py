@@ -179,5 +179,4 @@ def number_text(value: object, unit: str) -> str:
         return str(value)
     if unit == "share":
         return f"{value:.4g} ({value:.1%})" if isfinite(value) else str(value)
-    digits = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    return f"{digits} {unit}".rstrip()
+    return f"{value:{',' if isinstance(value, int) else '.4g'}} {unit}".rstrip()

@@ -131,8 +131,7 @@ def find_direction(recorded: Sequences, vectors: np.ndarray, candidates: NearPai
     if words:
         journal.say(words)
     none = csr_array((steps.n, steps.n), dtype=np.float32)
-    built = BuiltGraph(none, directed=directed, reversibility=evidence.undone, repeated=evidence.repeated,
-                       flow=flow)
+    built = BuiltGraph(none, directed=directed, reversibility=evidence.undone, repeated=evidence.repeated, flow=flow)
     if not directed:
         return built
     unjoined, reach = candidates.select(np.zeros(len(candidates), bool)), config.radius or ALIKE

@@ -52,8 +52,7 @@ def _nearest_node(points: torch.Tensor, nodes: torch.Tensor) -> tuple[torch.Tens
 
 
 def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int) -> csr_array:
-    """(m, m) the graph of the nodes, which leads both ways: the shortest passage of at most `max_steps` recorded steps
-    between two."""
+    """(m, m) the graph of the nodes, both ways: the shortest passages of at most `max_steps` recorded steps."""
     if max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, but is {max_steps}")
     starts = [frames_ahead(sequence, steps) for steps in range(1, max_steps + 1)]

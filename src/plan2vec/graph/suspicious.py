@@ -85,10 +85,8 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
 
 def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:
     """(nnz,) how many shortest paths from the sources to all frames run over each stored edge."""
-    n, edges = graph.shape[0], numbered(graph)
-    uses = np.zeros(graph.nnz, np.int64)
-    _, before = paths_from(graph, sources)
-    for tree in before:
+    n, edges, uses = graph.shape[0], numbered(graph), np.zeros(graph.nnz, np.int64)
+    for tree in paths_from(graph, sources)[1]:
         walker = np.flatnonzero(tree >= 0)
         while len(walker):
             previous = tree[walker]

@@ -58,8 +58,7 @@ def _strips(finding: Finding, sequences: Sequences, against: Sequences | None) -
         strips.append(_strip(source, theirs[beside], f"episode {finding.other[0]}, frames", beside))
     elif finding.kind in ("wrong-end", "off-map"):
         strips.append(_others(finding, sequences, last / max(1, len(frames) - 1)))
-    heading = escape(f"Episode {finding.episode}: {finding.kind}")
-    return f"<h2>{heading}</h2><p>{escape(finding.words)}</p>{''.join(strips)}"
+    return f"<h2>Episode {finding.episode}: {escape(finding.kind)}</h2><p>{escape(finding.words)}</p>{''.join(strips)}"
 
 
 def _others(finding: Finding, sequences: Sequences, share: float) -> str:

@@ -184,8 +184,7 @@ def far_task(model: Model) -> tuple[int, int]:
 
 def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     """One or two plans of a task as lines, start and goal marked; a plan that failed says why in the legend."""
-    scene = scene_of(model)
-    figure, (ax,) = _canvas(5.8)
+    scene, (figure, (ax,)) = scene_of(model), _canvas(5.8)
     draw_points(ax, scene, "0.85", zorder=1)
     for plan, (color, dashes, width) in zip(plans, ((ORANGE, "-", 2.2), (BLUE, "--", 1.8)), strict=False):
         x, y = scene.points[plan.nodes or []].T

@@ -124,8 +124,7 @@ def encode_mp4(path: Path, pictures: list[Image.Image]) -> None:
 
     with av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=FRAMES_PER_SECOND)
-        stream.width, stream.height = pictures[0].size
-        stream.pix_fmt = "yuv420p"
+        (stream.width, stream.height), stream.pix_fmt = pictures[0].size, "yuv420p"
         for picture in pictures:
             container.mux(stream.encode(av.VideoFrame.from_image(picture)))
         container.mux(stream.encode())
