@@ -37,6 +37,11 @@ Neighbors = Literal["exact", "approximate", "hubs"]
 Support = Literal["auto", "both", "common", "detour", "none"]
 
 
+def _require(holds: bool, name: str, expected: str, came: object) -> None:
+    if not holds:
+        raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """What is taken from recordings, and how frames are prepared."""
@@ -52,14 +57,12 @@ class ReadOptions:
     trust_pickle: bool = False  # open pickles too; arrays and plain values are admitted, nothing else
 
     def __post_init__(self) -> None:
-        if self.size is not None and not 4 <= self.size <= 1024:
-            raise ValueError(f"--size must be from 4 to 1024 pixels, but is {self.size}")
+        _require(self.size is None or 4 <= self.size <= 1024, "size", "from 4 to 1024 pixels", self.size)
         if self.gray and self.rgb:
             raise ValueError("--gray and --rgb exclude each other; give one")
-        if self.every < 1:
-            raise ValueError(f"--every must be at least 1 frame, but is {self.every}")
-        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
-            raise ValueError(f"--rate must be a positive number of frames per second, but is {self.rate}")
+        _require(self.every >= 1, "every", "at least 1 frame", self.every)
+        is_rate = self.rate is None or 0 < self.rate < math.inf
+        _require(is_rate, "rate", "a positive number of frames per second", self.rate)
         if self.rate is not None and self.every > 1:
             raise ValueError("--every and --rate exclude each other; give one")
         parse_crop(self.crop)
@@ -73,9 +76,9 @@ def parse_crop(text: str | None) -> Box | None:
     if text is None:
         return None
     numbers = [number.strip() for number in text.split(",")]
-    if len(numbers) != 4 or not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
-        raise ValueError("--crop must be LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460, "
-                         f"but is {text}")
+    are_whole = all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers)
+    expected = "LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460"
+    _require(len(numbers) == 4 and are_whole, "crop", expected, text)
     left, top, right, bottom = map(int, numbers)
     if left >= right or top >= bottom:
         raise ValueError(f"--crop must have LEFT below RIGHT and TOP below BOTTOM, but is {text}")
@@ -182,11 +185,6 @@ class Config:
         once = self.encoder != "frozen" or not jitter
         _require(once, "local_metric.jitter", "0 for a frozen encoder, which sees every frame once", jitter)
         _require(0 <= wrong <= 1, "closures.max_false", "a share from 0 to 1", wrong)
-
-
-def _require(holds: bool, name: str, expected: str, came: object) -> None:
-    if not holds:
-        raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
 
 
 DEFAULTS = {"dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.batch_size": 128,
