@@ -141,9 +141,10 @@ def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **rec
     return Sequences(frames, sequence.astype(np.int64), **recorded)  # type: ignore[arg-type]
 
 
-def transitions(sequence: np.ndarray) -> np.ndarray:
-    """(m,) frame numbers i such that i -> i + 1 was recorded."""
-    return np.flatnonzero(sequence[1:] == sequence[:-1])
+def transitions(sequence: np.ndarray, usable: np.ndarray | None = None) -> np.ndarray:
+    """(m,) frame numbers i such that i -> i + 1 was recorded, and both frames are `usable` (n,)."""
+    follows = sequence[1:] == sequence[:-1]
+    return np.flatnonzero(follows if usable is None else follows & usable[1:] & usable[:-1])
 
 
 def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
