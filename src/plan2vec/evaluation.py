@@ -24,8 +24,7 @@ from plan2vec.search.gpu_search import DeviceGraph
 from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_plans
 from plan2vec.version import __version__
 
-NUM_GOALS = 64  # goals of the episodes that need exact distances
-NUM_COST_PLANS = 16  # plans whose cost is counted
+NUM_GOALS, NUM_COST_PLANS = 64, 16  # goals of the episodes that need exact distances; plans whose cost is counted
 REACH = 1.7  # `max_gap`s: pairs that the local metric puts nearer are candidates for closures
 NUM_RANKED = 4000  # frames, at most, whose candidates for closures are ranked
 
@@ -68,9 +67,8 @@ def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, 
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
     search = DeviceGraph(graph, device).distances_from  # not `distances_from_on`, which all processes must call
-    lengths = search(sources).cpu().numpy()
     ends = rng.integers(num_frames, size=(len(sources), 400))
-    exact = np.take_along_axis(lengths, ends, axis=1).ravel()
+    exact = np.take_along_axis(search(sources).cpu().numpy(), ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())
     known = np.isfinite(exact) & (exact > 0)
     if known.sum() < 3:
@@ -131,8 +129,7 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
 def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | None = None) -> Plan:
     """What Dijkstra would expand and touch, from all distances (n,): in pure Python the search itself takes seconds."""
     length = distances_from(graph, np.array([start]))[0] if length is None else length
-    expanded = length < length[goal]
-    is_touched = np.zeros(graph.shape[0], bool)
+    expanded, is_touched = length < length[goal], np.zeros(graph.shape[0], bool)
     is_touched[graph.indices[np.repeat(expanded, np.diff(graph.indptr))]] = True
     return Plan(start, goal, "dijkstra", None, float(length[goal]), int(expanded.sum()), int(is_touched.sum()))
 
@@ -147,11 +144,9 @@ def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, tr
     near = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
     _, arrived = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
                            rule.memory, near, rng)
-    first, second = rng.integers(graph.shape[0], size=(2, 20_000))
-    if truth.knows_ways:
-        away = truth.between(first, second)
-    else:
-        first, second, away = validity.walking_pairs(sequence, truth, rng)
+    drawn = rng.integers(graph.shape[0], size=(2, 20_000))
+    judged = (*drawn, truth.between(*drawn)) if truth.knows_ways else validity.walking_pairs(sequence, truth, rng)
+    first, second, away = judged
     return {"success": float(arrived.mean()), "success_radius": radius,
             "spearman_true": rank_agreement(distance(first, second), away) if len(away) > 2 else None}
 

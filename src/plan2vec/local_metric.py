@@ -78,7 +78,6 @@ class TrainedMetric:
 
 
 def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConfig) -> LocalMetric:
-    """An untrained metric of the configured architecture."""
     if config.architecture == "siamese":
         return SiameseMetric(make_encoder(encoder, frames, config.dim))
     siamese = SiameseMetric(make_encoder(encoder if encoder == VIEWS else "small", frames, config.dim))

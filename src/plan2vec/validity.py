@@ -20,12 +20,10 @@ from plan2vec.search.shortest_paths import shortest_plans
 
 POSSIBLE, LOOSER = 7.0, (10, 14)  # steps between the ends of a possible hop; what is reported beside it
 SOON = 20  # frames of one sequence that are nearer in time than this are no revisit
-NUM_PLANS = 1500  # plans judged
 EDGES_LOOKED_AT = 2e7  # by the searches of a measure: in a large graph they have few sources, each with more ends
-ARRIVED = 3.0  # steps to the goal
+NUM_PLANS, ARRIVED = 1500, 3.0  # plans judged; steps to the goal of a walk that has arrived
 NUM_REVISITS, REVISIT_STEPS, REVISIT_DEGREES, REVISIT_FOUND = 400, 2.0, 20.0, 8.0  # the last: steps on the graph
-POOL = 50_000  # pairs among which revisits are drawn
-NUM_WALKS = 4000  # pairs whose walking distance is compared
+POOL, NUM_WALKS = 50_000, 4000  # pairs among which revisits are drawn; whose walking distance is compared
 WALK_STEPS, WALK_NEIGHBORS = 2.0, 48  # places so near are joined, each to so many, for the walking distance
 TRUE_STEPS, TRUE_DEGREES = 3.0, 30.0  # a candidate within both is true; one that is not possible is false
 MIN_TRUE_STEP = 1e-9  # recorded steps shorter than this did not move
@@ -48,7 +46,6 @@ class Truth:
     knows_ways: bool = True  # `distance` is that of a domain; else ways are made of recorded places
 
     def of(self, numbers: np.ndarray) -> "Truth":
-        """The truth of some frames."""
         heading, label = (None if value is None else value[numbers] for value in (self.heading, self.label))
         return replace(self, position=self.position[numbers], heading=heading, label=label)
 
@@ -153,8 +150,7 @@ def walking_pairs(sequence: np.ndarray, truth: Truth,
     graph, place = walking_graph(sequence, truth)
     sources = rng.integers(len(sequence), size=_num_searches(graph, 100))
     ends = rng.integers(len(sequence), size=(len(sources), NUM_WALKS // len(sources)))
-    lengths = dijkstra(graph, directed=False, indices=place[sources])
-    walking = np.take_along_axis(lengths, place[ends], axis=1).ravel()
+    walking = np.take_along_axis(dijkstra(graph, directed=False, indices=place[sources]), place[ends], axis=1).ravel()
     known = np.isfinite(walking)
     return np.repeat(sources, ends.shape[1])[known], ends.ravel()[known], walking[known]
 

@@ -63,9 +63,8 @@ LINES = {  # those that others depend on come first
         (1, inf), "Record the same places again. A recording that never comes back is a line by right.",
         "No closures: no place was recognized as seen before, so the map is a line of recorded steps."),
     "largest_component_share": Line("Frames in the largest part.", "share", (0.99, inf), "If recordings never meet, "
-        "each part is a map of its own. Else record sequences that overlap, in both directions.",
-        "The map has {parts} parts that no path joins: plans exist inside each, and the largest holds {percent} of the "
-        "frames."),
+        "each part is a map of its own. Else record sequences that overlap, in both directions.", "The map has {parts} "
+        "parts that no path joins: plans exist inside each, and the largest holds {percent} of the frames."),
     "reversibility": Line("Recorded steps that another recorded step undoes.", "share", (0.1, inf), "If steps cannot "
         "be undone (falling, pouring, momentum), fit with --directed. If they can, record ways back too.",
         "Only {percent} of the recorded steps are ever undone, but hops lead both ways: plans may run time backwards."),

@@ -119,8 +119,7 @@ def alike_reach(distance: np.ndarray, num_frames: int, look_alikes: float) -> fl
 
 def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...],
              alike: float, device: torch.device) -> tuple[NearPairs, float]:
-    """Candidates within the radius that pass the tests by neighbours, and the share that fails. `alike`: the reach of
-    look-alikes."""
+    """Candidates within the radius that pass the tests by neighbours, and the share that fails. `alike`: steps."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if COMMON in tests:

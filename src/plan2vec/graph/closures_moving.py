@@ -32,8 +32,7 @@ MIN_TIME = 20  # frames of one recording nearer in time than this need no closur
 BESIDE = 3  # frames to either side within which the best aligned closures stay
 SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
 MIN_RECOGNIZED = 0.4  # share of the unseen recorded steps that the metric must take for neighbours
-PER_BIN = 50  # closures whose confidence is estimated together
-PAIRS_AT_ONCE = 2**16
+PER_BIN, PAIRS_AT_ONCE = 50, 2**16  # closures whose confidence is estimated, pairs that are scored together
 PLAIN, BACKWARD, MIRRORED, BOTH = range(4)
 
 
@@ -79,10 +78,9 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
     first, second = np.divmod(np.unique(np.concatenate(keys)), n)
     apart = (run[first] != run[second]) | (second - first >= MIN_TIME)
     first, second = first[apart], second[apart]
-    ways = ((vectors, 1), (vectors, -1), (mirrored, 1), (mirrored, -1))
     means = np.empty((4, len(first)), np.float32)
     for part in slices(len(first), PAIRS_AT_ONCE):
-        for row, (others, way) in enumerate(ways):
+        for row, (others, way) in enumerate(((vectors, 1), (vectors, -1), (mirrored, 1), (mirrored, -1))):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
     distance, every = np.linalg.norm(vectors[first] - vectors[second], axis=1), np.arange(n)
     telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap

@@ -19,8 +19,6 @@ FRAMES_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Cover:
-    """Balls that hold all frames."""
-
     nodes: np.ndarray  # (m,) int64 frame numbers
     node_of: np.ndarray  # (n,) int64 which of them, 0 to m - 1, a frame belongs to
     offset: np.ndarray  # (n,) float32 steps between the frame and its node

@@ -64,8 +64,7 @@ def edge_between(edges: csr_array, first: np.ndarray, second: np.ndarray) -> np.
 def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator) -> float | None:
     """Share of the closures, of some drawn at random, whose ends nothing else joins within a few steps: false ones, and
     true ones where a place was seen only twice. Where recordings are dense a true closure never stands alone."""
-    row, column = edge_rows(graph), graph.indices
-    is_closure = closure_entries(graph, sequence)
+    row, column, is_closure = edge_rows(graph), graph.indices, closure_entries(graph, sequence)
     closures = np.flatnonzero(is_closure & (row < column))
     if not len(closures):
         return None

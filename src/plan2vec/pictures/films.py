@@ -17,8 +17,7 @@ from plan2vec.pictures.palette import ORANGE
 from plan2vec.pictures.scene import MAX_POINTS, Scene, even_choice, scene_of
 from plan2vec.planner import Plan
 
-SMALLEST = 256  # pixels of the shorter side of an enlarged frame
-CAPTION = 36  # pixels of the line of text below it
+SMALLEST, CAPTION = 256, 36  # pixels of the shorter side of an enlarged frame, and of the line of text below it
 FRAMES_PER_SECOND, LAST_FRAME_SECONDS = 4, 1.5  # the goal stays
 MARGIN, DOT = 16, 7  # pixels around the map beside the frames; half the width of the dot that moves there
 SIDE, MOST = 240, 400  # of a drive: pixels, at least, of the shorter side of each picture; pictures, some left out
