@@ -34,6 +34,7 @@ Loss = Literal["huber", "relative", "sammon"]
 WALKED_UPDATES = 3000  # of a map by value iteration, where no number was given
 DIRECTED_HEAD = "mrn"  # of a directed graph where no head was given
 Neighbors = Literal["exact", "approximate", "hubs"]
+Box = tuple[int, int, int, int]  # left, top, right, bottom
 Support = Literal["auto", "both", "common", "detour", "none"]
 
 
@@ -66,9 +67,6 @@ class ReadOptions:
         if self.rate is not None and self.every > 1:
             raise ValueError("--every and --rate exclude each other; give one")
         parse_crop(self.crop)
-
-
-Box = tuple[int, int, int, int]
 
 
 def parse_crop(text: str | None) -> Box | None:

@@ -47,9 +47,8 @@ LINES = {  # those that others depend on come first
         "pairs it never saw, and guessing gives 75%. They are noise, out of order or too few, or training was short."),
     "recognized": Line("Recorded steps it never saw that the local metric takes for neighbours (moving camera).",
         "share", (MIN_RECOGNIZED, inf), "Record more frames per second, or the same places more often; or train the "
-        "local metric longer (--local-metric.num-updates).",
-        "No closures were believed: the local metric recognizes only {percent} of the recorded steps it never saw, so "
-        "it cannot say which places were seen again."),
+        "local metric longer (--local-metric.num-updates).", "No closures were believed: the local metric recognizes "
+        "only {percent} of the recorded steps it never saw, so it cannot say which places were seen again."),
     "cross_label_share": Line("Closures between two labels, such as floors of a building; all are false.", "share",
         (0, 0.005), EVIDENCE, "{percent} of the closures join two labels, and all of these are false."),
     "plan_validity": Line("Shortest paths whose every hop is possible: at most 7 true steps, or recorded.", "share",

@@ -88,8 +88,7 @@ def share_refused(recorded: Sequences, config: Config, images: FrameTensors, usa
 
 def candidate_pairs(metric: LocalMetric, images: FrameTensors, vectors: np.ndarray, numbers: np.ndarray, reach: float,
                     config: Config) -> NearPairs:
-    """Pairs of the numbered frames within `reach` steps; a stacked metric re-scores a Siamese one's nearest. `vectors`
-    are those of the metric (`local_vectors`)."""
+    """Pairs of the numbered frames within `reach` steps, by `local_vectors`; a stacked metric re-scores the nearest."""
     closures, stacked = config.closures, isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach
     most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else closures.max_neighbors

@@ -16,8 +16,7 @@ from plan2vec.search.shortest_paths import connected_parts
 CPU = torch.device("cpu")
 MARKS_AT_ONCE = {"cuda": 2**31, "cpu": 2**26}  # bytes that mark the columns of as many rows as they suffice for
 FIRST_ASKED = 4  # columns of a row of `right` that are looked up first; where they do not settle a pair, twice as many
-DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
-MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
+DISTANCES_AT_ONCE, MAX_ZIP_ROUNDS = 2**24, 50  # entries of a block of distances; times that new closures help others
 SAME = 0.5  # frames nearer than this many steps look alike in dense recordings
 SURE, LIKELY = 0.3, 0.9  # quantiles of recorded steps: closures below need no support, or frames alongside
 ALONGSIDE = 4  # frames before or after both ends of a likely closure that must be near each other too
