@@ -96,8 +96,7 @@ class LocalMetricConfig:
     num_updates: Int = NOT_GIVEN
     batch_size: Int = NOT_GIVEN  # neighbour pairs per update; default 128 (siamese: all its other pairs are far pairs)
     learning_rate: Float = NOT_GIVEN  # Adam, at its highest; default 0.001, moving 0.003
-    # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2); default 2, moving 10
-    far_weight: Float = NOT_GIVEN
+    far_weight: Float = NOT_GIVEN  # weight of far pairs against neighbours (paper: 1 : 1 : 2); default 2, moving 10
     # frames change at random: zoom by up to this share, shift by half of it, brightness and contrast by 1.25 times it;
     # default 0, moving or moved camera 0.08; never of a frozen encoder
     jitter: Float = NOT_GIVEN

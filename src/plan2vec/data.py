@@ -262,9 +262,8 @@ def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator
         held_out = np.isin(sequence, labels[_draw_sequences(sizes, share, rng)])
         return ~held_out, held_out
     blocks = np.array_split(np.arange(len(sequence)), min(20, max(1, len(sequence) // (4 * gap))))
-    wanted = min(round(share * len(blocks)), len(blocks) - 1)
     held_out, beside = np.zeros((2, len(sequence)), bool)
-    for block in rng.choice(len(blocks), wanted, replace=False):
+    for block in rng.choice(len(blocks), min(round(share * len(blocks)), len(blocks) - 1), replace=False):
         first, last = blocks[block][0], blocks[block][-1]
         held_out[first : last + 1] = True
         beside[max(0, first - gap) : last + 1 + gap] = True

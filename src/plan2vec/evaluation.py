@@ -160,8 +160,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     sequence count from this many frames on; None: 20, in a simulated domain 0. `costs`: also count what planners expand
     and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means."""
     began = time.perf_counter()
-    sequences, config = model.sequences, model.config
-    rule = rule or default_rule(sequences)
+    sequences, config, rule = model.sequences, model.config, rule or default_rule(model.sequences)
     min_gap = (0 if find_domain(sequences.domain) else validity.SOON) if min_gap is None else min_gap
     kept, held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)

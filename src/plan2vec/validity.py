@@ -93,8 +93,7 @@ def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance,
     near = lambda nodes, ends: truth.straight_between(nodes, ends) <= ARRIVED * step  # noqa: E731
     allowed = np.where(np.isfinite(hops), 4 * np.nan_to_num(hops, posinf=0) + 10, 0).astype(np.int64)
     nodes, arrived = walk_many(graph, distance, starts, goals, allowed, 0.0, True, near, rng)
-    hop, walk = np.nonzero(nodes[1:] >= 0)
-    impossible = np.zeros(len(starts), bool)
+    (hop, walk), impossible = np.nonzero(nodes[1:] >= 0), np.zeros(len(starts), bool)
     impossible[walk[reach(nodes[hop, walk], nodes[hop + 1, walk]) > POSSIBLE]] = True
     return {"plan_validity": float(np.mean(worst <= POSSIBLE)),
             **{f"plan_validity_{limit}": float(np.mean(worst <= limit)) for limit in LOOSER},

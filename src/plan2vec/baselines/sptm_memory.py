@@ -209,5 +209,4 @@ def find_shortcuts(logits: np.ndarray, config: SptmConfig) -> np.ndarray:
 
 def running_median(values: np.ndarray, window: int) -> np.ndarray:
     """(m,) medians over up to `window` values before and after each; fewer at the ends."""
-    padded = np.pad(values, window, constant_values=np.nan)
-    return np.nanmedian(sliding_window_view(padded, 2 * window + 1), axis=1)
+    return np.nanmedian(sliding_window_view(np.pad(values, window, constant_values=np.nan), 2 * window + 1), axis=1)
