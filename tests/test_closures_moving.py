@@ -98,15 +98,15 @@ def test_a_single_look_alike_far_away_is_not_believed():
     place[80] = 20
     some = world(place)
     scored = scored_in(*some)
-    alike = np.flatnonzero((scored.first == 20) & (scored.second == 80))
-    assert scored.distance[alike] == [0.0] and scored.means[PLAIN, alike] > GAP
+    alike = np.flatnonzero((scored.pairs.first == 20) & (scored.pairs.second == 80))
+    assert scored.pairs.distance[alike] == [0.0] and scored.means[PLAIN, alike] > GAP
     assert len(believed_in(*some).pairs) == 0
 
 
 def test_a_run_walked_backwards_is_no_closure():
     some = world(1.1 * np.arange(60), 1.1 * np.arange(60)[::-1])
     scored = scored_in(*some)
-    opposite = scored.first + scored.second == 119
+    opposite = scored.pairs.first + scored.pairs.second == 119
     assert opposite.sum() == 60 and (scored.means[BACKWARD, opposite] == 0).all()
     assert not scored.best(PLAIN, 120, 0.1)[opposite].any() and not scored.best(BOTH, 120, 0.1)[opposite].any()
     assert len(believed_in(*some).pairs) == 0
@@ -126,7 +126,7 @@ def test_closures_never_cross_the_end_of_a_sequence():
     some = world(np.arange(30), np.arange(30, 60))  # the second goes on where the first ends
     assert np.linalg.norm(some[0][29] - some[0][30]) == 1
     scored = scored_in(*some)
-    assert len(scored.first) > 0 and np.isinf(scored.means[PLAIN]).all()  # less than half of any run was recorded
+    assert len(scored.pairs) > 0 and np.isinf(scored.means[PLAIN]).all()  # less than half of any run was recorded
     assert len(believed_in(*some).pairs) == 0
     assert len(believed_in(some[0], some[1], np.zeros(60, int)).pairs) == 0  # one recording: too near in time
 
@@ -156,7 +156,7 @@ def test_approximate_search_finds_the_closures_and_says_its_recall():
     pytest.importorskip("usearch")
     some = world(np.arange(60), np.arange(10, 50))
     scored = score_runs(*some, GAP, 50, CPU, "approximate")
-    assert scored.recall > 0.9 and scored_in(*some).recall is None
+    assert scored.pairs.recall > 0.9 and scored_in(*some).pairs.recall is None
     assert len(believe(scored, STEPS, GAP, 0.01, 100).pairs) >= 38
 
 
@@ -169,7 +169,8 @@ def judged(plain, both):
     means = np.full((4, num), 9, np.float32)
     means[PLAIN, : len(plain)], means[BOTH, len(plain) :] = plain, both
     number = 100 * np.arange(num)
-    return Scored(number, number + 50, np.full(num, 0.5, np.float32), means, np.ones(num, bool)), 100 * num
+    pairs = NearPairs(number, number + 50, np.full(num, 0.5, np.float32))
+    return Scored(pairs, means, np.ones(num, bool)), 100 * num
 
 
 @pytest.mark.parametrize(("max_false", "threshold"), [(0.0, 0.4), (0.01, 0.4), (0.02, 1.0), (1.0, 1.0)])

@@ -101,7 +101,7 @@ def test_a_siamese_metric_learns_that_steps_are_near_one_and_far_pairs_beyond(lo
 
 @pytest.mark.parametrize(("loss", "batch_size"), [("regression", 8), ("hinge", 8), ("nce", 4)])
 def test_the_papers_stacked_metric_learns_that_steps_are_near_one_and_far_pairs_beyond(monkeypatch, loss, batch_size):
-    monkeypatch.setattr("plan2vec.stacked_metric.NUM_NCE_NEGATIVES", 8)  # quicker
+    monkeypatch.setattr("plan2vec.local_metric.NUM_NCE_NEGATIVES", 8)  # quicker
     monkeypatch.setattr(plan2vec.local_metric, "NUM_JUDGED", 400)
     frames = draw_blobs(POSITION)
     config = LocalMetricConfig("stacked", loss, dim=8, num_updates=60, batch_size=batch_size, learning_rate=2e-3)
@@ -222,7 +222,7 @@ def test_far_pairs_lie_in_other_sequences_or_more_than_two_gaps_apart():
     first, second = rng.integers(0, 100, (2, 2000))
     naive = [SEQUENCE[i] != SEQUENCE[j] or abs(i - j) > 4 for i, j in zip(first, second, strict=True)]
     assert (~near_in_time(SEQUENCE, first, second, 5)).tolist() == naive and 50 < naive.count(False) < 500
-    when = spaced_times(pairs)
+    when = spaced_times(pairs.sequence, 2 * pairs.max_gap)
     assert (np.abs(when[first] - when[second]) > 2 * pairs.max_gap).tolist() == naive
     drawn = draw_far(pairs, np.resize(STEPS, 4000), rng)
     assert np.mean(~near_in_time(SEQUENCE, *drawn, 5)) > 0.999

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "plan2vec"
 # packages and modules on the top floor; one may import its own tier and lower ones, and never in a circle
 TIERS = (
     ("version", "files", "config", "data", "learning"),
-    ("search", "planner", "domains", "readers", "graph", "local_metric", "stacked_metric", "embedding"),
+    ("search", "planner", "domains", "readers", "graph", "local_metric", "embedding"),
     ("runs",),
     ("model", "progress", "validity", "evaluation", "verdict"),
     ("pipeline", "growing", "estimator"),

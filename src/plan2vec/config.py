@@ -6,6 +6,7 @@ The settled configuration is what a run stores, prints and uses."""
 import dataclasses
 import math
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -33,7 +34,13 @@ Loss = Literal["huber", "relative", "sammon"]
 WALKED_UPDATES = 3000  # of a map by value iteration, where no number was given
 DIRECTED_HEAD = "mrn"  # of a directed graph where no head was given
 Neighbors = Literal["exact", "approximate", "hubs"]
-Support = Literal["auto", "both", "common", "close-common", "detour", "none"]
+Box = tuple[int, int, int, int]  # left, top, right, bottom
+Support = Literal["auto", "both", "common", "detour", "none"]
+
+
+def _require(holds: bool, name: str, expected: str, came: object) -> None:
+    if not holds:
+        raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
 
 
 @dataclass(frozen=True)
@@ -51,20 +58,15 @@ class ReadOptions:
     trust_pickle: bool = False  # open pickles too; arrays and plain values are admitted, nothing else
 
     def __post_init__(self) -> None:
-        if self.size is not None and not 4 <= self.size <= 1024:
-            raise ValueError(f"--size must be from 4 to 1024 pixels, but is {self.size}")
+        _require(self.size is None or 4 <= self.size <= 1024, "size", "from 4 to 1024 pixels", self.size)
         if self.gray and self.rgb:
             raise ValueError("--gray and --rgb exclude each other; give one")
-        if self.every < 1:
-            raise ValueError(f"--every must be at least 1 frame, but is {self.every}")
-        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
-            raise ValueError(f"--rate must be a positive number of frames per second, but is {self.rate}")
+        _require(self.every >= 1, "every", "at least 1 frame", self.every)
+        is_rate = self.rate is None or 0 < self.rate < math.inf
+        _require(is_rate, "rate", "a positive number of frames per second", self.rate)
         if self.rate is not None and self.every > 1:
             raise ValueError("--every and --rate exclude each other; give one")
         parse_crop(self.crop)
-
-
-Box = tuple[int, int, int, int]
 
 
 def parse_crop(text: str | None) -> Box | None:
@@ -72,9 +74,9 @@ def parse_crop(text: str | None) -> Box | None:
     if text is None:
         return None
     numbers = [number.strip() for number in text.split(",")]
-    if len(numbers) != 4 or not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
-        raise ValueError("--crop must be LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460, "
-                         f"but is {text}")
+    are_whole = all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers)
+    expected = "LEFT,TOP,RIGHT,BOTTOM in whole pixels, for example 0,20,640,460"
+    _require(len(numbers) == 4 and are_whole, "crop", expected, text)
     left, top, right, bottom = map(int, numbers)
     if left >= right or top >= bottom:
         raise ValueError(f"--crop must have LEFT below RIGHT and TOP below BOTTOM, but is {text}")
@@ -94,8 +96,7 @@ class LocalMetricConfig:
     num_updates: Int = NOT_GIVEN
     batch_size: Int = NOT_GIVEN  # neighbour pairs per update; default 128 (siamese: all its other pairs are far pairs)
     learning_rate: Float = NOT_GIVEN  # Adam, at its highest; default 0.001, moving 0.003
-    # weight of far pairs against neighbour pairs (paper: 1 : 1 : 2); default 2, moving 10
-    far_weight: Float = NOT_GIVEN
+    far_weight: Float = NOT_GIVEN  # weight of far pairs against neighbours (paper: 1 : 1 : 2); default 2, moving 10
     # frames change at random: zoom by up to this share, shift by half of it, brightness and contrast by 1.25 times it;
     # default 0, moving or moved camera 0.08; never of a frozen encoder
     jitter: Float = NOT_GIVEN
@@ -183,11 +184,6 @@ class Config:
         _require(0 <= wrong <= 1, "closures.max_false", "a share from 0 to 1", wrong)
 
 
-def _require(holds: bool, name: str, expected: str, came: object) -> None:
-    if not holds:
-        raise ValueError(f"--{name.replace('_', '-')} must be {expected}, but is {came}")
-
-
 DEFAULTS = {"dim": 32, "encoder": "small", "max_gap": 1, "norm_order": 1.0, "local_metric.batch_size": 128,
             "local_metric.learning_rate": 1e-3, "local_metric.far_weight": 2.0, "local_metric.jitter": 0.0}
 SETTLED = (*DEFAULTS, "view", "closures.neighbors")  # what `settle` decides
@@ -269,8 +265,7 @@ def preset(name: str) -> Config:
 
 def to_json(config: Config) -> dict:
     """A plain map; infinity, which JSON lacks, becomes the string "inf"."""
-    values = dataclasses.asdict(config)
-    return values | {"norm_order": "inf" if config.norm_order == math.inf else config.norm_order}
+    return dataclasses.asdict(config) | {"norm_order": "inf" if config.norm_order == math.inf else config.norm_order}
 
 
 def from_json(values: dict) -> Config:
@@ -302,13 +297,16 @@ def _admits(kind: Any, value: object) -> bool:
     return isinstance(value, kind)
 
 
-def differing(first: dict, second: dict, prefix: str = "") -> dict[str, tuple[Any, Any]]:
+def flat(values: dict, between: str = ".", before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its name; a value inside another mapping has both names, with `between` between them."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, between, f"{before}{name}{between}")
+        else:
+            yield f"{before}{name}", value
+
+
+def differing(first: dict, second: dict) -> dict[str, tuple[Any, Any]]:
     """Names of the settings in which two configurations differ, and both values."""
-    found: dict[str, tuple[Any, Any]] = {}
-    for name in sorted(first.keys() | second.keys()):
-        a, b = first.get(name), second.get(name)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found |= differing(a, b, f"{prefix}{name}.")
-        elif a != b:
-            found[prefix + name] = a, b
-    return found
+    a, b = dict(flat(first)), dict(flat(second))
+    return {name: (a.get(name), b.get(name)) for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)}

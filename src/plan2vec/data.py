@@ -141,9 +141,10 @@ def make_sequences(frames: np.ndarray, sequence: np.ndarray | None = None, **rec
     return Sequences(frames, sequence.astype(np.int64), **recorded)  # type: ignore[arg-type]
 
 
-def transitions(sequence: np.ndarray) -> np.ndarray:
-    """(m,) frame numbers i such that i -> i + 1 was recorded."""
-    return np.flatnonzero(sequence[1:] == sequence[:-1])
+def transitions(sequence: np.ndarray, usable: np.ndarray | None = None) -> np.ndarray:
+    """(m,) frame numbers i such that i -> i + 1 was recorded, and both frames are `usable` (n,)."""
+    follows = sequence[1:] == sequence[:-1]
+    return np.flatnonzero(follows if usable is None else follows & usable[1:] & usable[:-1])
 
 
 def frames_ahead(sequence: np.ndarray, gap: int) -> np.ndarray:
@@ -261,9 +262,8 @@ def split_sequences(sequence: np.ndarray, share: float, rng: np.random.Generator
         held_out = np.isin(sequence, labels[_draw_sequences(sizes, share, rng)])
         return ~held_out, held_out
     blocks = np.array_split(np.arange(len(sequence)), min(20, max(1, len(sequence) // (4 * gap))))
-    wanted = min(round(share * len(blocks)), len(blocks) - 1)
     held_out, beside = np.zeros((2, len(sequence)), bool)
-    for block in rng.choice(len(blocks), wanted, replace=False):
+    for block in rng.choice(len(blocks), min(round(share * len(blocks)), len(blocks) - 1), replace=False):
         first, last = blocks[block][0], blocks[block][-1]
         held_out[first : last + 1] = True
         beside[max(0, first - gap) : last + 1 + gap] = True

@@ -24,8 +24,7 @@ from plan2vec.search.gpu_search import DeviceGraph
 from plan2vec.search.shortest_paths import connected_parts, distances_from, shortest_plans
 from plan2vec.version import __version__
 
-NUM_GOALS = 64  # goals of the episodes that need exact distances
-NUM_COST_PLANS = 16  # plans whose cost is counted
+NUM_GOALS, NUM_COST_PLANS = 64, 16  # goals of the episodes that need exact distances; plans whose cost is counted
 REACH = 1.7  # `max_gap`s: pairs that the local metric puts nearer are candidates for closures
 NUM_RANKED = 4000  # frames, at most, whose candidates for closures are ranked
 
@@ -68,9 +67,8 @@ def map_numbers(graph: csr_array, distance: Distance, rng: np.random.Generator, 
     """How well D agrees with the graph, on pairs from sources drawn anew, of the first `num_frames` frames."""
     sources = rng.choice(num_frames, min(NUM_GOALS, num_frames), replace=False)
     search = DeviceGraph(graph, device).distances_from  # not `distances_from_on`, which all processes must call
-    lengths = search(sources).cpu().numpy()
     ends = rng.integers(num_frames, size=(len(sources), 400))
-    exact = np.take_along_axis(lengths, ends, axis=1).ravel()
+    exact = np.take_along_axis(search(sources).cpu().numpy(), ends, axis=1).ravel()
     learned = distance(np.repeat(sources, ends.shape[1]), ends.ravel())
     known = np.isfinite(exact) & (exact > 0)
     if known.sum() < 3:
@@ -117,8 +115,7 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
     per hop is nodes over hops of the *shortest* path, failures included."""
     chosen = np.flatnonzero(np.isfinite(episodes.hops) & (episodes.hops >= 2))[:NUM_COST_PLANS]
     starts, goals, hops = episodes.starts[chosen], episodes.goals[chosen], episodes.hops[chosen].sum()
-    lengths = distances_from(graph, starts)
-    tasks = zip(starts.tolist(), goals.tolist(), lengths, strict=True)
+    tasks = zip(starts.tolist(), goals.tolist(), distances_from(graph, starts), strict=True)
     plans = {"dijkstra": [dijkstra_cost(graph, *task) for task in tasks]}
     plans |= {method: make_plans(graph, distance, starts, goals, method) for method in ("astar", "greedy")}
     pairs = zip(plans["greedy"], episodes.length[chosen], strict=True)
@@ -132,8 +129,7 @@ def cost_numbers(graph: csr_array, distance: Distance, episodes: Episodes) -> di
 def dijkstra_cost(graph: csr_array, start: int, goal: int, length: np.ndarray | None = None) -> Plan:
     """What Dijkstra would expand and touch, from all distances (n,): in pure Python the search itself takes seconds."""
     length = distances_from(graph, np.array([start]))[0] if length is None else length
-    expanded = length < length[goal]
-    is_touched = np.zeros(graph.shape[0], bool)
+    expanded, is_touched = length < length[goal], np.zeros(graph.shape[0], bool)
     is_touched[graph.indices[np.repeat(expanded, np.diff(graph.indptr))]] = True
     return Plan(start, goal, "dijkstra", None, float(length[goal]), int(expanded.sum()), int(is_touched.sum()))
 
@@ -148,11 +144,9 @@ def truth_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance, tr
     near = lambda nodes, goals: truth.straight_between(nodes, goals) < radius  # noqa: E731
     _, arrived = walk_many(graph, distance, episodes.starts, episodes.goals, allowed_hops(episodes, rule), rule.epsilon,
                            rule.memory, near, rng)
-    first, second = rng.integers(graph.shape[0], size=(2, 20_000))
-    if truth.knows_ways:
-        away = truth.between(first, second)
-    else:
-        first, second, away = validity.walking_pairs(sequence, truth, rng)
+    drawn = rng.integers(graph.shape[0], size=(2, 20_000))
+    judged = (*drawn, truth.between(*drawn)) if truth.knows_ways else validity.walking_pairs(sequence, truth, rng)
+    first, second, away = judged
     return {"success": float(arrived.mean()), "success_radius": radius,
             "spearman_true": rank_agreement(distance(first, second), away) if len(away) > 2 else None}
 
@@ -166,8 +160,7 @@ def evaluate(model: Model, rule: SuccessRule | None = None, false_beyond: float 
     sequence count from this many frames on; None: 20, in a simulated domain 0. `costs`: also count what planners expand
     and judge plans by the truth, which takes longest. Returns name -> number; the reference says what each means."""
     began = time.perf_counter()
-    sequences, config = model.sequences, model.config
-    rule = rule or default_rule(sequences)
+    sequences, config, rule = model.sequences, model.config, rule or default_rule(model.sequences)
     min_gap = (0 if find_domain(sequences.domain) else validity.SOON) if min_gap is None else min_gap
     kept, held_out = split_sequences(sequences.sequence, config.holdout, rng_at(config.seed, Stream.HOLDOUT))
     card = _score_frames(model, model.graph, kept, rule, false_beyond, min_gap, costs)
@@ -211,14 +204,15 @@ def candidate_numbers(model: Model, chosen: np.ndarray) -> dict[str, object]:
     if config.view == "moving" and len(numbers) <= NUM_RANKED:
         numbers, _, _, scored = score_views(sequences.without_truth(), metric, model.local_vectors, config,
                                             model.images(), chosen)
-        first, second, confidence = scored.first, scored.second, -scored.means[0]
+        pairs, confidence = scored.pairs, -scored.means[0]
     else:
         numbers = np.sort(np.random.default_rng(config.seed).permutation(numbers)[:NUM_RANKED])
         images = FrameTensors(model.images().frames[numbers], model.device)
         reach, every = REACH * config.max_gap, np.arange(len(numbers))
         pairs = candidate_pairs(metric, images, local_vectors(metric, images), every, reach, config)
-        first, second, confidence = pairs.first, pairs.second, -pairs.distance
-    return validity.ranking_numbers(numbers[first], numbers[second], confidence, sequences.sequence, truth)
+        confidence = -pairs.distance
+    pairs = pairs.renumbered(numbers)
+    return validity.ranking_numbers(pairs.first, pairs.second, confidence, sequences.sequence, truth)
 
 
 def _score_frames(model: Model, graph: csr_array, chosen: np.ndarray, rule: SuccessRule, false_beyond: float | None,

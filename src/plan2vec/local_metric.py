@@ -16,17 +16,17 @@ from plan2vec.learning.augmentation import Augmentation, augment, augmentation_o
 from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import VIEWS, Encoder, make_encoder, make_stacked
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
-from plan2vec.learning.pair_losses import AllFarPairs, all_distances, nce_loss, safe_norm
+from plan2vec.learning.pair_losses import AllFarPairs, all_distances, far_distance_loss, nce_loss, safe_norm
 from plan2vec.learning.processes import concatenated, in_shares
 from plan2vec.learning.random_streams import Stream, rng_at
-from plan2vec.learning.recorded_pairs import Pairs, draw_judged, draw_neighbors, recorded_pairs, spaced_times
+from plan2vec.learning.recorded_pairs import Pairs, draw_far, draw_judged, draw_neighbors, recorded_pairs, spaced_times
 from plan2vec.learning.training import Journal, train
-from plan2vec.stacked_metric import StackedMetric, stacked_step
 
 NEAR = 1.5  # pairs below this many `max_gap`s count as neighbours when accuracy is measured (paper, Table 3)
 NUM_JUDGED = 4000  # pairs by which accuracy is measured
 FEW_UPDATES, MANY_UPDATES = 400, 1600  # where no number was given: how many come first, and at the most
 MOST_REFUSED = 0.03  # share of the near pairs that the tests of closures may refuse, else the metric learns on
+NUM_NCE_NEGATIVES = 16  # a stacked metric scores every pair anew, so it sees this many negatives a positive
 PAIRS_AT_ONCE = 2048  # whose distances are computed together, and up to twice as many
 
 
@@ -48,6 +48,23 @@ class SiameseMetric(nn.Module):
         return safe_norm(self.embed(first) - self.embed(second))
 
 
+class StackedMetric(nn.Module):
+    """The paper's: a network on both frames stacked (section 3, equations 4 and 5)."""
+
+    scale: Tensor
+
+    def __init__(self, network: Encoder, candidates: SiameseMetric):
+        super().__init__()
+        self.network, self.candidates = network, candidates
+        self.register_buffer("scale", torch.ones(()))
+
+    def embed(self, images: Tensor) -> Tensor:
+        return self.candidates.embed(images)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        return self.scale * self.network(torch.cat((first, second), dim=1))[:, 0]
+
+
 LocalMetric = SiameseMetric | StackedMetric
 
 
@@ -61,7 +78,6 @@ class TrainedMetric:
 
 
 def build_local_metric(frames: np.ndarray, encoder: str, config: LocalMetricConfig) -> LocalMetric:
-    """An untrained metric of the configured architecture."""
     if config.architecture == "siamese":
         return SiameseMetric(make_encoder(encoder, frames, config.dim))
     siamese = SiameseMetric(make_encoder(encoder if encoder == VIEWS else "small", frames, config.dim))
@@ -121,7 +137,7 @@ def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
                  stream: tuple[int, int], change: Augmentation) -> Step:
     """Neighbour pairs are drawn; every other pair of the batch's 2b frames is a far pair. A frame needs no pair
     with itself: d(x, x) is 0. Where frames are zoomed and shifted, two versions of one frame are a pair of gap 0."""
-    times, at_once = spaced_times(pairs), images.at_once_in_training(metric)
+    times, at_once = spaced_times(pairs.sequence, 2 * pairs.max_gap), images.at_once_in_training(metric)
 
     def draw(update: int) -> tuple[Array, ...]:
         rng = rng_at(*stream, update)
@@ -143,6 +159,34 @@ def siamese_step(metric: SiameseMetric, images: FrameTensors, pairs: Pairs, conf
             return nce_loss(near, all_distances(vectors)[:num], far[:num])
         far_loss = AllFarPairs.apply(vectors, far, pairs.max_gap, config.loss)
         return F.smooth_l1_loss(near, on_device(gap, vectors.device)) + config.far_weight * far_loss
+
+    return Step(draw, loss, images)
+
+
+def stacked_step(metric: StackedMetric, images: FrameTensors, pairs: Pairs, config: LocalMetricConfig,
+                 stream: tuple[int, int], change: Augmentation) -> Step:
+    """Identical : neighbour : far = 1 : 1 : far_weight (paper, equation 5), or the paper's equation 4."""
+    num_far = round((NUM_NCE_NEGATIVES if config.loss == "nce" else config.far_weight) * config.batch_size)
+
+    def draw(update: int) -> tuple[Array, ...]:
+        rng = rng_at(*stream, update)
+        first, gap = draw_neighbors(pairs, config.batch_size, rng)
+        far_first, far_second = draw_far(pairs, np.resize(first, num_far), rng)
+        a, b = np.concatenate((first, first, far_first)), np.concatenate((first, first + gap, far_second))
+        changes = [drawn for _ in (a, b) for drawn in draw_changes(change, images, len(a), rng)]
+        return gap.astype(np.float32), a, b, *changes
+
+    def loss(gap: Array, a: Array, b: Array, *changes: Array) -> Tensor:
+        sides = ((a, changes[: len(changes) // 2]), (b, changes[len(changes) // 2 :]))
+        d = metric(*(augment(images(side), change, drawn) for side, drawn in sides))
+        same, near, far = d.split((len(gap), len(gap), num_far))
+        if config.loss == "nce":
+            negatives = far.reshape(NUM_NCE_NEGATIVES, -1).T
+            anchor = same.square().mean() + (1 - near).clamp(min=0).square().mean()  # else d may grow by a constant
+            return nce_loss(near, negatives, torch.ones_like(negatives, dtype=torch.bool)) + anchor
+        far_loss = far_distance_loss(far, torch.ones_like(far), pairs.max_gap, config.loss)
+        near_loss = F.smooth_l1_loss(near, on_device(gap, d.device))
+        return F.smooth_l1_loss(same, torch.zeros_like(same)) + near_loss + config.far_weight * far_loss
 
     return Step(draw, loss, images)
 
@@ -175,8 +219,7 @@ def recognized(metric: LocalMetric, images: FrameTensors, pairs: Pairs) -> float
 def pair_distances(metric: LocalMetric, images: FrameTensors, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(m,) local distances of frame pairs, in steps, never negative."""
     metric.eval()
-    size = min(PAIRS_AT_ONCE, images.at_once)
-    parts = np.array_split(np.arange(len(first)), max(1, len(first) // size))
+    parts = np.array_split(np.arange(len(first)), max(1, len(first) // min(PAIRS_AT_ONCE, images.at_once)))
     measure = lambda part: metric(images(first[part]), images(second[part])).clamp(min=0).cpu().numpy()  # noqa: E731
     return concatenated(parts, measure).astype(np.float32)
 

@@ -33,6 +33,7 @@ from plan2vec.readers import read
 from plan2vec.runs.folder import is_run, read_config, recorded_features
 from plan2vec.runs.resume import open_run, writing
 
+Recordings = Sequences | str | Path | np.ndarray | list[np.ndarray]
 Make = Callable[..., Any]  # (name of the product, the stage's function, its arguments) -> the product
 
 
@@ -59,9 +60,6 @@ def settled_for(recordings: Sequences, config: Config, folder: Path | None, devi
     if folder and is_run(folder) and (folder / "config.json").exists():
         config = keep_decisions(config, read_config(folder))
     return settle(config, recordings, device.type, usearch_installed())
-
-
-Recordings = Sequences | str | Path | np.ndarray | list[np.ndarray]
 
 
 def as_sequences(recordings: Recordings) -> Sequences:

@@ -20,12 +20,10 @@ from plan2vec.search.shortest_paths import shortest_plans
 
 POSSIBLE, LOOSER = 7.0, (10, 14)  # steps between the ends of a possible hop; what is reported beside it
 SOON = 20  # frames of one sequence that are nearer in time than this are no revisit
-NUM_PLANS = 1500  # plans judged
 EDGES_LOOKED_AT = 2e7  # by the searches of a measure: in a large graph they have few sources, each with more ends
-ARRIVED = 3.0  # steps to the goal
+NUM_PLANS, ARRIVED = 1500, 3.0  # plans judged; steps to the goal of a walk that has arrived
 NUM_REVISITS, REVISIT_STEPS, REVISIT_DEGREES, REVISIT_FOUND = 400, 2.0, 20.0, 8.0  # the last: steps on the graph
-POOL = 50_000  # pairs among which revisits are drawn
-NUM_WALKS = 4000  # pairs whose walking distance is compared
+POOL, NUM_WALKS = 50_000, 4000  # pairs among which revisits are drawn; whose walking distance is compared
 WALK_STEPS, WALK_NEIGHBORS = 2.0, 48  # places so near are joined, each to so many, for the walking distance
 TRUE_STEPS, TRUE_DEGREES = 3.0, 30.0  # a candidate within both is true; one that is not possible is false
 MIN_TRUE_STEP = 1e-9  # recorded steps shorter than this did not move
@@ -48,7 +46,6 @@ class Truth:
     knows_ways: bool = True  # `distance` is that of a domain; else ways are made of recorded places
 
     def of(self, numbers: np.ndarray) -> "Truth":
-        """The truth of some frames."""
         heading, label = (None if value is None else value[numbers] for value in (self.heading, self.label))
         return replace(self, position=self.position[numbers], heading=heading, label=label)
 
@@ -96,8 +93,7 @@ def validity_numbers(graph: csr_array, sequence: np.ndarray, distance: Distance,
     near = lambda nodes, ends: truth.straight_between(nodes, ends) <= ARRIVED * step  # noqa: E731
     allowed = np.where(np.isfinite(hops), 4 * np.nan_to_num(hops, posinf=0) + 10, 0).astype(np.int64)
     nodes, arrived = walk_many(graph, distance, starts, goals, allowed, 0.0, True, near, rng)
-    hop, walk = np.nonzero(nodes[1:] >= 0)
-    impossible = np.zeros(len(starts), bool)
+    (hop, walk), impossible = np.nonzero(nodes[1:] >= 0), np.zeros(len(starts), bool)
     impossible[walk[reach(nodes[hop, walk], nodes[hop + 1, walk]) > POSSIBLE]] = True
     return {"plan_validity": float(np.mean(worst <= POSSIBLE)),
             **{f"plan_validity_{limit}": float(np.mean(worst <= limit)) for limit in LOOSER},
@@ -153,8 +149,7 @@ def walking_pairs(sequence: np.ndarray, truth: Truth,
     graph, place = walking_graph(sequence, truth)
     sources = rng.integers(len(sequence), size=_num_searches(graph, 100))
     ends = rng.integers(len(sequence), size=(len(sources), NUM_WALKS // len(sources)))
-    lengths = dijkstra(graph, directed=False, indices=place[sources])
-    walking = np.take_along_axis(lengths, place[ends], axis=1).ravel()
+    walking = np.take_along_axis(dijkstra(graph, directed=False, indices=place[sources]), place[ends], axis=1).ravel()
     known = np.isfinite(walking)
     return np.repeat(sources, ends.shape[1])[known], ends.ravel()[known], walking[known]
 
@@ -179,8 +174,7 @@ def walking_graph(sequence: np.ndarray, truth: Truth) -> tuple[csr_array, np.nda
 def ranking_numbers(first: np.ndarray, second: np.ndarray, confidence: np.ndarray, sequence: np.ndarray,
                     truth: Truth) -> dict[str, object]:
     """How well a confidence (m,) tells true from false candidates (m,), (m,) for closures, believed or not."""
-    step = float(np.median(true_steps(sequence, truth)))
-    away = truth.between(first, second) / step
+    away = truth.between(first, second) / float(np.median(true_steps(sequence, truth)))
     is_true = (away <= TRUE_STEPS) & (truth.turned(first, second) <= TRUE_DEGREES)
     judged = (is_true | (away > POSSIBLE)) & ~near_in_time(sequence, first, second, SOON)
     return precision_numbers(is_true[judged], confidence[judged])
@@ -202,14 +196,12 @@ def precision_numbers(is_true: np.ndarray, confidence: np.ndarray) -> dict[str, 
 def closure_numbers(graph: csr_array, sequence: np.ndarray, truth: Truth, false_beyond: float | None,
                    min_gap: int) -> dict[str, object]:
     """Closures, and the share whose ends are truly farther apart than `false_beyond` (in units of position)."""
-    counted = counted_closures(graph, sequence, min_gap)
-    steps = true_steps(sequence, truth)
+    counted, steps = counted_closures(graph, sequence, min_gap), true_steps(sequence, truth)
     if false_beyond is None:  # a simulator's steps hardly differ, and its rooms are small: it has a stricter rule
         false_beyond = 3 * float(steps.max()) if truth.knows_ways else POSSIBLE * float(np.median(steps))
     first, second = edge_rows(graph)[counted], graph.indices[counted]
-    num_false = int(np.count_nonzero(truth.between(first, second) > false_beyond))
-    return {"false_edge_share": num_false / max(1, len(first)), "loop_closures": len(first),
-            "false_beyond": false_beyond}
+    share = np.count_nonzero(truth.between(first, second) > false_beyond) / max(1, len(first))
+    return {"false_edge_share": share, "loop_closures": len(first), "false_beyond": false_beyond}
 
 
 def label_numbers(graph: csr_array, sequence: np.ndarray, label: np.ndarray, min_gap: int) -> dict[str, object]:

@@ -47,9 +47,8 @@ LINES = {  # those that others depend on come first
         "pairs it never saw, and guessing gives 75%. They are noise, out of order or too few, or training was short."),
     "recognized": Line("Recorded steps it never saw that the local metric takes for neighbours (moving camera).",
         "share", (MIN_RECOGNIZED, inf), "Record more frames per second, or the same places more often; or train the "
-        "local metric longer (--local-metric.num-updates).",
-        "No closures were believed: the local metric recognizes only {percent} of the recorded steps it never saw, so "
-        "it cannot say which places were seen again."),
+        "local metric longer (--local-metric.num-updates).", "No closures were believed: the local metric recognizes "
+        "only {percent} of the recorded steps it never saw, so it cannot say which places were seen again."),
     "cross_label_share": Line("Closures between two labels, such as floors of a building; all are false.", "share",
         (0, 0.005), EVIDENCE, "{percent} of the closures join two labels, and all of these are false."),
     "plan_validity": Line("Shortest paths whose every hop is possible: at most 7 true steps, or recorded.", "share",
@@ -63,9 +62,8 @@ LINES = {  # those that others depend on come first
         (1, inf), "Record the same places again. A recording that never comes back is a line by right.",
         "No closures: no place was recognized as seen before, so the map is a line of recorded steps."),
     "largest_component_share": Line("Frames in the largest part.", "share", (0.99, inf), "If recordings never meet, "
-        "each part is a map of its own. Else record sequences that overlap, in both directions.",
-        "The map has {parts} parts that no path joins: plans exist inside each, and the largest holds {percent} of the "
-        "frames."),
+        "each part is a map of its own. Else record sequences that overlap, in both directions.", "The map has {parts} "
+        "parts that no path joins: plans exist inside each, and the largest holds {percent} of the frames."),
     "reversibility": Line("Recorded steps that another recorded step undoes.", "share", (0.1, inf), "If steps cannot "
         "be undone (falling, pouring, momentum), fit with --directed. If they can, record ways back too.",
         "Only {percent} of the recorded steps are ever undone, but hops lead both ways: plans may run time backwards."),
@@ -179,5 +177,4 @@ def number_text(value: object, unit: str) -> str:
         return str(value)
     if unit == "share":
         return f"{value:.4g} ({value:.1%})" if isfinite(value) else str(value)
-    digits = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    return f"{digits} {unit}".rstrip()
+    return f"{value:{',' if isinstance(value, int) else '.4g'}} {unit}".rstrip()

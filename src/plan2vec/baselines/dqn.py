@@ -106,8 +106,7 @@ class Learner(nn.Module):
         """Each transition (b) against 2 + m goals: where it starts, where its sequence came later, m random frames."""
         first, later, shared, action = (on_device(numbers, self.images.device) for numbers in drawn)
         move_towards(self.target, self.network, self.config.polyak)
-        goals = torch.cat((first, later, shared))
-        cost = self._costs(self.network, first, goals)  # [b, 2 + m, actions]
+        cost = self._costs(self.network, first, torch.cat((first, later, shared)))  # [b, 2 + m, actions]
         cost = cost.gather(2, action[:, None, None].expand(-1, cost.shape[1], 1))[:, :, 0]
         error = F.smooth_l1_loss(cost, self._targets(first, later, shared), reduction="none")
         return error[:, 0].mean() + error[:, 1].mean() + error[:, 2:].mean()

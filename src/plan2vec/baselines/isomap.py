@@ -1,7 +1,6 @@
 """scikit-learn's Isomap on our graph: what a user would pick today for a map from a neighbour graph. Needs [sklearn].
 
-It needs all n x n distances and an eigenvalue problem of that size, and has no network that could place other frames.
-"""
+It needs all n x n distances and an eigenvalue problem of that size, and has no network that could place new frames."""
 
 import numpy as np
 import torch

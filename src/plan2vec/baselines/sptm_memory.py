@@ -19,6 +19,7 @@ from plan2vec.learning.captured import Step
 from plan2vec.learning.encoders import make_encoder
 from plan2vec.learning.frame_tensors import Array, FrameTensors, encode, on_device
 from plan2vec.learning.random_streams import Stream, rng_at
+from plan2vec.learning.recorded_pairs import spaced_times
 from plan2vec.learning.training import Journal, train
 from plan2vec.search.shortest_paths import paths_from
 
@@ -73,8 +74,7 @@ class Places:
     def __init__(self, sequence: np.ndarray, config: ReachabilityConfig):
         self.config, self.starts = config, transitions(sequence)
         self.left = np.minimum(frames_left(sequence)[self.starts], config.max_gap)
-        begins = np.diff(sequence, prepend=sequence[:1]) != 0
-        self.times = np.arange(len(sequence)) + (config.min_far + 1) * np.cumsum(begins)  # so are other sequences
+        self.times = spaced_times(sequence, config.min_far + 1)  # so other sequences are far, too
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(b,) frames, and (b,) when they were seen; other sequences were seen long before or after."""
@@ -209,5 +209,4 @@ def find_shortcuts(logits: np.ndarray, config: SptmConfig) -> np.ndarray:
 
 def running_median(values: np.ndarray, window: int) -> np.ndarray:
     """(m,) medians over up to `window` values before and after each; fewer at the ends."""
-    padded = np.pad(values, window, constant_values=np.nan)
-    return np.nanmedian(sliding_window_view(padded, 2 * window + 1), axis=1)
+    return np.nanmedian(sliding_window_view(np.pad(values, window, constant_values=np.nan), 2 * window + 1), axis=1)

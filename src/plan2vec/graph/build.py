@@ -38,8 +38,7 @@ def build_graph(sequence: np.ndarray, closures: NearPairs, step_length: np.ndarr
     n = len(sequence)
     still_since = np.arange(n) if still_since is None else still_since
     usable = np.ones(n, bool) if usable is None else usable
-    end = transitions(sequence) + 1
-    end = end[usable[end - 1] & usable[end]]
+    end = transitions(sequence, usable) + 1
     weight = transition_weights(end - 1, step_length)
     weight[still_since[end - 1] == still_since[end]] = 0
     leaves = (still_since[end - 1] != end - 1) & (still_since[end] == end) & usable[still_since[end - 1]]

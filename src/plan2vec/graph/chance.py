@@ -22,8 +22,7 @@ NUM_SOURCES = 8  # of paths whose mean length is taken
 
 def jumps_by_chance(sequence: np.ndarray, vectors: np.ndarray, max_gap: int, usable: np.ndarray) -> np.ndarray:
     """(k,) frames after which chance decided what was recorded next. `vectors` (n, d): the local metric's."""
-    start = transitions(sequence)
-    start = start[usable[start] & usable[start + 1]]
+    start = transitions(sequence, usable)
     parts = [start[part] for part in slices(len(start), STEPS_AT_ONCE)]
     length = [np.linalg.norm(vectors[part + 1] - vectors[part], axis=1) for part in parts]
     jumps = start[np.concatenate([np.zeros(0), *length]) > UNRELATED * max_gap]

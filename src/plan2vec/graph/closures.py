@@ -31,9 +31,8 @@ MAX_RADIUS = 1.7  # `max_gap`s beyond which the radius never grows
 MAX_UNSUPPORTED = 0.1  # share of the candidates that may fail their tests; where more do, a grown radius shrinks again
 RETURNS = 0.5  # above this share of bit-equal frames, returning to a place gives the same image again
 MAX_DETOUR = 4.0  # steps of the longest detour that may support a doubtful closure
-CLOSE_COMMON = 0.7  # share of the radius within which "close-common" looks for common neighbours
 COMMON, TRANSITION, DETOUR = "common neighbours", "transition support", "short detour"
-TESTS = {"both": (COMMON, TRANSITION), "common": (COMMON,), "close-common": (COMMON,), "detour": (DETOUR,), "none": ()}
+TESTS = {"both": (COMMON, TRANSITION), "common": (COMMON,), "detour": (DETOUR,), "none": ()}
 PERCENTILE = "95th percentile of recorded steps"
 
 
@@ -52,7 +51,7 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
     `steps` are the local distances of recorded steps that moved. `first_duplicate` (n,) is the first frame that a frame
     equals to the last pixel, -1 for frames that get no closure. Density is counted over frames that differ: a camera
     that shows the same image twice is not denser for it."""
-    support, given = config.closures.support, config.radius
+    given = config.radius
     is_step = (sequence[candidates.first] == sequence[candidates.second]) & (candidates.second - candidates.first < 2)
     candidates = candidates.select(~is_step)
     is_new = first_duplicate == np.arange(len(first_duplicate))
@@ -63,14 +62,13 @@ def choose_closures(candidates: NearPairs, steps: np.ndarray, sequence: np.ndarr
     radius, reason = start, PERCENTILE
     if (reached := _distance_of_degree(distinct, num_frames, MIN_DEGREE)) > start and limit > start:
         radius, reason = min(reached, limit), f"grown from {start:.2f} ({PERCENTILE}) for a sparse recording"
-    tests, tests_reason = choose_tests(distinct[distinct <= radius], num_frames, support)
+    tests, tests_reason = choose_tests(distinct[distinct <= radius], num_frames, config.closures.support)
     alike = alike_reach(distinct, num_frames, LOOK_ALIKES)
-    common = CLOSE_COMMON if support == "close-common" else 1.0
-    believed, failed = _believe(candidates, radius, sequence, tests, (common * radius, alike), device)
+    believed, failed = _believe(candidates, radius, sequence, tests, alike, device)
     while given is None and failed > MAX_UNSUPPORTED and radius > start * 1.001:
         radius = max(start, radius * 0.95)
         reason = f"grown from {start:.2f} ({PERCENTILE}) for a sparse recording, reduced as too many candidates failed"
-        believed, failed = _believe(candidates, radius, sequence, tests, (common * radius, alike), device)
+        believed, failed = _believe(candidates, radius, sequence, tests, alike, device)
     if DETOUR in tests:
         num_before = len(believed)
         believed = believed.select(not_known_different(believed, first_duplicate))
@@ -120,14 +118,12 @@ def alike_reach(distance: np.ndarray, num_frames: int, look_alikes: float) -> fl
 
 
 def _believe(candidates: NearPairs, radius: float, sequence: np.ndarray, tests: tuple[str, ...],
-             reaches: tuple[float, float], device: torch.device) -> tuple[NearPairs, float]:
-    """Candidates within the radius that pass the tests by neighbours, and the share that fails.
-
-    `reaches`: how near common neighbours must be, and how near look-alikes."""
+             alike: float, device: torch.device) -> tuple[NearPairs, float]:
+    """Candidates within the radius that pass the tests by neighbours, and the share that fails. `alike`: steps."""
     within = candidates.select(candidates.distance <= radius)
     passed = np.ones(len(within), bool)
     if COMMON in tests:
-        passed &= has_common_neighbors(within, sequence, 2, device, reaches[0])
+        passed &= has_common_neighbors(within, sequence, 2, device)
     if TRANSITION in tests:
-        passed &= has_transition_support(within, sequence, device, reaches[1])
+        passed &= has_transition_support(within, sequence, device, alike)
     return within.select(passed), float(1 - passed.mean()) if len(passed) else 0.0

@@ -15,7 +15,7 @@ So a closure i - j is scored by the mean local distance of i-5 and j-5, ..., i+5
     refusal    A metric that does not even recognize recorded steps of sequences it has not seen says nothing about
                places. Then no closure is believed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -32,8 +32,7 @@ MIN_TIME = 20  # frames of one recording nearer in time than this need no closur
 BESIDE = 3  # frames to either side within which the best aligned closures stay
 SLACK = 0.1  # recorded steps by which a closure may be worse than the best beside it
 MIN_RECOGNIZED = 0.4  # share of the unseen recorded steps that the metric must take for neighbours
-PER_BIN = 50  # closures whose confidence is estimated together
-PAIRS_AT_ONCE = 2**16
+PER_BIN, PAIRS_AT_ONCE = 50, 2**16  # closures whose confidence is estimated, pairs that are scored together
 PLAIN, BACKWARD, MIRRORED, BOTH = range(4)
 
 
@@ -41,16 +40,13 @@ PLAIN, BACKWARD, MIRRORED, BOTH = range(4)
 class Scored:
     """Candidate pairs and the four means of their runs. Frames are numbered as the vectors that were given."""
 
-    first: np.ndarray  # (m,) int64
-    second: np.ndarray  # (m,) int64
-    distance: np.ndarray  # (m,) float32 local distance
+    pairs: NearPairs
     means: np.ndarray  # (4, m) float32: plain, backward, mirrored, both
     telling: np.ndarray  # (m,) bool: neither frame, with its run, looks like its own mirror image
-    recall: float | None = None  # of an approximate search for them
 
     def best(self, which: int, n: int, slack: float) -> np.ndarray:
         """(m,) bool: of the four runs this one is best, and beside one end at least no pair is better by `slack`."""
-        key, mean = self.first * n + self.second, self.means[which]
+        key, mean = self.pairs.first * n + self.pairs.second, self.means[which]
         better = np.zeros((2, len(key)), bool)
         for beside in range(-BESIDE, BESIDE + 1):
             for side, other in enumerate((key + beside, key + beside * n)):
@@ -82,14 +78,14 @@ def score_runs(vectors: np.ndarray, mirrored: np.ndarray, run: np.ndarray, max_g
     first, second = np.divmod(np.unique(np.concatenate(keys)), n)
     apart = (run[first] != run[second]) | (second - first >= MIN_TIME)
     first, second = first[apart], second[apart]
-    ways = ((vectors, 1), (vectors, -1), (mirrored, 1), (mirrored, -1))
     means = np.empty((4, len(first)), np.float32)
     for part in slices(len(first), PAIRS_AT_ONCE):
-        for row, (others, way) in enumerate(ways):
+        for row, (others, way) in enumerate(((vectors, 1), (vectors, -1), (mirrored, 1), (mirrored, -1))):
             means[row, part] = run_means((others, vectors), first[part], second[part], run, way, REACH * max_gap)
     distance, every = np.linalg.norm(vectors[first] - vectors[second], axis=1), np.arange(n)
     telling = run_means((mirrored, vectors), every, every, run, 1, REACH * max_gap) >= SYMMETRIC * max_gap
-    return Scored(first, second, distance.astype(np.float32), means, telling[first] & telling[second], found.recall)
+    pairs = NearPairs(first, second, distance.astype(np.float32), found.recall)
+    return Scored(pairs, means, telling[first] & telling[second])
 
 
 def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: np.ndarray, run: np.ndarray, way: int,
@@ -101,8 +97,7 @@ def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: n
         inside = (np.minimum(i, j) >= 0) & (np.maximum(i, j) < n)
         i, j = np.where(inside, i, first), np.where(inside, j, second)
         inside &= (run[i] == run[first]) & (run[j] == run[second])
-        distance = np.linalg.norm(sides[0][i] - sides[1][j], axis=1)
-        total += np.where(inside, np.minimum(distance, largest), 0)
+        total += np.where(inside, np.minimum(np.linalg.norm(sides[0][i] - sides[1][j], axis=1), largest), 0)
         count += inside
     return np.where(count > HALF_RUN, total / np.maximum(count, 1), np.inf).astype(np.float32)  # inf: half is missing
 
@@ -110,8 +105,7 @@ def run_means(sides: tuple[np.ndarray, np.ndarray], first: np.ndarray, second: n
 def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, num_frames: int) -> Believed:
     """The closures whose runs are within a threshold that decoys set, at most `limit` steps of the local metric.
 
-    `steps` (k,): median local distance of frames 0, 1, ..., k - 1 recorded steps apart: it turns distances into steps.
-    """
+    `steps` (k,): median local distance of frames 0, 1, ..., k - 1 recorded steps apart, which makes distances steps."""
     real, decoy = (scored.best(which, num_frames, SLACK * float(steps[1])) for which in (PLAIN, BOTH))
     order = np.flatnonzero(real & (scored.means[PLAIN] <= limit))
     order = order[np.argsort(scored.means[PLAIN][order], kind="stable")]
@@ -121,7 +115,7 @@ def believe(scored: Scored, steps: np.ndarray, limit: float, max_false: float, n
     allowed = np.flatnonzero(num_chance <= max_false * num_real)
     kept = order[: allowed[-1] + 1] if len(allowed) else order[:0]
     share = (num_chance[len(kept) - 1] + 1) / (num_real[len(kept) - 1] + 1) if len(kept) else 0.0
-    pairs = NearPairs(scored.first[kept], scored.second[kept], in_steps(scored.distance[kept], steps))
+    pairs = replace(scored.pairs.select(kept), distance=in_steps(scored.pairs.distance[kept], steps))
     threshold = float(mean[len(kept) - 1]) if len(kept) else 0.0
     return Believed(pairs, confidences(num_chance[: len(kept)]), float(share), threshold)
 
@@ -156,7 +150,7 @@ def describe(believed: Believed, scored: Scored, recognized: float | None) -> st
     if recognized is not None and recognized < MIN_RECOGNIZED:
         return (f"no closures: the local metric takes only {recognized:.0%} of recorded steps it has not seen for "
                 f"neighbours (at least {MIN_RECOGNIZED:.0%} needed), so it cannot say which places were seen again")
-    recall = "" if scored.recall is None else f" (approximate neighbours, recall {scored.recall:.4f})"
-    return (f"{len(believed.pairs):,} closures of {len(scored.first):,} candidates{recall}, by runs of "
+    recall = "" if scored.pairs.recall is None else f" (approximate neighbours, recall {scored.pairs.recall:.4f})"
+    return (f"{len(believed.pairs):,} closures of {len(scored.pairs):,} candidates{recall}, by runs of "
             f"{2 * HALF_RUN + 1} frames within {believed.threshold:.2f} steps; about {believed.estimated_false:.2%} of "
             "them may be false")

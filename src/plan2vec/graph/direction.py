@@ -124,15 +124,13 @@ def find_direction(recorded: Sequences, vectors: np.ndarray, candidates: NearPai
     """The directed graph, where settings or recordings ask for one; else a graph without edges. `vectors` (n, d): the
     local metric's. A radius that was given says how near look-alikes are."""
     steps = steps_that_moved(recorded, recorded_pairs(recorded, usable, 1).first[0], usable)
-    evidence = measure_direction(candidates, steps, rng_at(config.seed, Stream.DIRECTION))
     flow = measure_flow(vectors, candidates, steps, rng_at(config.seed, Stream.FLOW))
-    evidence = replace(evidence, flow=flow)
+    evidence = replace(measure_direction(candidates, steps, rng_at(config.seed, Stream.DIRECTION)), flow=flow)
     directed, words = choose_direction(evidence, config)
     if words:
         journal.say(words)
     none = csr_array((steps.n, steps.n), dtype=np.float32)
-    built = BuiltGraph(none, directed=directed, reversibility=evidence.undone, repeated=evidence.repeated,
-                       flow=flow)
+    built = BuiltGraph(none, directed=directed, reversibility=evidence.undone, repeated=evidence.repeated, flow=flow)
     if not directed:
         return built
     unjoined, reach = candidates.select(np.zeros(len(candidates), bool)), config.radius or ALIKE

@@ -88,10 +88,8 @@ def share_refused(recorded: Sequences, config: Config, images: FrameTensors, usa
 
 def candidate_pairs(metric: LocalMetric, images: FrameTensors, vectors: np.ndarray, numbers: np.ndarray, reach: float,
                     config: Config) -> NearPairs:
-    """Pairs of the numbered frames within `reach` steps; `vectors` are those of the metric (`local_vectors`). A stacked
-    metric re-scores a Siamese one's nearest."""
-    closures = config.closures
-    stacked = isinstance(metric, StackedMetric)
+    """Pairs of the numbered frames within `reach` steps, by `local_vectors`; a stacked metric re-scores the nearest."""
+    closures, stacked = config.closures, isinstance(metric, StackedMetric)
     within = np.inf if stacked else reach
     most = len(numbers) if stacked and len(numbers) < ALL_PAIRS_BELOW else closures.max_neighbors
     found = near_pairs(vectors[numbers], within, most, images.device, closures.neighbors or "exact").renumbered(numbers)

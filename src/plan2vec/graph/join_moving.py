@@ -56,8 +56,7 @@ def score_views(recorded: Sequences, metric: LocalMetric, vectors: np.ndarray, c
 
 def steps_before(recorded: Sequences, usable: np.ndarray) -> np.ndarray:
     """(n,) how many steps were recorded before each frame; standing still is none."""
-    start, clock = transitions(recorded.sequence), np.zeros(recorded.num_frames)
-    start = start[usable[start] & usable[start + 1]]
+    start, clock = transitions(recorded.sequence, usable), np.zeros(recorded.num_frames)
     moved = recorded.still_since[start] != recorded.still_since[start + 1]
     clock[start + 1] = transition_weights(start, recorded.step_length) * moved
     return np.cumsum(clock)

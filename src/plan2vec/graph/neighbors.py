@@ -71,8 +71,7 @@ def usearch_installed() -> bool:
 
 def _exact_keys(vectors: np.ndarray, max_distance: float, max_neighbors: int, device: torch.device) -> np.ndarray:
     """(p,) int64 keys of pairs, low * n + high, most of them twice, and of frames with themselves."""
-    points = Points.of(vectors, device)
-    num_nearest = min(max_neighbors + 1, len(vectors))
+    points, num_nearest = Points.of(vectors, device), min(max_neighbors + 1, len(vectors))
     size = max(1, min(TILE, numbers_at_once(device) // max(1, len(vectors))))
 
     def search(first: int) -> np.ndarray:

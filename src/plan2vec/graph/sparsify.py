@@ -19,8 +19,6 @@ FRAMES_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Cover:
-    """Balls that hold all frames."""
-
     nodes: np.ndarray  # (m,) int64 frame numbers
     node_of: np.ndarray  # (n,) int64 which of them, 0 to m - 1, a frame belongs to
     offset: np.ndarray  # (n,) float32 steps between the frame and its node
@@ -52,8 +50,7 @@ def _nearest_node(points: torch.Tensor, nodes: torch.Tensor) -> tuple[torch.Tens
 
 
 def join_balls(cover: Cover, sequence: np.ndarray, max_steps: int) -> csr_array:
-    """(m, m) the graph of the nodes, which leads both ways: the shortest passage of at most `max_steps` recorded steps
-    between two."""
+    """(m, m) the graph of the nodes, both ways: the shortest passages of at most `max_steps` recorded steps."""
     if max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, but is {max_steps}")
     starts = [frames_ahead(sequence, steps) for steps in range(1, max_steps + 1)]

@@ -16,17 +16,15 @@ from plan2vec.search.shortest_paths import connected_parts
 CPU = torch.device("cpu")
 MARKS_AT_ONCE = {"cuda": 2**31, "cpu": 2**26}  # bytes that mark the columns of as many rows as they suffice for
 FIRST_ASKED = 4  # columns of a row of `right` that are looked up first; where they do not settle a pair, twice as many
-DISTANCES_AT_ONCE = 2**24  # entries of a block of distances kept in memory
-MAX_ZIP_ROUNDS = 50  # times that newly believed closures may support others
+DISTANCES_AT_ONCE, MAX_ZIP_ROUNDS = 2**24, 50  # entries of a block of distances; times that new closures help others
 SAME = 0.5  # frames nearer than this many steps look alike in dense recordings
 SURE, LIKELY = 0.3, 0.9  # quantiles of recorded steps: closures below need no support, or frames alongside
 ALONGSIDE = 4  # frames before or after both ends of a likely closure that must be near each other too
 
 
-def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU,
-                         reach: float = np.inf) -> np.ndarray:
-    """(m,) bool: at least `num` frames are near both ends, by a candidate within `reach` or by a recorded step."""
-    near = _pattern(pairs, reach, len(sequence)) + _transition_pattern(sequence)
+def has_common_neighbors(pairs: NearPairs, sequence: np.ndarray, num: int, device: torch.device = CPU) -> np.ndarray:
+    """(m,) bool: at least `num` frames are near both ends, by a candidate or by a recorded step."""
+    near = _pattern(pairs, np.inf, len(sequence)) + _transition_pattern(sequence)
     return share_columns(near, near, pairs.first, pairs.second, num, device)
 
 
@@ -75,8 +73,7 @@ def runs_alongside(pairs: NearPairs, sequence: np.ndarray) -> np.ndarray:
 
 def _within(graph: csr_array, pairs: NearPairs, max_steps: float) -> np.ndarray:
     """(m,) bool: the graph joins the two frames of a pair by at most this many steps."""
-    near = np.zeros(len(pairs), bool)
-    sources = np.unique(pairs.first)
+    near, sources = np.zeros(len(pairs), bool), np.unique(pairs.first)
     for some in np.array_split(sources, 1 + len(sources) * graph.shape[0] // DISTANCES_AT_ONCE) if len(sources) else ():
         here = slice(*np.searchsorted(pairs.first, (some[0], some[-1] + 1)))
         length = dijkstra(graph, indices=some, limit=max_steps)

@@ -64,8 +64,7 @@ def edge_between(edges: csr_array, first: np.ndarray, second: np.ndarray) -> np.
 def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator) -> float | None:
     """Share of the closures, of some drawn at random, whose ends nothing else joins within a few steps: false ones, and
     true ones where a place was seen only twice. Where recordings are dense a true closure never stands alone."""
-    row, column = edge_rows(graph), graph.indices
-    is_closure = closure_entries(graph, sequence)
+    row, column, is_closure = edge_rows(graph), graph.indices, closure_entries(graph, sequence)
     closures = np.flatnonzero(is_closure & (row < column))
     if not len(closures):
         return None
@@ -85,10 +84,8 @@ def lone_share(graph: csr_array, sequence: np.ndarray, rng: np.random.Generator)
 
 def count_path_uses(graph: csr_array, sources: np.ndarray) -> np.ndarray:
     """(nnz,) how many shortest paths from the sources to all frames run over each stored edge."""
-    n, edges = graph.shape[0], numbered(graph)
-    uses = np.zeros(graph.nnz, np.int64)
-    _, before = paths_from(graph, sources)
-    for tree in before:
+    n, edges, uses = graph.shape[0], numbered(graph), np.zeros(graph.nnz, np.int64)
+    for tree in paths_from(graph, sources)[1]:
         walker = np.flatnonzero(tree >= 0)
         while len(walker):
             previous = tree[walker]

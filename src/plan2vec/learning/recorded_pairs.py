@@ -51,10 +51,9 @@ def draw_far(pairs: Pairs, first: np.ndarray, rng: np.random.Generator) -> tuple
     return first, second
 
 
-def spaced_times(pairs: Pairs) -> np.ndarray:
-    """(n,) frame numbers with pauses between sequences: far frames differ by more than 2 x max_gap."""
-    begins = np.diff(pairs.sequence, prepend=pairs.sequence[:1]) != 0
-    return np.arange(len(begins)) + 2 * pairs.max_gap * np.cumsum(begins)
+def spaced_times(sequence: np.ndarray, pause: int) -> np.ndarray:
+    """(n,) frame numbers with a pause between sequences: frames of two differ by more than this."""
+    return np.arange(len(sequence)) + pause * np.cumsum(np.diff(sequence, prepend=sequence[:1]) != 0)
 
 
 def draw_judged(pairs: Pairs, num: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

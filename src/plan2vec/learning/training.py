@@ -196,12 +196,11 @@ def _read_checkpoint(path: Path | None) -> tuple[dict[str, Tensor], int]:
 def _continue(checkpoint: tuple[dict[str, Tensor], int], module: nn.Module, optimizer: Adam) -> int:
     """Module and optimizer as they were; returns the update to go on with."""
     tensors, update = checkpoint
-    of_module = {name.removeprefix("module."): tensor for name, tensor in tensors.items() if name.startswith("module.")}
     of_optimizer: State = {}
-    for name in tensors.keys() - {f"module.{name}" for name in of_module}:
+    for name in [name for name in tensors if name.startswith("optimizer.")]:
         _, number, key = name.split(".")
-        of_optimizer.setdefault(int(number), {})[key] = tensors[name]
+        of_optimizer.setdefault(int(number), {})[key] = tensors.pop(name)
     if tensors:
-        module.load_state_dict(of_module)
+        module.load_state_dict({name.removeprefix("module."): tensor for name, tensor in tensors.items()})
         optimizer.load_state(of_optimizer)
     return update

@@ -15,8 +15,7 @@ from plan2vec.pictures.report import html_page, image_inside
 from plan2vec.pictures.scene import even_choice
 
 IN_STRIP, AROUND = 8, 2  # frames of a strip; frames shown before and after what was found
-HEIGHT = 112  # pixels of a strip
-MOST_STRIPS = 150
+HEIGHT, MOST_STRIPS = 112, 150  # pixels of a strip; strips on a page
 
 
 def audit_page(answer: Audit, sequences: Sequences, against: Sequences | None = None) -> str:
@@ -58,8 +57,7 @@ def _strips(finding: Finding, sequences: Sequences, against: Sequences | None) -
         strips.append(_strip(source, theirs[beside], f"episode {finding.other[0]}, frames", beside))
     elif finding.kind in ("wrong-end", "off-map"):
         strips.append(_others(finding, sequences, last / max(1, len(frames) - 1)))
-    heading = escape(f"Episode {finding.episode}: {finding.kind}")
-    return f"<h2>{heading}</h2><p>{escape(finding.words)}</p>{''.join(strips)}"
+    return f"<h2>Episode {finding.episode}: {escape(finding.kind)}</h2><p>{escape(finding.words)}</p>{''.join(strips)}"
 
 
 def _others(finding: Finding, sequences: Sequences, share: float) -> str:
@@ -80,6 +78,5 @@ def _strip(sequences: Sequences, numbers: np.ndarray, words: str, named: np.ndar
     strip = Image.new("RGB", (len(pictures) * (width + 2), HEIGHT), "white")
     for k, picture in enumerate(pictures):
         strip.paste(picture.resize((width, HEIGHT), Image.Resampling.BILINEAR), (k * (width + 2), 0))
-    file = io.BytesIO()
-    strip.save(file, "PNG")
+    strip.save(file := io.BytesIO(), "PNG")
     return image_inside(file.getvalue(), words, words)

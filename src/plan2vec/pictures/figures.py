@@ -30,8 +30,7 @@ from plan2vec.planner import Plan
 from plan2vec.search.shortest_paths import distances_from
 
 WIDTH, DOTS_PER_INCH = 8.0, 150  # inches; readable when shown 800 pixels wide
-MAX_LINES = 3000  # edges drawn per panel
-NUM_LONGEST = 40  # edges drawn on top of them, because a false one is long
+MAX_LINES, NUM_LONGEST = 3000, 40  # edges drawn per panel, and on top of them, because a false one is long
 NUM_THUMBNAILS, THUMBNAIL = 12, 0.5  # frames shown on the map, inches of their longer side
 NUM_IN_A_ROW, MOST_CLOSURES = 4, 2000  # beside a verdict: consecutive frames, closures of a kind
 ABOUT_FRAMES = ("local_accuracy", "recognized")  # numbers that the frames themselves explain
@@ -184,8 +183,7 @@ def far_task(model: Model) -> tuple[int, int]:
 
 def path_figure(model: Model, plans: Sequence[Plan]) -> Figure:
     """One or two plans of a task as lines, start and goal marked; a plan that failed says why in the legend."""
-    scene = scene_of(model)
-    figure, (ax,) = _canvas(5.8)
+    scene, (figure, (ax,)) = scene_of(model), _canvas(5.8)
     draw_points(ax, scene, "0.85", zorder=1)
     for plan, (color, dashes, width) in zip(plans, ((ORANGE, "-", 2.2), (BLUE, "--", 1.8)), strict=False):
         x, y = scene.points[plan.nodes or []].T

@@ -17,8 +17,7 @@ from plan2vec.pictures.palette import ORANGE
 from plan2vec.pictures.scene import MAX_POINTS, Scene, even_choice, scene_of
 from plan2vec.planner import Plan
 
-SMALLEST = 256  # pixels of the shorter side of an enlarged frame
-CAPTION = 36  # pixels of the line of text below it
+SMALLEST, CAPTION = 256, 36  # pixels of the shorter side of an enlarged frame, and of the line of text below it
 FRAMES_PER_SECOND, LAST_FRAME_SECONDS = 4, 1.5  # the goal stays
 MARGIN, DOT = 16, 7  # pixels around the map beside the frames; half the width of the dot that moves there
 SIDE, MOST = 240, 400  # of a drive: pixels, at least, of the shorter side of each picture; pictures, some left out
@@ -124,8 +123,7 @@ def encode_mp4(path: Path, pictures: list[Image.Image]) -> None:
 
     with av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=FRAMES_PER_SECOND)
-        stream.width, stream.height = pictures[0].size
-        stream.pix_fmt = "yuv420p"
+        (stream.width, stream.height), stream.pix_fmt = pictures[0].size, "yuv420p"
         for picture in pictures:
             container.mux(stream.encode(av.VideoFrame.from_image(picture)))
         container.mux(stream.encode())

@@ -14,8 +14,6 @@ BELIEVED = 0.9  # confidence below which a closure is called doubtful
 
 @dataclass(frozen=True)
 class Hop:
-    """From one frame of a plan to the next."""
-
     kind: str  # recorded, closure, or doubtful: a closure that is hardly believed
     confidence: float | None  # of a closure, where the graph knows it
 

@@ -13,7 +13,7 @@ import scipy
 import torch
 from matplotlib.figure import Figure
 
-from plan2vec.config import Config, to_json
+from plan2vec.config import Config, flat, to_json
 from plan2vec.data import training_frames
 from plan2vec.domains import find_domain
 from plan2vec.files import own_folder, write_text
@@ -96,7 +96,7 @@ def _score_table(scorecard: dict, position_unit: str) -> str:
     """Every number in words, with its verdict, one line per method where methods differ; its name for programs last."""
     here = {name: value for name, value in scorecard.items() if name not in ("seconds", "holdout", "verdict")}
     good, rows = judged(scorecard), []
-    for name, value in _flat(here, ", "):
+    for name, value in flat(here, ", "):
         line = LINES.get(name.split(",")[0], Line(""))
         number = escape(number_text(value, line.unit.replace(POSITION, position_unit)))
         remedy = re.sub(r"--[\w.-]*\w", r"<code>\g<0></code>", escape(line.remedy))
@@ -108,19 +108,10 @@ def _score_table(scorecard: dict, position_unit: str) -> str:
     return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
 
 
-def _flat(values: dict, between: str, before: str = "") -> Iterable[tuple[str, object]]:
-    """Every value with its name; a value inside another mapping has both names, with `between` between them."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, between, f"{before}{name}{between}")
-        else:
-            yield f"{before}{name}", value
-
-
 def _settings(config: Config) -> str:
-    default = dict(_flat(to_json(Config()), "."))
+    default = dict(flat(to_json(Config())))
     rows = [(name, f"{value}{f' (default: {default[name]})' if value != default[name] else ''}")
-            for name, value in _flat(to_json(config), ".")]
+            for name, value in flat(to_json(config))]
     return f"<details><summary>{len(rows)} settings</summary>{_table(rows)}</details>"
 
 
