@@ -55,7 +55,7 @@ def page_of(folder: Path) -> str:
         body += f"<h2>Recordings</h2><p>{escape(facts)}</p><p>{''.join(images)}</p>"
     if (folder / "graph.npz").exists():
         body += f"<h2>Graph</h2><p>{escape(describe_graph(folder / 'graph.npz'))}</p>"
-    return WAITING.format(seconds=REFRESH, title=escape(f"fit is under way: {stage}{count}"), body=body + FOOT)
+    return WAITING.substitute(seconds=REFRESH, title=escape(f"fit is under way: {stage}{count}"), body=body + FOOT)
 
 
 def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Callable:
