@@ -242,8 +242,7 @@ def record(streets: Streets, walks: list[np.ndarray], config: ViewConfig = ViewC
     else:
         shown, which = np.unique(node, return_inverse=True)
         frames = render_views(streets, shown, config)[which]
-    position, first = streets.xy[node], transitions(sequence)
-    step_length = np.full(len(node), np.nan)
+    position, first, step_length = streets.xy[node], transitions(sequence), np.full(len(node), np.nan)
     step_length[first] = np.linalg.norm(position[first + 1] - position[first], axis=1)
     return Sequences(frames, sequence, position=position, step_length=step_length, domain=streets.name,
                      source=f"rendered city, {streets.source}, {streets.name}")
