@@ -143,9 +143,8 @@ def measure_page(browser: Any, address: str, num_frames: int, repeat: int) -> tu
 def serving(folder: Path) -> Iterator[str]:
     """`plan2vec explore` in a process of its own; gives its address."""
     command = [sys.executable, "-m", "plan2vec", "explore", str(folder), "--no-browser", "--device", "cpu"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process: Any = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None and process.stderr is not None
         if not (address := process.stdout.readline().strip()):
             raise ValueError(f"the explorer did not start: {process.stderr.read().strip()[-500:]}")
         yield address

@@ -12,12 +12,11 @@ from scipy.sparse import csr_array
 
 from plan2vec import planner
 from plan2vec.evaluation import dijkstra_cost
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.maze_scene import MazeScene, MazeSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.planner import Distance, Plan
 from plan2vec.results.comparisons import Column, Figures, by_method, compare, curve, panels
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Lines, Row, cell, fitted_exponent, in_order, select, values
 from plan2vec.search.shortest_paths import connected_parts, distances_from
 
@@ -92,5 +91,5 @@ def draw(rows: list[Row], arrays: Arrays) -> Figures:
     yield "", figure
 
 
-EXPERIMENT = Experiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__,
-                        in_scenes(MazeScene, ("open",), METHODS, measure), table, draw, ("open",), METHODS)
+EXPERIMENT = SceneExperiment("planning-cost", "Figure 6c: planning cost against plan length", __doc__, measure, table,
+                             draw, ("open",), METHODS, kind=MazeScene)

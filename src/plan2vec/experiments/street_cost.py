@@ -14,13 +14,12 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 from plan2vec.experiments import planning_cost, street_scene
-from plan2vec.experiments.base_scene import Found, in_scenes
+from plan2vec.experiments.base_scene import Found, SceneExperiment
 from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
 from plan2vec.results.comparisons import Column, Figures, bars, by_method, by_metric, compare, legend_below, panels
-from plan2vec.results.experiment import Experiment
 from plan2vec.results.rows import Arrays, Lines, Row, in_order, parts_of, select, values
 from plan2vec.search.shortest_paths import best_first, connected_parts, distances_from, shortest_plans
 
@@ -121,6 +120,5 @@ def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment("street-cost", "Planning cost across the city", __doc__,
-                        in_scenes(StreetScene, DOMAINS, METHODS, measure, BLOCKS), table, draw, DOMAINS, METHODS,
-                        BLOCKS)
+EXPERIMENT = SceneExperiment("street-cost", "Planning cost across the city", __doc__, measure, table, draw, DOMAINS,
+                             METHODS, BLOCKS, StreetScene)

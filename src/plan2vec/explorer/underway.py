@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ def current(folder: Path, first: Callable, make: Callable[[], Callable]) -> Call
     """A WSGI application: `first`, and from when the run's products have changed, the one that `make` gives then."""
     shown, lock = [(_stamp(folder), first)], threading.Lock()
 
-    def application(environ: dict[str, Any], start_response: Callable) -> Iterable[bytes]:
+    def application(environ: dict, start_response: Callable) -> Iterable[bytes]:
         with lock:
             if _stamp(folder) not in (None, shown[0][0]):
                 shown[0] = (_stamp(folder), make())
