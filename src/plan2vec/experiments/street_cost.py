@@ -13,9 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
-from plan2vec.experiments import planning_cost, street_scene
 from plan2vec.experiments.base_scene import Found, SceneExperiment
-from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite
+from plan2vec.experiments.planning_cost import plans_of
+from plan2vec.experiments.street_scene import NETWORKS, TITLES, StreetScene, StreetSite, part_figures
 from plan2vec.learning.random_streams import Stream, rng_at
 from plan2vec.pictures.palette import BLUE
 from plan2vec.planner import Distance, Plan, plan_of
@@ -62,7 +62,7 @@ def make_plans(scene: StreetScene, method: str, tasks: np.ndarray) -> list[Plan]
     distance = scene.train_map(site, scene.config).on(site.frames) if has_map else block_distance(site)
     if method == "plan2vec":
         return [best_first_plan(site.graph, distance, start, goal) for start, goal in tasks.tolist()]
-    return planning_cost.make_plans(site.graph, distance, method.split(" with ")[0], tasks)
+    return plans_of(site.graph, distance, method.split(" with ")[0], tasks)
 
 
 def best_first_plan(graph: csr_array, distance: Distance, start: int, goal: int) -> Plan:
@@ -99,7 +99,7 @@ def table(rows: list[Row]) -> Lines:
 
 def draw(rows: list[Row], arrays: Arrays) -> Figures:
     largest = in_order(rows, "domain", DOMAINS)[-1]
-    return street_scene.part_figures(select(rows, domain=largest), arrays, cost_figure)
+    return part_figures(select(rows, domain=largest), arrays, cost_figure)
 
 
 def cost_figure(rows: list[Row], pictures: Arrays) -> Figure:
